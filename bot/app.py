@@ -238,8 +238,8 @@ def build(
     directory = SlackDirectory(reading, clock, signals, scopes, reading.list_granted)
     registry = build_tool_registry(settings, posting, directory, tools)
     current = CurrentPolicy(_fit_policy_to_tools(policy, registry))
-    told = signals.tracer.log_and_export_audit_lines
-    store = open_store(settings, clock.now(), lambda: current.digest, told, exclusive=exclusive)
+    on_audit = signals.tracer.log_and_export_audit_lines
+    store = open_store(settings, clock.now(), lambda: current.digest, on_audit, exclusive=exclusive)
     membership.advance_clock_past_stored_times(store, clock)
     store.set_failed_commit_handler(partial(signals.tracer.report_incident, Incident.UNSTORED))
     signals.tracer.attach_store(store)

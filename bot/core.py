@@ -344,7 +344,7 @@ class Core:
         `others`: the other processes on this database; None if this process has it alone.
         """
         answers = AnswerHandler(self.store, self.authority)
-        about = (self.store, self.clock, self.tools)
+        shared_parts = (self.store, self.clock, self.tools)
         claims = ProgramCallClaimManager(
             self.build_policy_fact_sources(),
             self.tools,
@@ -362,12 +362,12 @@ class Core:
             ),
             handle_message=intake.handle_delivery,
             expire_calls=(
-                CallExpirer(*about).expire_due_calls,
+                CallExpirer(*shared_parts).expire_due_calls,
                 claims.expire_lapsed_claims,
             ),
             send_reminders=(
-                ReminderSender(*about, self.authority, self.policy).send_due_reminders,
-                DelegateNotifier(*about, self.authority).notify_new_delegates,
+                ReminderSender(*shared_parts, self.authority, self.policy).send_due_reminders,
+                DelegateNotifier(*shared_parts, self.authority).notify_new_delegates,
             ),
             reload_policy=self._build_policy_reloader().reload_if_changed,
         )

@@ -95,19 +95,23 @@ def unknown_signing_key_sentences(
     Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
     is none.
     """
-    known = digest.list_key_ids(key) if key else set()
-    mine = digest.compute_key_id(key) if key else "(none)"
-    found = []
-    for other in sorted(open_under.keys() - {*known, lost}):
-        many = open_under[other]
-        wait = "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
-        found.append(
-            f"COUNTERSIGN_KEY: {wait} shown under the key {other}, and the key now in use is"
-            f" {mine}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second"
-            f" line in {path}) until they are decided or cancelled; if it is lost,"
-            f" COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
+    known_key_ids = digest.list_key_ids(key) if key else set()
+    own_id = digest.compute_key_id(key) if key else "(none)"
+    problem_sentences = []
+    for unknown_id in sorted(open_under.keys() - {*known_key_ids, lost}):
+        call_count = open_under[unknown_id]
+        wait = (
+            "1 call still waits that was"
+            if call_count == 1
+            else f"{call_count} calls still wait that were"
         )
-    return found
+        problem_sentences.append(
+            f"COUNTERSIGN_KEY: {wait} shown under the key {unknown_id}, and the key now in use is"
+            f" {own_id}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second"
+            f" line in {path}) until they are decided or cancelled; if it is lost,"
+            f" COUNTERSIGN_LOST_KEY={unknown_id} closes them undone at the start"
+        )
+    return problem_sentences
 
 
 def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:

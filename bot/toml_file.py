@@ -116,11 +116,11 @@ def parse_tables_under_heading(
         problems.add_syntax_error(error, "this is not TOML; correct this line")
     for key in written.keys() - {heading}:
         problems.add((key,), f"unknown key; {heading}s are headed [[{heading}]]")
-    found = written.get(heading, [])
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    tables = written.get(heading, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         problems.add((heading,), f"{heading}s are headed [[{heading}]], with two brackets")
         return []
-    return found
+    return tables
 
 
 def validate_toml_table(
@@ -167,7 +167,7 @@ class TomlLineIndex:
     def __init__(self, text: str) -> None:
         self._lines: list[KeyPath] = []
         table: KeyPath = ()
-        seen: Counter[str] = Counter()
+        header_counts: Counter[str] = Counter()
         quote = ""
         for line in text.split("\n"):
             here = table
@@ -176,8 +176,8 @@ class TomlLineIndex:
             elif header := _TABLE_HEADER_PATTERN.match(line):
                 name = header[2]
                 nested = tuple(name.split("."))
-                table = here = (name, seen[name]) if header[1] == "[[" else nested
-                seen[name] += 1
+                table = here = (name, header_counts[name]) if header[1] == "[[" else nested
+                header_counts[name] += 1
             elif key := _KEY_PATTERN.match(line):
                 here = (*table, key[1])
                 quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")

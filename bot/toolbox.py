@@ -87,12 +87,12 @@ def _add_tools(
 ) -> None:
     # the tools keep the client for their calls, and a description makes none
     deps = ToolDependencies(settings, posting or cast(WebClient, _RefusingClient()), directory)
-    found = load_tool_families()
-    for each in found:
+    families = load_tool_families()
+    for each in families:
         if each.name not in LAST_ENTRY_POINTS:
             registry.add(*_create_family_tools(each, deps))
     registry.add(*extra)
-    for each in found:
+    for each in families:
         if each.name in LAST_ENTRY_POINTS:
             registry.add(*_create_family_tools(each, deps))
     _remove_left_out_tools(registry, settings.without_tools)

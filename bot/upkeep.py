@@ -84,7 +84,7 @@ def purge_old_requests(
 
     A hundred at a time, each time in a transaction of its own, until `should_stop` returns true.
     """
-    now, done, after = clock.now(), 0, ""
+    now, purged_count, after = clock.now(), 0, ""
     before = now - older_than
     _purge_delegations_and_clicks(store, before, should_stop)
     while not should_stop():
@@ -93,10 +93,10 @@ def purge_old_requests(
         if not due:
             break
         with store.write() as tx:
-            done += len(purge.purge_requests(tx, due, before, at=now, actor="clock"))
+            purged_count += len(purge.purge_requests(tx, due, before, at=now, actor="clock"))
         after = due[-1]
         time.sleep(STEP_PAUSE_SECONDS)
-    return done
+    return purged_count
 
 
 def _purge_delegations_and_clicks(

@@ -121,12 +121,12 @@ def make_backup(
     """
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
-    kept = format_signing_key(key) if with_key else ""
+    key_text = format_signing_key(key) if with_key else ""
     why = f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC"
-    row = record_copies.CopyNote(at=at, why=why, version=version, signing_key=kept)
+    row = record_copies.CopyNote(at=at, why=why, version=version, signing_key=key_text)
     try:
         with temporary_folder_beside(path) as folder:
-            made = _write_checked_copy(source, folder, key, row)
+            counts_and_examination = _write_checked_copy(source, folder, key, row)
             move_file_without_overwriting(folder / DATABASE_FILE_NAME, path)
     except record_copies.UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
@@ -134,30 +134,30 @@ def make_backup(
         raise BackupError(f"{path} is there by now, and a backup writes over nothing") from None
     except (OSError, DBAPIError, sqlite3.Error) as error:
         raise BackupError(f"the backup cannot be written: {error_sentence(error)}") from error
-    return Backup(path, *made, path.stat().st_size)
+    return Backup(path, *counts_and_examination, path.stat().st_size)
 
 
 def _write_checked_copy(
     source: Store, folder: Path, key: bytes, row: record_copies.CopyNote
 ) -> tuple[Mapping[str, int], ExaminationResult]:
-    made, chain = build_store_in_folder(folder, key), AuditChainSealer(key)
-    with closing(made.open(exclusive=False)):
-        with made.write() as into, source.read() as tx:  # a server waits for no disk of ours
+    copy_store, chain = build_store_in_folder(folder, key), AuditChainSealer(key)
+    with closing(copy_store.open(exclusive=False)):
+        with copy_store.write() as into, source.read() as tx:  # a server waits for no disk of ours
             counts = record_copies.copy_rows(tx, into)
             head = trail.get_audit_head(tx)
-        with made.write() as into:
-            found = examine_audit_and_rows(into, chain, head)
+        with copy_store.write() as into:
+            examination = examine_audit_and_rows(into, chain, head)
             row = copy_row_with_changes(
                 row,
                 head_seq=head.seq,
                 head_hash=head.hash,
                 counts=json.dumps(counts, sort_keys=True),
-                problems=json.dumps(found.problems),
+                problems=json.dumps(examination.problems),
             )
             record_copies.replace_copy_note(into, record_copies.seal_copy_note(row, chain))
     if wrong := merge_wal_and_check_integrity(folder / DATABASE_FILE_NAME):
         raise record_copies.UnreadableRowsError(wrong)
-    return counts, found
+    return counts, examination
 
 
 def error_sentence(error: Exception) -> str:
@@ -199,12 +199,19 @@ class BackupWorkingCopy:
         store, chain = build_store_in_folder(self.folder, key), AuditChainSealer(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
-                there, row = record_copies.count_rows_by_table(tx), record_copies.find_copy_note(tx)
+                row_counts, row = (
+                    record_copies.count_rows_by_table(tx),
+                    record_copies.find_copy_note(tx),
+                )
                 head = trail.get_audit_head(tx)
-                found = ExaminationResult(head) if lost else self._examine_copy(tx, chain, row)
-            known = row.known_problems if row else []
-            if odd := [each for each in found.problems if each not in known]:
-                raise BackupError("\n  ".join([f"{self.file} is not sound:", *odd]))
+                examination = (
+                    ExaminationResult(head) if lost else self._examine_copy(tx, chain, row)
+                )
+            known_problems = row.known_problems if row else []
+            if new_problems := [
+                each for each in examination.problems if each not in known_problems
+            ]:
+                raise BackupError("\n  ".join([f"{self.file} is not sound:", *new_problems]))
             with store.write() as into:
                 record_copies.replace_copy_note(
                     into,
@@ -216,7 +223,7 @@ class BackupWorkingCopy:
         if wrong := merge_wal_and_check_integrity(self.database_path):
             raise BackupError(f"{self.file} is damaged: {wrong}")
         _enable_wal_mode(self.database_path)
-        return Backup(self.file, there, found, self.database_path.stat().st_size)
+        return Backup(self.file, row_counts, examination, self.database_path.stat().st_size)
 
     def _examine_copy(
         self, tx: Transaction, chain: AuditChainSealer, row: record_copies.CopyNote | None
@@ -369,9 +376,11 @@ def copy_database_contents(source: Store, target: Store, at: datetime) -> Record
     before = _mark_as_left_for_copy(source, target.database.display_name, at)
     try:
         with source.read() as tx:
-            known = examine_audit_and_rows(tx, source.chain, trail.get_audit_head(tx)).problems
+            known_problems = examine_audit_and_rows(
+                tx, source.chain, trail.get_audit_head(tx)
+            ).problems
             with target.write() as into:
-                return _copy_and_check_record(tx, into, known, at, before)
+                return _copy_and_check_record(tx, into, known_problems, at, before)
     except BaseException:
         with source.write() as tx:
             record_copies.delete_copy_note(tx)
@@ -403,10 +412,12 @@ def replace_database_contents(
             into.exec_driver_sql(statement)
         there = record_copies.copy_rows(tx, into)
         head = trail.get_audit_head(tx)
-        found = ExaminationResult(head) if known is None else _check_copied_rows(into, head, known)
+        examination = (
+            ExaminationResult(head) if known is None else _check_copied_rows(into, head, known)
+        )
         if row := record_copies.find_copy_note(tx):
             record_copies.replace_copy_note(into, copy_row_with_changes(row, seq=None))
-    return RecordCopyResult(there, found, kept_schema=aside)
+    return RecordCopyResult(there, examination, kept_schema=aside)
 
 
 def require_no_other_process(target: Store) -> None:

@@ -101,21 +101,21 @@ def iterate_calls_counted_towards_limit(
     """
     for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool, since):
         yield counts
-    about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
-    found = tx.execute(
-        _SELECT_COUNTED_CALLS if requester is None else _SELECT_COUNTED_OF_REQUESTER, about
+    parameters = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
+    rows = tx.execute(
+        _SELECT_COUNTED_CALLS if requester is None else _SELECT_COUNTED_OF_REQUESTER, parameters
     )
-    for call_id, status, created_at, finished_at, decided_at, arguments in found:
+    for call_id, status, created_at, finished_at, decided_at, arguments in rows:
         if call_about_to_run is not None:
             later = (created_at, call_id) > (call_about_to_run.created_at, call_about_to_run.id)
             if call_id == call_about_to_run.id or (later and status in UNSTARTED_STATUSES):
                 continue
-        ended = (
+        ended_at = (
             None
             if status in (*UNSTARTED_STATUSES, *RUNNING_STATUSES)
             else finished_at or decided_at or created_at
         )
-        yield CallCountedTowardsLimit(ended, arguments)
+        yield CallCountedTowardsLimit(ended_at, arguments)
 
 
 def iterate_starts_with_possible_effect(
@@ -252,21 +252,23 @@ def list_past_calls_of_tool(
 
     `requester`: whose requests; None: anyone's.
     """
-    found: dict[str, PastCall] = {}
+    past_calls_by_id: dict[str, PastCall] = {}
     tried = defaultdict[str, tuple[CallCountedTowardsLimit, ...]](tuple)
     for call_id, counts in iterate_starts_with_possible_effect(tx, team, requester, tool):
         tried[call_id] += (counts,)
-    about = {"team_": team, "requester_": requester, "tool_": tool}
+    parameters = {"team_": team, "requester_": requester, "tool_": tool}
     for row in tx.execute(
-        _SELECT_PAST_CALLS if requester is None else _SELECT_PAST_CALLS_OF_REQUESTER, about
+        _SELECT_PAST_CALLS if requester is None else _SELECT_PAST_CALLS_OF_REQUESTER, parameters
     ):
         call_id, plan_id, position, status, created_at, ended_at, revised_at, arguments = row
-        had = found[call_id].argument_versions if call_id in found else ()
-        versions = (*had, (revised_at, arguments))
-        found[call_id] = PastCall(
+        earlier_versions = (
+            past_calls_by_id[call_id].argument_versions if call_id in past_calls_by_id else ()
+        )
+        versions = (*earlier_versions, (revised_at, arguments))
+        past_calls_by_id[call_id] = PastCall(
             call_id, plan_id, position, status, created_at, ended_at, versions, tried[call_id]
         )
-    return list(found.values())
+    return list(past_calls_by_id.values())
 
 
 def iterate_calls_counted_at_proposal(
@@ -279,7 +281,7 @@ def iterate_calls_counted_at_proposal(
         sibling = each.plan_id == call.plan_id
         if each.position >= call.position if sibling else each.created_at >= now:
             continue
-        had = [text for since, text in each.argument_versions if since <= now] or [
+        earlier_arguments = [text for since, text in each.argument_versions if since <= now] or [
             each.argument_versions[0][1]
         ]
         over = (
@@ -288,9 +290,9 @@ def iterate_calls_counted_at_proposal(
             and each.status not in UNSTARTED_STATUSES
         )
         if not over and (each.ended_at is not None or each.status in UNSTARTED_STATUSES):
-            yield CallCountedTowardsLimit(None, had[-1])
+            yield CallCountedTowardsLimit(None, earlier_arguments[-1])
         elif each.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN, *RUNNING_STATUSES):
-            yield CallCountedTowardsLimit(each.ended_at or each.created_at, had[-1])
+            yield CallCountedTowardsLimit(each.ended_at or each.created_at, earlier_arguments[-1])
 
 
 # Earlier calls with which a new call is compared: of its request, of its program.

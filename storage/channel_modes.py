@@ -113,7 +113,7 @@ def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: dat
     A run whose worker is at a model turn is handed back, because that worker would write to the old
     id. The arguments of calls are left as they were voted on.
     """
-    found = tx.list_rows(Run, team=team, channel=old)
+    moved_runs = tx.list_rows(Run, team=team, channel=old)
     before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
     for model in (Run, Grant, Delivery):
         here = (col(model.team) == team, col(model.channel) == old)
@@ -125,13 +125,13 @@ def change_channel_id(tx: Transaction, team: str, old: str, new: str, *, at: dat
     transcripts.change_channel_id_of_files(tx, team, old, new)
     copy_mode_to_channel_id(tx, team, old, new, at=at)
     tx.update_rows(Message, {"channel": old}, channel=new)
-    for run in found:
+    for run in moved_runs:
         if run.status is RunStatus.RUNNING and not _has_running_call(tx, run):
             why = {"why": "its channel has another id"}
             moves.change_run_status(tx, run, RunStatus.READY, at=at, actor="system", data=why)
-    data = {"from": old, "to": new, "requests": len(found)}
+    data = {"from": old, "to": new, "requests": len(moved_runs)}
     trail.record_event(tx, "channel.moved", at=at, actor="system", data=data)
-    return len(found)
+    return len(moved_runs)
 
 
 def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> bool:
@@ -141,10 +141,10 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     Its cards in the channel stop showing its calls. False if one of its calls is running: its
     worker would post the result in the channel.
     """
-    found = runs.list_open_runs_of_request(tx, run.id)
-    if any(_has_running_call(tx, each) for each in found):
+    open_runs = runs.list_open_runs_of_request(tx, run.id)
+    if any(_has_running_call(tx, each) for each in open_runs):
         return False
-    for plan in (plan for each in found for plan in calls.list_open_plans(tx, each.id)):
+    for plan in (plan for each in open_runs for plan in calls.list_open_plans(tx, each.id)):
         for card in outbox.list_cards_of_plan(tx, plan.id):
             body = outbox.parse_message_body(card)
             # a question is answered where it stands
@@ -153,7 +153,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
                 outbox.update_message(tx, card, body=emptied)
         outbox.mark_cards_for_redraw(tx, plan.id)
     why = {"why": "its channel is shared"}
-    for each in found:
+    for each in open_runs:
         tx.update_rows(Run, {"id": each.id}, channel=run.requester, thread_ts="")
         if each.status is not RunStatus.READY:
             moves.change_run_status(tx, each, RunStatus.READY, at=at, actor="system", data=why)

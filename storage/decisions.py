@@ -173,12 +173,12 @@ def apply_vote(
     """
     if verb not in VOTE_VERBS:
         raise ValueError(f"unknown verb {verb!r}")
-    found = check_vote_is_possible(tx, call_id, revision, verb, at)
-    if not isinstance(found, DecidableCall):
-        return found
-    call, before = found.call, calls.list_votes_on_revision(tx, call_id, revision)
-    if said := _find_conflicting_vote(before, verb, person, delegator):
-        return RepeatedVote(call, said.verb, said.person)
+    check_result = check_vote_is_possible(tx, call_id, revision, verb, at)
+    if not isinstance(check_result, DecidableCall):
+        return check_result
+    call, before = check_result.call, calls.list_votes_on_revision(tx, call_id, revision)
+    if conflicting_vote := _find_conflicting_vote(before, verb, person, delegator):
+        return RepeatedVote(call, conflicting_vote.verb, conflicting_vote.person)
     if verb == CallVerb.APPROVE and not {stage, *also} & set(count_votes(before).open_stages):
         return StaleRevision(call)
     row = _build_vote(call, person, verb, delegator, at, passkey_id)
@@ -249,15 +249,16 @@ def _apply_tally(
     starts_at: datetime | None,
 ) -> Call:
     """Record what the newest of these votes does to the call; return the call as it is then."""
-    last = votes[-1]
+    last_vote = votes[-1]
     if starts_at and tally.outcome == VoteOutcome.APPROVED:
-        return _schedule_call(tx, call, last, starts_at, why)
-    details = _describe_vote(last, call, why)
-    stopped = last.verb == CallVerb.REJECT and calls.is_scheduled(call)
-    if last.verb in states.LOOK_VERBS or (tally.outcome == VoteOutcome.OPEN and not stopped):
-        event = f"call.vote.{last.verb}"
-        trail.record_event(tx, event, at=at, actor=last.person, call=call, data=details)
-        if last.verb in states.LOOK_VERBS:  # nothing that ran changes, and nobody is asked any more
+        return _schedule_call(tx, call, last_vote, starts_at, why)
+    details = _describe_vote(last_vote, call, why)
+    stopped = last_vote.verb == CallVerb.REJECT and calls.is_scheduled(call)
+    if last_vote.verb in states.LOOK_VERBS or (tally.outcome == VoteOutcome.OPEN and not stopped):
+        event = f"call.vote.{last_vote.verb}"
+        trail.record_event(tx, event, at=at, actor=last_vote.person, call=call, data=details)
+        # nothing that ran changes, and nobody is asked any more
+        if last_vote.verb in states.LOOK_VERBS:
             tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
         elif tally.stage > call.told_stage:  # the people of the next stage have to be told
@@ -268,14 +269,14 @@ def _apply_tally(
     target = C.APPROVED if approved else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
     output = words.rejected_output(against) if target is C.REJECTED else ""
-    columns: dict[str, Any] = {"decided_at": at, "note": last.reason, "output": output}
-    if last.verb == CallVerb.BREAK_GLASS:  # people are asked at once to look at it
+    columns: dict[str, Any] = {"decided_at": at, "note": last_vote.reason, "output": output}
+    if last_vote.verb == CallVerb.BREAK_GLASS:  # people are asked at once to look at it
         columns |= {"note": "", "look_due_at": at, "told_moments": 0}
     if not moves.change_call_status(
-        tx, call, target, at=at, actor=last.person, data=details, **columns
+        tx, call, target, at=at, actor=last_vote.person, data=details, **columns
     ):
         raise RuntimeError("a call moved inside the writer's own transaction")
-    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last.person)
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=last_vote.person)
     return copy_row_with_changes(call, status=target, **columns)
 
 
@@ -299,14 +300,16 @@ def apply_edit(
     `secret`: values that the audit keeps as digests only. `shown`: columns for the new card:
     preview, preview_in_thread, preview_rows, expects.
     """
-    found = check_revision_is_decidable(tx, call_id, revision, at)
-    if not isinstance(found, DecidableCall):
-        return found
-    call = found.call
+    check_result = check_revision_is_decidable(tx, call_id, revision, at)
+    if not isinstance(check_result, DecidableCall):
+        return check_result
+    call = check_result.call
     row = _build_revision(call, arguments, digest, person, at)
     # the same people are not told twice
-    told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
-    calls.revise_call(tx, call, row, gate=gate, deadline=deadline, told_stage=0, **shown, **told)
+    reminder_columns = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
+    calls.revise_call(
+        tx, call, row, gate=gate, deadline=deadline, told_stage=0, **shown, **reminder_columns
+    )
     details = {"tool": call.tool, **trail.build_revision_evidence(tx, row, secret)}
     trail.record_event(tx, "call.edited", at=at, actor=person, call=call, data=details)
     moves.mark_plan_changed(tx, call.plan_id, call.id)
@@ -334,14 +337,14 @@ def return_call_to_pending(
     if current is None:
         return False
     row = _build_revision(call, current.arguments, digest, calls.AGENT_AUTHOR, at)
-    said = {"why": why, "tool": call.tool, "revision": row.number, "digest": digest}
+    audit_data = {"why": why, "tool": call.tool, "revision": row.number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.is_waiting_for_people(call):
-        trail.record_event(tx, "call.asked_again", at=at, actor=actor, call=call, data=said)
+        trail.record_event(tx, "call.asked_again", at=at, actor=actor, call=call, data=audit_data)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         shown |= columns
     elif not moves.change_call_status(
-        tx, call, C.PENDING, at=at, actor=actor, data=said, **columns
+        tx, call, C.PENDING, at=at, actor=actor, data=audit_data, **columns
     ):
         return False
     calls.revise_call(
@@ -414,10 +417,10 @@ def resolve_unknown_call(
     arguments, with that `digest`. `delegator` and `passkey_id`: see `apply_vote`.
     """
     again = resolution == UnknownCallResolution.AGAIN
-    found = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
-    if not isinstance(found, DecidableCall):
-        return found
-    call = found.call
+    check_result = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
+    if not isinstance(check_result, DecidableCall):
+        return check_result
+    call = check_result.call
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
@@ -427,13 +430,13 @@ def resolve_unknown_call(
         vote.revision, vote.digest = call.revision + 1, digest
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
         data |= {"passkey": passkey_id} if passkey_id else {}
-        ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
+        column_values: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
         output = words.person_reported_outcome_output(person, happened)
-        ended = {"output": output, "finished_at": at}
+        column_values = {"output": output, "finished_at": at}
     target = _STATUS_BY_RESOLUTION[resolution]
     moves.change_call_status(
-        tx, call, target, at=at, actor=person, data=data, deadline=None, **ended
+        tx, call, target, at=at, actor=person, data=data, deadline=None, **column_values
     )
     if again:
         current = calls.find_revision(tx, call.id, call.revision)

@@ -37,15 +37,15 @@ def expire_call_if_overdue(
     if call.deadline is None or call.deadline > at or not calls.is_waiting_for_people(call):
         return False
     if call.status is C.UNKNOWN:
-        held = {"id": call.id, "status": C.UNKNOWN, "deadline": call.deadline}
-        if tx.update_rows(Call, held, deadline=None) != 1:
+        conditions = {"id": call.id, "status": C.UNKNOWN, "deadline": call.deadline}
+        if tx.update_rows(Call, conditions, deadline=None) != 1:
             return False
         trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
     else:
-        said = output or words.EXPIRED
+        output_text = output or words.EXPIRED
         if not moves.change_call_status(
-            tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=said
+            tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output_text
         ):
             return False
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
@@ -62,14 +62,14 @@ def approve_scheduled_call(
     """
     if not calls.is_scheduled(call) or call.starts_at is None or call.starts_at > at:
         return False
-    said = {"votes": [vote.person for vote in votes], "digest": call.digest}
+    audit_data = {"votes": [vote.person for vote in votes], "digest": call.digest}
     moved = moves.change_call_status(
         tx,
         call,
         C.APPROVED,
         at=at,
         actor="clock",
-        data=said,
+        data=audit_data,
         decided_at=call.starts_at,
         note=votes[-1].reason,
     )
@@ -90,23 +90,30 @@ def _end_open_calls(
     note: str = "",
 ) -> int:
     """End pending and approved calls, and calls that sub-agents work on; return how many ended."""
-    ended = 0
+    ended_count = 0
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status in (C.PENDING, C.APPROVED):
             why: dict[str, Any] = {"output": output, **({"note": note} if note else {})}
-            ended += moves.change_call_status(
+            ended_count += moves.change_call_status(
                 tx, call, target, at=at, actor=actor, decided_at=at, **why
             )
         elif call.status is C.ENTRUSTED:
-            said = words.stopped_sub_agent_output(
+            output_text = words.stopped_sub_agent_output(
                 output, _cancel_sub_agent_run(tx, run, call, at=at, actor=actor, words=words)
             )
-            ended += moves.change_call_status(
-                tx, call, target, at=at, actor=actor, output=said, decided_at=at, finished_at=at
+            ended_count += moves.change_call_status(
+                tx,
+                call,
+                target,
+                at=at,
+                actor=actor,
+                output=output_text,
+                decided_at=at,
+                finished_at=at,
             )
         elif call.status is C.UNKNOWN and call.deadline is not None:
             _stop_asking_for_outcome(tx, call)
-    return ended
+    return ended_count
 
 
 def _stop_asking_for_outcome(tx: Transaction, call: Call) -> None:
@@ -272,10 +279,10 @@ def store_person_answer(
     `given`: canonical JSON of the values; `output`: the text for the model. Returns the outcome,
     which tells a second person that another was first.
     """
-    found = check_revision_is_decidable(tx, call_id, revision, at)
-    if not isinstance(found, DecidableCall):
-        return found
-    call = found.call
+    check_result = check_revision_is_decidable(tx, call_id, revision, at)
+    if not isinstance(check_result, DecidableCall):
+        return check_result
+    call = check_result.call
     row = PersonAnswer(
         call_id=call.id,
         revision=revision,

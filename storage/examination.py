@@ -67,7 +67,7 @@ def examine_audit_and_rows(
 
 
 def _verify_chain(
-    tx: Transaction, chain: AuditChainSealer, found: ExaminationResult, said: _AuditClaims
+    tx: Transaction, chain: AuditChainSealer, result: ExaminationResult, claims: _AuditClaims
 ) -> None:
     """Verify the audit chain row by row, up to the first row that breaks it."""
     strangers: Counter[str] = Counter()
@@ -75,84 +75,84 @@ def _verify_chain(
         sealer = chain.find_sealer_by_key_id(row.key_id)
         if sealer is None:
             strangers[row.key_id] += 1
-            good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
+            good = (row.seq, row.previous) == (result.head.seq + 1, result.head.hash)
         else:
-            good = trail.is_valid_next_row(sealer, found.head, row)
+            good = trail.is_valid_next_row(sealer, result.head, row)
         if not good:
             where = f"row {row.seq} of the audit"
-            found.add_problem(
+            result.add_problem(
                 f"{where} was changed, or is not the one that followed the row before it"
             )
             return
-        found.head = AuditHead(row.seq or 0, row.hash)
-        _collect_claims(row, json.loads(row.data), said)
-    for key, many in strangers.items():
-        found.add_problem(
-            f"{many} rows of the audit are sealed with the key {key}, and the key in use is"
+        result.head = AuditHead(row.seq or 0, row.hash)
+        _collect_claims(row, json.loads(row.data), claims)
+    for key, row_count in strangers.items():
+        result.add_problem(
+            f"{row_count} rows of the audit are sealed with the key {key}, and the key in use is"
             f" {chain.key_id}: only the old key can tell whether they were changed"
         )
 
 
-def _collect_claims(row: Audit, data: dict[str, Any], said: _AuditClaims) -> None:
-    about = row.call_id or row.run_id
-    said.purged |= dict.fromkeys(trail.list_purged_request_ids(row, data), row.at)
+def _collect_claims(row: Audit, data: dict[str, Any], claims: _AuditClaims) -> None:
+    subject_id = row.call_id or row.run_id
+    claims.purged |= dict.fromkeys(trail.list_purged_request_ids(row, data), row.at)
     if row.event == PERSON_FORGOTTEN_EVENT:
-        said.forgotten[data["person"]] = row.at
+        claims.forgotten[data["person"]] = row.at
     if trail.SEAL_KEY in data and not row.payload:
-        said.emptied[row.seq or 0] = row.run_id
-    if about and "from" in data and "to" in data:  # else a channel's mode or id has changed
-        said.status[about] = data["to"]
+        claims.emptied[row.seq or 0] = row.run_id
+    if subject_id and "from" in data and "to" in data:  # else a channel's mode or id has changed
+        claims.status[subject_id] = data["to"]
     elif row.event.startswith("call.born."):
-        said.status[about] = row.event.removeprefix("call.born.")
+        claims.status[subject_id] = row.event.removeprefix("call.born.")
     elif row.event == "run.born":
-        said.status[about] = "ready"
+        claims.status[subject_id] = "ready"
     if "sealed" in data and "revision" in data:
-        said.sealed[row.call_id, data["revision"]] = (data["sealed"], row.key_id)
+        claims.sealed[row.call_id, data["revision"]] = (data["sealed"], row.key_id)
     if "vote" in data:
         signed = data.get("passkey", "")
-        said.votes[row.call_id, data["revision"], row.actor, data["vote"], signed] += 1
+        claims.votes[row.call_id, data["revision"], row.actor, data["vote"], signed] += 1
 
 
 def _compare_with_head_file(
-    tx: Transaction, noted: AuditHead | None, found: ExaminationResult
+    tx: Transaction, noted: AuditHead | None, result: ExaminationResult
 ) -> None:
-    if found.problems:
+    if result.problems:
         return
     if noted is None:
-        if found.head.seq:
-            found.add_problem("the head file is missing or not signed with the key in use")
-    elif noted.seq > found.head.seq:
-        missing = noted.seq - found.head.seq
-        found.add_problem(
+        if result.head.seq:
+            result.add_problem("the head file is missing or not signed with the key in use")
+    elif noted.seq > result.head.seq:
+        missing = noted.seq - result.head.seq
+        result.add_problem(
             f"the audit had come to row {noted.seq}: {missing} rows are missing at its end"
         )
     elif trail.find_audit_head_at(tx, noted.seq) != noted:
-        found.add_problem(f"row {noted.seq} of the audit is another one than the head file says")
-    elif noted != found.head:
-        behind = found.head.seq - noted.seq
-        found.remarks.append(
+        result.add_problem(f"row {noted.seq} of the audit is another one than the head file says")
+    elif noted != result.head:
+        behind = result.head.seq - noted.seq
+        result.remarks.append(
             f"the head file is {behind} rows behind, as while the bot works and after a crash"
         )
 
 
-def _compare_rows(tx: Transaction, found: ExaminationResult, said: _AuditClaims) -> None:
+def _compare_rows(tx: Transaction, result: ExaminationResult, claims: _AuditClaims) -> None:
     for name, model in (("call", Call), ("run", Run)):
         for key, status in tx.execute(select(col(model.id), col(model.status))):
-            if key not in said.status:
-                found.add_problem(f"the audit knows nothing of {name} {key}")
-            elif said.status.pop(key) != status:
-                found.add_problem(f"{name} {key} is {status}, and the audit does not say so")
-    for key in said.status:
-        found.add_problem(f"the audit speaks of {key}, which is not there")
+            if key not in claims.status:
+                result.add_problem(f"the audit knows nothing of {name} {key}")
+            elif claims.status.pop(key) != status:
+                result.add_problem(f"{name} {key} is {status}, and the audit does not say so")
+    for key in claims.status:
+        result.add_problem(f"the audit speaks of {key}, which is not there")
     names = ("call_id", "revision", "person", "verb", "passkey_id")
     votes = Counter(tx.execute(select(*(col(getattr(Vote, name)) for name in names))))
     kept = Counter(tx.execute(select(*(col(getattr(VoteSignature, name)) for name in names))))
     for vote in Counter({each: n for each, n in votes.items() if each[4]}) - kept:
-        found.add_problem(f"the signature of {vote[2]}'s vote on call {vote[0]} is not there")
-    for vote in votes - said.votes:
-        found.add_problem(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
-    for vote in said.votes - votes:
-        found.add_problem(f"{vote[2]}'s vote on call {vote[0]} is not there")
+        result.add_problem(f"the signature of {vote[2]}'s vote on call {vote[0]} is not there")
+    for vote in votes - claims.votes:
+        result.add_problem(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
+    for vote in claims.votes - votes:
+        result.add_problem(f"{vote[2]}'s vote on call {vote[0]} is not there")
 
 
 def _compare_arguments(

@@ -169,13 +169,13 @@ class InstallationRecord:
             if there and _version.__tablename__ not in there:
                 raise SchemaError(f"{self._display_name} is not a record of installations")
             _REGISTRY.metadata.create_all(connection)
-            found = connection.execute(select(_version.version)).scalar_one_or_none()
-            if found is None:
+            found_version = connection.execute(select(_version.version)).scalar_one_or_none()
+            if found_version is None:
                 connection.execute(insert(_version).values(version=TABLES_VERSION))
-            elif found > TABLES_VERSION:
+            elif found_version > TABLES_VERSION:
                 raise SchemaError(
                     f"{self._display_name} was written by a newer Countersign (installations"
-                    f" {found}); upgrade this one"
+                    f" {found_version}); upgrade this one"
                 )
         return self
 
@@ -208,21 +208,21 @@ class InstallationRecord:
         with self.read() as connection:
             return _select(connection, order_by=_row.workspace)
 
-    def insert_or_update_installation(self, given: Installation) -> Installation:
+    def insert_or_update_installation(self, installation: Installation) -> Installation:
         """Store a new installation, or the new tokens and scopes of a known one; return its row.
 
         One that the operator paused stays PAUSED; one that was removed is as it was before. The
-        state, the owner and the due time of `given` are not used.
+        state, the owner and the due time of `installation` are not used.
         """
-        values = columns.get_column_values(given)
+        values = columns.get_column_values(installation)
         with self.write() as connection:
             if self._is_postgres:
                 _lock_postgres(connection)  # nobody else may insert the row that is not there
-            old = _find(connection, given.workspace, lock=True)
+            old = _find(connection, installation.workspace, lock=True)
             if old is None:
                 connection.execute(insert(_row).values(**values))
             else:
-                new = {
+                changed_values = {
                     name: value
                     for name, value in values.items()
                     if name not in _COLUMNS_KEPT_ON_REINSTALL
@@ -230,11 +230,11 @@ class InstallationRecord:
                 if old.state is _REMOVED:
                     back = InstallationState.PAUSED if old.paused_at else InstallationState.ACTIVE
                     require_allowed_status_change(INSTALLATION_TRANSITIONS, old.state, back)
-                    new["state"] = back
-                new |= {"token_revision": old.token_revision + 1, "removed_at": None}
-                new |= {"renewal_until": None, "renewal_failures": 0}
-                _update(connection, given.workspace, **new)
-            stored = _find(connection, given.workspace)
+                    changed_values["state"] = back
+                changed_values |= {"token_revision": old.token_revision + 1, "removed_at": None}
+                changed_values |= {"renewal_until": None, "renewal_failures": 0}
+                _update(connection, installation.workspace, **changed_values)
+            stored = _find(connection, installation.workspace)
         assert stored is not None
         return stored
 
@@ -293,8 +293,8 @@ class InstallationRecord:
             empty(workspace)
             if old.paused_at:
                 return _update(connection, workspace, removed_at=None)
-            gone = delete(_row).where(_row.workspace == workspace)
-            return connection.execute(gone).rowcount == 1
+            delete_statement = delete(_row).where(_row.workspace == workspace)
+            return connection.execute(delete_statement).rowcount == 1
 
     # Organisations: which of their workspaces the bot serves.
 

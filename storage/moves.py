@@ -190,16 +190,16 @@ def change_call_status(
     once.
     """
     states.require_allowed_status_change(states.CALL_TRANSITIONS, row.status, target)
-    held = {"id": row.id, "status": row.status, "revision": row.revision}
+    conditions = {"id": row.id, "status": row.status, "revision": row.revision}
     if row.action and target in (states.CallStatus.PENDING, states.CallStatus.APPROVED):
         columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
-    if tx.update_rows(Call, held, status=target, **columns) != 1:
+    if tx.update_rows(Call, conditions, status=target, **columns) != 1:
         return False
-    told = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
-    told |= data or {}
+    audit_data = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
+    audit_data |= data or {}
     event = event or f"call.{target}"
     since = row.asked_at if row.status is states.CallStatus.PENDING else None
-    trail.record_event(tx, event, at=at, actor=actor, call=row, data=told, since=since)
+    trail.record_event(tx, event, at=at, actor=actor, call=row, data=audit_data, since=since)
     voted = target in (states.CallStatus.APPROVED, states.CallStatus.REJECTED)
     if row.status is states.CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
@@ -248,12 +248,12 @@ def change_run_status(
     With `fence`, only if the run still has that fence.
     """
     states.require_allowed_status_change(states.RUN_TRANSITIONS, row.status, target)
-    held = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
+    conditions = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
     # a call of a cancelled one may still run
     if target not in (states.RunStatus.RUNNING, states.RunStatus.CANCELLED):
         columns.setdefault("lease_until", None)
-    if tx.update_rows(Run, held, **columns) != 1:
+    if tx.update_rows(Run, conditions, **columns) != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     event, since = f"run.{target}", row.created_at

@@ -169,9 +169,9 @@ def queue_line_in_all_threads(
     `notified`: see `queue_notice`.
     """
     body = dump_message_body({"text": text, "mrkdwn": True, NOTIFIED_KEY: list(notified)})
-    shown = [card for plan_id in plans for card in list_cards_of_plan(tx, plan_id)]
-    found = {(card.channel, card.thread_ts or card.ts) for card in shown}
-    for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
+    cards = [card for plan_id in plans for card in list_cards_of_plan(tx, plan_id)]
+    card_threads = {(card.channel, card.thread_ts or card.ts) for card in cards}
+    for channel, thread_ts in sorted({(run.channel, run.thread_ts), *card_threads}):
         if thread_ts:
             line = Message(
                 key=f"{key}:{channel}:{thread_ts}",

@@ -249,32 +249,32 @@ def erase_personal_data(
     other writers wait for some milliseconds at a time.
     """
     with store.read() as tx:
-        found = find_requests_of_person(tx, person)
-        about = {
+        requests = find_requests_of_person(tx, person)
+        erased_ids = {
             each
-            for thread in found.closed_threads
+            for thread in requests.closed_threads
             for some in _split_into_chunks(thread)
             for each in _list_request_plan_and_call_ids(tx, some)
         }
-        last = inbox.get_newest_delivery_seq(tx)
+        newest_seq = inbox.get_newest_delivery_seq(tx)
     emptied = 0
-    for pack in _group_into_batches(found.closed_threads):
+    for pack in _group_into_batches(requests.closed_threads):
         if should_stop():
             break
         with store.write() as tx:
             emptied += _empty_closed_threads(tx, pack, person, at, actor)
         time.sleep(STEP_PAUSE_SECONDS)
-    for after in range(0, last, purge.DELIVERIES_PER_TRANSACTION):
+    for after in range(0, newest_seq, purge.DELIVERIES_PER_TRANSACTION):
         with store.write() as tx:
-            _erase_clicks(tx, person, about, after)
+            _erase_clicks(tx, person, erased_ids, after)
         time.sleep(STEP_PAUSE_SECONDS)
     with store.write() as tx:
-        votes = _erase_notes_and_messages(store, tx, person, about)
-        with_open = tuple(each[0] for each in found.open_threads)
-        said = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
-        trail.record_event(tx, PERSON_FORGOTTEN_EVENT, at=at, actor=actor, data=said)
+        votes = _erase_notes_and_messages(store, tx, person, erased_ids)
+        with_open = tuple(each[0] for each in requests.open_threads)
+        audit_data = {"person": person, "requests": emptied, "votes": votes, "open": len(with_open)}
+        trail.record_event(tx, PERSON_FORGOTTEN_EVENT, at=at, actor=actor, data=audit_data)
     store.release_all_free_pages(should_stop=should_stop)
-    return ErasureResult(emptied, votes, with_open, found.sealed_row_count)
+    return ErasureResult(emptied, votes, with_open, requests.sealed_row_count)
 
 
 def _list_request_plan_and_call_ids(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
@@ -321,18 +321,20 @@ def _empty_closed_threads(
     run_ids = [each for thread in threads if not has_open_request(tx, thread) for each in thread]
     emptied = 0
     for some in _split_into_chunks(run_ids):
-        named = purge.build_run_id_parameters(some)
-        fresh = tx.scalars(_SELECT_UNPURGED_RUNS, named)
+        id_parameters = purge.build_run_id_parameters(some)
+        unpurged_ids = tx.scalars(_SELECT_UNPURGED_RUNS, id_parameters)
         purge.empty_request_contents(tx, some, at=at)
-        for grant in fetch_rows(tx, grants.Grant, _SELECT_PINNED_GRANTS, person_=person, **named):
+        for grant in fetch_rows(
+            tx, grants.Grant, _SELECT_PINNED_GRANTS, person_=person, **id_parameters
+        ):
             grants.revoke_grant(tx, grant.id, actor, at)
             tx.execute(_UPDATE_GRANT_UNPINNED, {"id_": grant.id})
         for statement in _EXTRA_ERASING_UPDATES:
-            tx.execute(statement, named)
-        if fresh:
-            data = {"person": person, trail.PURGED_RUNS_KEY: fresh}
+            tx.execute(statement, id_parameters)
+        if unpurged_ids:
+            data = {"person": person, trail.PURGED_RUNS_KEY: unpurged_ids}
             trail.record_event(tx, trail.PURGE_EVENT, at=at, actor=actor, data=data)
-        emptied += len(fresh)
+        emptied += len(unpurged_ids)
     return emptied
 
 
@@ -360,7 +362,7 @@ def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[s
     for run_id in run_ids:
         if run_id in seen:
             continue
-        found, todo, places = [run_id], [run_id], set()
+        thread_run_ids, todo, places = [run_id], [run_id], set()
         seen.add(run_id)
         while todo:
             [place] = tx.execute(_SELECT_THREAD_OF_RUN, {"id_": todo.pop()})
@@ -368,12 +370,14 @@ def _group_by_thread(tx: Transaction, run_ids: Iterable[str]) -> Iterator[list[s
                 continue
             places.add(place)
             names = ("team_", "channel_", "thread_ts_", "root_")
-            beside = tx.scalars(_SELECT_RUNS_OF_SAME_THREAD, dict(zip(names, place, strict=True)))
-            new = [each for each in beside if each not in seen]
-            seen.update(new)
-            found += new
-            todo += new
-        yield found
+            neighbour_ids = tx.scalars(
+                _SELECT_RUNS_OF_SAME_THREAD, dict(zip(names, place, strict=True))
+            )
+            new_ids = [each for each in neighbour_ids if each not in seen]
+            seen.update(new_ids)
+            thread_run_ids += new_ids
+            todo += new_ids
+        yield thread_run_ids
 
 
 def _group_into_batches(threads: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
@@ -407,25 +411,33 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     the requests of others, and in none. `emptied_with`: the requests of others that `forget` would
     empty too, because this person's text is part of them.
     """
-    mine = select(col(Run.id)).where(col(Run.requester) == person)
-    calls = select(col(Call.id)).where(col(Call.run_id).in_(mine))
-    asked: dict[str, list[dict[str, Any]]] = {
+    own_run_ids = select(col(Run.id)).where(col(Run.requester) == person)
+    calls = select(col(Call.id)).where(col(Call.run_id).in_(own_run_ids))
+    rows_by_table: dict[str, list[dict[str, Any]]] = {
         "run": _fetch_rows_as_dicts(tx, Run, col(Run.requester) == person)
     }
     for model in _MODELS_WITH_RUN_ID:
-        asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.run_id).in_(mine))
+        rows_by_table[_table_name(model)] = _fetch_rows_as_dicts(
+            tx, model, col(model.run_id).in_(own_run_ids)
+        )
     for model in _MODELS_WITH_CALL_ID:
-        asked[_table_name(model)] = _fetch_rows_as_dicts(tx, model, col(model.call_id).in_(calls))
+        rows_by_table[_table_name(model)] = _fetch_rows_as_dicts(
+            tx, model, col(model.call_id).in_(calls)
+        )
     elsewhere = {
         _table_name(model): _fetch_rows_as_dicts(tx, model, *where)
-        for model, where in _conditions_for_rows_elsewhere(person, mine, calls)
+        for model, where in _conditions_for_rows_elsewhere(person, own_run_ids, calls)
     }
     threads = find_requests_of_person(tx, person)
-    own = {row["id"] for row in asked["run"]}
+    own = {row["id"] for row in rows_by_table["run"]}
     emptied = [
         each for thread in (*threads.closed_threads, *threads.open_threads) for each in thread
     ]
-    return {"asked": asked, "elsewhere": elsewhere, "emptied_with": sorted({*emptied} - own)}
+    return {
+        "asked": rows_by_table,
+        "elsewhere": elsewhere,
+        "emptied_with": sorted({*emptied} - own),
+    }
 
 
 def _conditions_for_rows_elsewhere(
@@ -444,8 +456,8 @@ def _conditions_for_rows_elsewhere(
     yield Delivery, (col(Delivery.user) == person, in_none_of_theirs)
     quoted = col(Item.body).contains(f"(<@{person}>)")
     yield Item, (quoted, col(Item.run_id).not_in(mine))
-    told = or_(col(Message.recipient) == person, col(Message.channel) == person)
-    yield Message, (told, col(Message.run_id).not_in(mine))
+    is_private_message = or_(col(Message.recipient) == person, col(Message.channel) == person)
+    yield Message, (is_private_message, col(Message.run_id).not_in(mine))
     yield AttachedFile, (col(AttachedFile.person) == person, col(AttachedFile.run_id).not_in(mine))
     yield Audit, (col(Audit.actor) == person, col(Audit.run_id).not_in(mine))
     yield ModeSwitch, (col(ModeSwitch.person) == person,)

@@ -311,17 +311,17 @@ class PostgresDatabase(Backend):
     def _begin_on_free_session(self, begin: str) -> postgres_session.PostgresServerSession:
         """Return a session with a begun transaction; skip those that the server ended."""
         while True:
-            kept = bool(self._idle)
+            was_idle = bool(self._idle)
             try:
-                session = self._idle.pop() if kept else self._connect()
+                session = self._idle.pop() if was_idle else self._connect()
             except IndexError:  # another thread was faster
                 continue
             try:
                 session.begin_transaction(begin)
             except psycopg.Error as error:
-                ended = session.is_broken
+                was_broken = session.is_broken
                 session.close()
-                if not (kept and ended):
+                if not (was_idle and was_broken):
                     raise wrap_driver_error(error, self.engine.dialect, begin, ()) from error
             except BaseException:
                 session.close()

@@ -125,19 +125,21 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
     Raises UnreadableRowsError for faults of the source, DBAPIError if the target refuses
     rows, and ValueError if rows are missing there afterwards.
     """
-    found = {}
+    row_counts = {}
     for tx in (source, target):
         _lift_time_limits(tx)
     for table in list_record_tables():
-        found[table.name] = _count_rows(source, table)
+        row_counts[table.name] = _count_rows(source, table)
         with closing(_read_all_rows(source, table)) as rows:  # also where the target is full
             _insert_rows(target, table, rows)
-        there = _count_rows(target, table)
-        if there != found[table.name]:
-            raise ValueError(f"{there} of {found[table.name]} rows arrived in {table.name}")
+        copied_count = _count_rows(target, table)
+        if copied_count != row_counts[table.name]:
+            raise ValueError(
+                f"{copied_count} of {row_counts[table.name]} rows arrived in {table.name}"
+            )
     if target.dialect.name != "sqlite":
         _advance_sequences(target)
-    return found
+    return row_counts
 
 
 def _lift_time_limits(tx: Transaction) -> None:

@@ -175,16 +175,20 @@ def list_decided_calls_involving_person(
 
     `channel`: of that channel only.
     """
-    given: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": limit}
-    given |= {"channel_": channel} if channel else {}
-    found: dict[str, Call] = {}
+    parameters: dict[str, Any] = {"team_": team, "person_": person, "since_": since, "most_": limit}
+    parameters |= {"channel_": channel} if channel else {}
+    calls_by_id: dict[str, Call] = {}
     for newest, has_more, every in _SEARCHES_IN_CHANNEL if channel else _DECIDED_CALL_SEARCHES:
-        decided = fetch_readable_rows(tx, Call, col(Call.id), newest, **given)
-        if tx.execute(has_more, given):
+        decided = fetch_readable_rows(tx, Call, col(Call.id), newest, **parameters)
+        if tx.execute(has_more, parameters):
             last = decided[-1].decided_at if len(decided) == limit else since
-            decided = fetch_readable_rows(tx, Call, col(Call.id), every, **given, at_least_=last)
-        found |= {call.id: call for call in decided}
-    return sorted(found.values(), key=lambda each: each.decided_at or since, reverse=True)[:limit]
+            decided = fetch_readable_rows(
+                tx, Call, col(Call.id), every, **parameters, at_least_=last
+            )
+        calls_by_id |= {call.id: call for call in decided}
+    return sorted(calls_by_id.values(), key=lambda each: each.decided_at or since, reverse=True)[
+        :limit
+    ]
 
 
 def iterate_calls_decided_between(

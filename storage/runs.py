@@ -366,22 +366,27 @@ def needs_model_answer(tx: Transaction, run_id: str) -> bool:
 
 
 def close_plan_if_all_final(
-    tx: Transaction, run: Run, found: Sequence[Call], *, at: datetime
+    tx: Transaction, run: Run, plan_calls: Sequence[Call], *, at: datetime
 ) -> bool:
     """Append one output for each call of an open plan, in the model's order, once all are settled.
 
-    `found`: the plan's calls as they are now. False if there are none or some are not settled.
+    `plan_calls`: the plan's calls as they are now. False if there are none or some are not settled.
     """
-    if not found or not all(calls.has_final_outcome(call) for call in found):
+    if not plan_calls or not all(calls.has_final_outcome(call) for call in plan_calls):
         return False
-    for call in found:
-        about = {"call_id": call.provider_id}
+    for call in plan_calls:
+        call_id_field = {"call_id": call.provider_id}
         if is_run_without_model(run):  # no model proposed it: it enters with its end
             current = calls.find_revision(tx, call.id, call.revision)
-            given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
-            append_transcript_item(tx, run, {"type": "function_call", **about, **given}, at=at)
+            function_fields = {
+                "name": call.tool,
+                "arguments": current.arguments if current else "{}",
+            }
+            append_transcript_item(
+                tx, run, {"type": "function_call", **call_id_field, **function_fields}, at=at
+            )
         append_transcript_item(
-            tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at
+            tx, run, {"type": "function_call_output", **call_id_field, "output": call.output}, at=at
         )
-    calls.mark_plan_outputs_in_transcript(tx, found[0].plan_id)
+    calls.mark_plan_outputs_in_transcript(tx, plan_calls[0].plan_id)
     return True

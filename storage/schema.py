@@ -150,16 +150,21 @@ def describe_schema_mismatch(
     ):
         return ""
     due = load_expected_shape(revision or newest(scripts), dialect, scripts)
-    found = read_schema_shape(ask, dialect)
+    actual_shape = read_schema_shape(ask, dialect)
     if due is None:
         return ""
     if reading:
-        due, found = _select_tables_and_columns(due), _select_tables_and_columns(found)
+        due, actual_shape = (
+            _select_tables_and_columns(due),
+            _select_tables_and_columns(actual_shape),
+        )
     if revision is None:
-        ours = [each for each in due if each.startswith("table ") and each in found]
-        wrong = "it has tables of Countersign's and does not say of which schema" if ours else ""
+        own_tables = [each for each in due if each.startswith("table ") and each in actual_shape]
+        wrong = (
+            "it has tables of Countersign's and does not say of which schema" if own_tables else ""
+        )
     else:
-        wrong = _format_differences(describe_shape_differences(found, due))
+        wrong = _format_differences(describe_shape_differences(actual_shape, due))
         wrong = wrong and f"it says that its schema is {revision}, but {wrong}"
     if not wrong:
         return ""

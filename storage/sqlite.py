@@ -190,15 +190,15 @@ class SqliteFile(Backend):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
         with ExitStack() as undone:
-            found = self._connect_to_existing_file()
-            if found is not None:
-                undone.callback(found.close)
+            connection = self._connect_to_existing_file()
+            if connection is not None:
+                undone.callback(connection.close)
             if exclusive:
                 self._lock = lock_database(self.path)
                 undone.callback(self.close)
-            if found is not None:
-                sqlite_connections.prepare_connection(found)
-                self._idle.append(found)
+            if connection is not None:
+                sqlite_connections.prepare_connection(connection)
+                self._idle.append(connection)
             undone.pop_all()
 
     def _connect_to_existing_file(self) -> sqlite_connections.SyncSwitchConnection | None:

@@ -137,16 +137,16 @@ def list_non_reading_sub_agent_calls(tx: Transaction, run: Run) -> list[NonReadi
 
     In the order of proposal, and only those with a status in REPORTED_STATUSES.
     """
-    found: list[NonReadingSubAgentCall] = []
+    non_reading_calls: list[NonReadingSubAgentCall] = []
     for call in calls.list_calls_of_run(tx, run.id):
         below = find_sub_agent_run(tx, run.root_id, call.id)
         if below is not None:
-            found += list_non_reading_sub_agent_calls(tx, below)
+            non_reading_calls += list_non_reading_sub_agent_calls(tx, below)
         elif call.does != "read" and call.status in REPORTED_STATUSES:
             current = calls.find_revision(tx, call.id, call.revision)
-            found.append(
+            non_reading_calls.append(
                 NonReadingSubAgentCall(
                     call.tool, current.arguments if current else "{}", call.status
                 )
             )
-    return found
+    return non_reading_calls

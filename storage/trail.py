@@ -127,14 +127,16 @@ def record_event(
     """
     if call is not None:
         run_id, call_id = call.run_id, call.id
-    told = mask_secrets_in_json(dict(data or {}))
+    details = mask_secrets_in_json(dict(data or {}))
     if call_id and (under := tx.chain.under()):
-        told["under"] = dict(under)
-    apart = {name: told.pop(name) for name in [*told] if _is_payload_value(name, told[name])}
-    payload = _encode_storable_json(apart) if apart else ""
+        details["under"] = dict(under)
+    payload_parts = {
+        name: details.pop(name) for name in [*details] if _is_payload_value(name, details[name])
+    }
+    payload = _encode_storable_json(payload_parts) if payload_parts else ""
     if payload:
-        told[SEAL_KEY] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
-    text = _encode_storable_json(told)
+        details[SEAL_KEY] = _compute_payload_seal(tx.chain, run_id, call_id, event, payload)
+    text = _encode_storable_json(details)
     before = get_audit_head(tx)
     tx.head = tx.chain.compute_next_audit_head(before, at, run_id, call_id, actor, event, text)
     row = {
@@ -151,7 +153,7 @@ def record_event(
         "hash": tx.head.hash,
     }
     tx.execute(build_insert(Audit), row)
-    watched = told | {each: apart[each] for each in REASON_KEYS if each in apart}
+    watched = details | {each: payload_parts[each] for each in REASON_KEYS if each in payload_parts}
     tx.appended.append(AuditLine(tx.head.seq, event, actor, run_id, call_id, watched, at, since))
 
 

@@ -113,12 +113,12 @@ def compile_statement(
 
 def _compile_uncached(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> CompiledStatement:
     how = {"column_keys": list(keys)} if keys else {}
-    made: SQLCompiler = statement.compile(dialect=dialect, **how)
-    sql, parameters = str(made), []
-    defaults: Any = {column.key: column.default for column in made.insert_prefetch}
+    compiled: SQLCompiler = statement.compile(dialect=dialect, **how)
+    sql, parameters = str(compiled), []
+    defaults: Any = {column.key: column.default for column in compiled.insert_prefetch}
     filled = {name: each.arg for name, each in defaults.items()}
-    for name in made.positiontup or dict.fromkeys(made.bind_names.values()):
-        bind = made.binds[name]
+    for name in compiled.positiontup or dict.fromkeys(compiled.bind_names.values()):
+        bind = compiled.binds[name]
         convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
         if bind.expanding:
             each = [
@@ -130,12 +130,14 @@ def _compile_uncached(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -
         else:
             default = REQUIRED if bind.required else filled.get(name, bind.effective_value)
             parameters.append(StatementPlaceholder(name, default, convert))
-    columns = made._result_columns or []
+    columns = compiled._result_columns or []
     outgoing = (
         (index, _find_output_converter(each.type, dialect)) for index, each in enumerate(columns)
     )
     return CompiledStatement(
-        sql if made.positional else _number_placeholders(sql, [each.name for each in parameters]),
+        sql
+        if compiled.positional
+        else _number_placeholders(sql, [each.name for each in parameters]),
         _build_value_reader(parameters),
         tuple((n, each.convert) for n, each in enumerate(parameters) if each.convert is not None),
         tuple(each.keyname for each in columns),

@@ -260,15 +260,15 @@ class TranscriptCache:
         """
         thread = (run.team, run.channel, run.thread_ts, run.parent_call)
         with self._lock:
-            had = self._known.get(thread, Transcript())
-        if had.seqs and tx.scalar(_SELECT_UNPURGED_ITEM, {"seq_": had.seqs[0]}) is None:
-            had = Transcript()
+            cached = self._known.get(thread, Transcript())
+        if cached.seqs and tx.scalar(_SELECT_UNPURGED_ITEM, {"seq_": cached.seqs[0]}) is None:
+            cached = Transcript()
         names = ("team_", "channel_", "thread_ts_", "parent_call_")
-        given = dict(zip(names, thread, strict=True))
-        rows = tx.execute(_SELECT_ITEMS_AFTER, {**given, "after_": had.last_seq})
-        now = _extend_transcript(had, rows) if rows else had
-        self._cache_transcript(thread, now)
-        return now
+        thread_parameters = dict(zip(names, thread, strict=True))
+        rows = tx.execute(_SELECT_ITEMS_AFTER, {**thread_parameters, "after_": cached.last_seq})
+        current = _extend_transcript(cached, rows) if rows else cached
+        self._cache_transcript(thread, current)
+        return current
 
     def _cache_transcript(self, thread: ThreadKey, transcript: Transcript) -> None:
         with self._lock:
@@ -282,12 +282,12 @@ class TranscriptCache:
                 self._size, self._items = self._size - gone.size, self._items - len(gone.items)
 
 
-def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
+def _extend_transcript(cached: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     seqs, bodies = zip(*sorted(rows), strict=True)
     items, sizes = _parse_items(bodies), tuple(map(len, bodies))
-    proposed, answered = set(had.proposed_call_ids), set(had.answered_call_ids)
-    late = had.has_late_message
-    made, waits = [], len(proposed) > len(answered)
+    proposed, answered = set(cached.proposed_call_ids), set(cached.answered_call_ids)
+    late = cached.has_late_message
+    compaction_items, waits = [], len(proposed) > len(answered)
     for each in items:
         match each.get("type"):
             case "function_call":
@@ -297,24 +297,24 @@ def _extend_transcript(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcri
                 answered.add(each["call_id"])
                 waits = len(proposed) > len(answered)
             case kind if kind == COMPACTION_TYPE:
-                made.append(each)
+                compaction_items.append(each)
             case _ if waits and each.get("role") == "user":
                 late = True
     last, size = seqs[-1], sum(sizes)
-    if made:
-        kept = [each.get("type") != COMPACTION_TYPE for each in items]
-        items = list(compress(items, kept))
-        seqs, sizes = tuple(compress(seqs, kept)), tuple(compress(sizes, kept))
+    if compaction_items:
+        is_kept = [each.get("type") != COMPACTION_TYPE for each in items]
+        items = list(compress(items, is_kept))
+        seqs, sizes = tuple(compress(seqs, is_kept)), tuple(compress(sizes, is_kept))
     return Transcript(
-        (*had.items, *items),
-        (*had.seqs, *seqs),
-        (*had.sizes, *sizes),
-        (*had.compactions, *map(parse_compaction, made)),
+        (*cached.items, *items),
+        (*cached.seqs, *seqs),
+        (*cached.sizes, *sizes),
+        (*cached.compactions, *map(parse_compaction, compaction_items)),
         frozenset(proposed),
         frozenset(answered),
         late,
         last,
-        had.size + size,
+        cached.size + size,
     )
 
 

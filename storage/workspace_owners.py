@@ -61,20 +61,20 @@ class WorkspaceOwners:
             workspace == _WORKSPACE_COLUMN
         )
         free = or_(self._process == _OWNER_COLUMN, self._free)
-        mine = update(Installation).where(workspace == _WORKSPACE_COLUMN, free)
-        held = {"owner": self._process, "owner_url": self._url, "owner_until": _LEASE_END}
+        claim_update = update(Installation).where(workspace == _WORKSPACE_COLUMN, free)
+        owner_values = {"owner": self._process, "owner_url": self._url, "owner_until": _LEASE_END}
         with self._record.write() as connection:
-            found = connection.execute(row).one_or_none()
-            if found is None:
+            owner_row = connection.execute(row).one_or_none()
+            if owner_row is None:
                 return ""
             if not connection.execute(row.where(free)).one_or_none():
-                return str(found.owner_url)
+                return str(owner_row.owner_url)
             # no transaction of the process that held it may be under way: one that was let go has
             # none for long, one that has lapsed may be stalled amid one
-            is_let_go = found.owner in ("", self._process)
+            is_let_go = owner_row.owner in ("", self._process)
             if not connection.execute(row.with_for_update(skip_locked=not is_let_go)).one_or_none():
-                return str(found.owner_url)
-            if connection.execute(mine.values(**held)).rowcount:
+                return str(owner_row.owner_url)
+            if connection.execute(claim_update.values(**owner_values)).rowcount:
                 return ""
             return str(connection.execute(row).one().owner_url)
 

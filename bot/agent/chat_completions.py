@@ -78,10 +78,10 @@ class ChatAnswerReader:
             return
         whole = turn.get_object_or_empty(choice.get("message"))
         delta = turn.get_object_or_empty(choice.get("delta")) or whole
-        for kind, said in self._said.items():
+        for kind, pieces in self._said.items():
             words = delta.get(kind)
             if isinstance(words, str) and words:
-                said.append(words)
+                pieces.append(words)
                 self._gathered.text.append(words)
                 self._sink.write(words)
         for piece in turn.list_objects(delta.get("tool_calls")):
@@ -129,25 +129,25 @@ MessageContent = str | list[dict[str, Any]]  # the content of a message
 MAX_CALL_ID_CHARS = 40
 
 
-def build_request_body(asked: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
+def build_request_body(model_request: ModelRequest, *, at_openai: bool = False) -> dict[str, Any]:
     """Return the body of the request for one turn.
 
     `at_openai`: the server is OpenAI's, which is asked to store nothing; other servers do not have
     that parameter, and some refuse unknown ones.
     """
     request: dict[str, Any] = {
-        "model": asked.model,
-        "messages": build_chat_messages(asked.instructions, asked.transcript),
+        "model": model_request.model,
+        "messages": build_chat_messages(model_request.instructions, model_request.transcript),
     }
-    if asked.tools:
+    if model_request.tools:
         keys = ("name", "description", "parameters")
         request["tools"] = [
             {"type": "function", "function": {key: each[key] for key in keys if key in each}}
-            for each in asked.tools
+            for each in model_request.tools
         ]
         request["tool_choice"] = "auto"  # as it is unsaid, but some servers then leave tools out
-    if asked.effort:
-        request["reasoning_effort"] = asked.effort
+    if model_request.effort:
+        request["reasoning_effort"] = model_request.effort
     if at_openai:
         request["store"] = False
     return request
@@ -221,12 +221,12 @@ class _ChatBuilder:
             "name": turn.clean_tool_name(name),
             "arguments": _ensure_object_arguments(arguments),
         }
-        made = {
+        call = {
             "id": _shorten_call_id(str(item["call_id"])),
             "type": "function",
             "function": function,
         }
-        last.setdefault("tool_calls", []).append(made)
+        last.setdefault("tool_calls", []).append(call)
         self._called.append(str(item["call_id"]))
 
     def add_call_outputs(self) -> None:

@@ -74,7 +74,7 @@ class Planner:
         sink: turn.AnswerSink,
     ) -> turn.Reply | turn.Proposal:
         """Take one model turn. Raises PlannerError; whatever `sink` raises passes through."""
-        asked = turn.ModelRequest(
+        request = turn.ModelRequest(
             self._model, self._effort, list(transcript), list(tools), instructions
         )
         sink = turn.WholeCharacterSink(sink)
@@ -96,7 +96,7 @@ class Planner:
             reraise=True,
         )
         try:
-            return turn.build_turn_result(retrying(self._ask_once, asked, sink))
+            return turn.build_turn_result(retrying(self._ask_once, request, sink))
         except (openai.OpenAIError, model_errors.CutStreamError) as error:
             raise model_errors.build_planner_error(error, self._model) from error
 
@@ -115,12 +115,12 @@ class Planner:
         path = self._dialects[0].compaction_path
         if not path or not self._compacts:
             return None
-        asked = {"model": self._model, "input": list(items), "instructions": instructions}
+        body = {"model": self._model, "input": list(items), "instructions": instructions}
         with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
-                made: Any = self._client.post(
+                response: Any = self._client.post(
                     path,
-                    body=asked,
+                    body=body,
                     options={"security": {"bearer_auth": True}},
                     cast_to=object,
                 )
@@ -129,14 +129,14 @@ class Planner:
                 self._compacts = not model_errors.is_api_missing(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
-            if not isinstance(made, dict):  # a page of something in between
+            if not isinstance(response, dict):  # a page of something in between
                 return None
-            tokens, written = turn.count_tokens(made.get("usage"), "output_tokens")
+            tokens, written = turn.count_tokens(response.get("usage"), "output_tokens")
             span.amounts |= {"in": tokens - written, "out": written}
-        found = turn.list_objects(made.get("output"))
-        if not any(each.get("type") == "compaction" for each in found):
+        compacted = turn.list_objects(response.get("output"))
+        if not any(each.get("type") == "compaction" for each in compacted):
             return None
-        return turn.CompactedItems(found, tokens)
+        return turn.CompactedItems(compacted, tokens)
 
     def _compute_retry_delay(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -149,31 +149,31 @@ class Planner:
         )
         return float(wait(state))
 
-    def _ask_once(self, asked: turn.ModelRequest, sink: turn.AnswerSink) -> turn.GatheredAnswer:
+    def _ask_once(self, request: turn.ModelRequest, sink: turn.AnswerSink) -> turn.GatheredAnswer:
         if self._streams is not False:
             try:
-                return self._send_request(asked, sink)
+                return self._send_request(request, sink)
             except model_errors.StreamWithoutAnswerError as error:
                 if self._stopping.is_set():  # who stops cuts its own streams
                     raise
                 log.info("not streamed, so the model is asked for all at once: %s", error)
                 sink.discard_text()
         try:
-            gathered = self._send_request(asked, sink, whole=True)
+            gathered = self._send_request(request, sink, whole=True)
         except openai.APITimeoutError:
             raise
         except openai.APIConnectionError:  # it may close the line on which it streamed nothing
-            gathered = self._send_request(asked, sink, whole=True)
+            gathered = self._send_request(request, sink, whole=True)
         self._streams = bool(self._streams)
         return gathered
 
     def _send_request(
-        self, asked: turn.ModelRequest, sink: turn.AnswerSink, *, whole: bool = False
+        self, request: turn.ModelRequest, sink: turn.AnswerSink, *, whole: bool = False
     ) -> turn.GatheredAnswer:
         reading: turn.AnswerReader | None = None
         with self._tracer.start_span(WorkKind.MODEL) as span:
             try:
-                dialect, answer = self._send_in_first_dialect(asked, whole=whole)
+                dialect, answer = self._send_in_first_dialect(request, whole=whole)
                 reading, bounds = dialect.make_reader(sink), AnswerLimits(self._client)
                 with closing(_iterate_events(answer, dialect)) as events:
                     for event in events:
@@ -190,25 +190,28 @@ class Planner:
                     )
                     raise ended("the model's answer broke off")
                 if not gathered.tokens:
-                    turn.set_estimated_token_counts(asked, gathered)
+                    turn.set_estimated_token_counts(request, gathered)
             except (openai.OpenAIError, model_errors.CutStreamError, turn.PlannerError) as error:
                 span.end = model_errors.classify_error(error)
                 raise
             finally:
-                had = reading.get_answer_so_far() if reading else turn.GatheredAnswer()
-                span.amounts |= {"in": had.tokens - had.output_tokens, "out": had.output_tokens}
+                so_far = reading.get_answer_so_far() if reading else turn.GatheredAnswer()
+                span.amounts |= {
+                    "in": so_far.tokens - so_far.output_tokens,
+                    "out": so_far.output_tokens,
+                }
         if not whole:
             self._streams = True
         return gathered
 
     def _send_in_first_dialect(
-        self, asked: turn.ModelRequest, *, whole: bool
+        self, request: turn.ModelRequest, *, whole: bool
     ) -> tuple[turn.Dialect, object]:
         """Send the request in the first dialect that the server speaks, and use only that later."""
         dialects = self._dialects
         for dialect in dialects:
             try:
-                answer = self._post_request(dialect, asked, whole=whole)
+                answer = self._post_request(dialect, request, whole=whole)
             except openai.APIStatusError as error:
                 if (
                     dialect.accepts_unstreamed
@@ -226,7 +229,7 @@ class Planner:
         raise ValueError("a planner needs a dialect")
 
     def _post_request(
-        self, dialect: turn.Dialect, asked: turn.ModelRequest, *, whole: bool
+        self, dialect: turn.Dialect, request: turn.ModelRequest, *, whole: bool
     ) -> object:
         """Send a request; return the stream of the answer's events or, if `whole`, the answer.
 
@@ -235,7 +238,7 @@ class Planner:
         The library's own methods post the same with the same options, but convert each item and
         build a typed object of each event, most of which a turn does not need.
         """
-        body = dialect.build_request_body(asked)
+        body = dialect.build_request_body(request)
         options: openai.RequestOptions = {"security": {"bearer_auth": True}}
         if whole:
             return self._client.post(dialect.path, body=body, options=options, cast_to=object)

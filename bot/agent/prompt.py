@@ -210,37 +210,37 @@ def build_item_to_summarize(
 
     The first item, perhaps an earlier summary, is always in it; the oldest others are left out.
     """
-    first, *rest = [_quote_item(each) for each in items]
-    taken: list[str] = []
+    first, *others = [_quote_item(each) for each in items]
+    kept_parts: list[str] = []
     room = max_characters - len(first)
-    for lines in reversed(rest):
+    for lines in reversed(others):
         room -= len(lines) + 1
         if room < 0:
             break
-        taken.append(lines)
-    out = len(rest) - len(taken)
-    gap = [OLDER_ENTRIES_OMITTED_LINE.format(many=out)] if out else []
-    text = "\n".join([SUMMARY_SOURCE_HEADING, first[:max_characters], *gap, *reversed(taken)])
-    return build_user_item(text), out
+        kept_parts.append(lines)
+    omitted = len(others) - len(kept_parts)
+    gap = [OLDER_ENTRIES_OMITTED_LINE.format(many=omitted)] if omitted else []
+    text = "\n".join([SUMMARY_SOURCE_HEADING, first[:max_characters], *gap, *reversed(kept_parts)])
+    return build_user_item(text), omitted
 
 
 def _quote_item(item: Mapping[str, Any]) -> str:
     """Return one item as text with each line quoted behind ">"; "" if it cannot be read."""
     match item.get("type", "message"):
         case "message":
-            said = extract_content_text(item.get("content"))
-            who = "The agent answered: " if item.get("role") == "assistant" else ""
+            text = extract_content_text(item.get("content"))
+            prefix = "The agent answered: " if item.get("role") == "assistant" else ""
         case "function_call":
-            who = f"The agent called {item.get('name')}: "
-            said = str(item.get("arguments"))
+            prefix = f"The agent called {item.get('name')}: "
+            text = str(item.get("arguments"))
         case "function_call_output":
-            who, said = "That gave: ", extract_content_text(item.get("output"))
+            prefix, text = "That gave: ", extract_content_text(item.get("output"))
         case _:  # sealed thoughts, say: nobody can read them here
             return ""
-    cut = (
-        said if len(said) <= MAX_SUMMARISED_ITEM_CHARS else f"{said[:MAX_SUMMARISED_ITEM_CHARS]} …"
+    shown = (
+        text if len(text) <= MAX_SUMMARISED_ITEM_CHARS else f"{text[:MAX_SUMMARISED_ITEM_CHARS]} …"
     )
-    return "\n".join(f"> {line}" for line in f"{who}{cut}".splitlines() if line.strip())
+    return "\n".join(f"> {line}" for line in f"{prefix}{shown}".splitlines() if line.strip())
 
 
 def extract_content_text(content: Any) -> str:
@@ -260,10 +260,10 @@ def build_summary_item(
 
     `out`: the number of items that are not in the summary.
     """
-    said, max_characters = text.strip(), min(max_characters, MAX_SUMMARY_CHARS)
-    cut = said if len(said) <= max_characters else f"{said[:max_characters]} …"
+    summary, max_characters = text.strip(), min(max_characters, MAX_SUMMARY_CHARS)
+    shown = summary if len(summary) <= max_characters else f"{summary[:max_characters]} …"
     gap = [OLDER_ENTRIES_OMITTED_LINE.format(many=out)] if out else []
-    lines = [SUMMARY_HEADING, *gap, *(f"> {line}" for line in cut.splitlines() if line.strip())]
+    lines = [SUMMARY_HEADING, *gap, *(f"> {line}" for line in shown.splitlines() if line.strip())]
     return build_user_item("\n".join(lines))
 
 

@@ -11,19 +11,19 @@ from bot.agent import model_errors, turn
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
 
-def build_request_body(asked: ModelRequest) -> dict[str, Any]:
+def build_request_body(model_request: ModelRequest) -> dict[str, Any]:
     """Return the body of the request for one turn; nothing is stored at the provider."""
     request: dict[str, Any] = {
-        "model": asked.model,
-        "instructions": asked.instructions,
-        "input": asked.transcript,
-        "tools": asked.tools,
+        "model": model_request.model,
+        "instructions": model_request.instructions,
+        "input": model_request.transcript,
+        "tools": model_request.tools,
         "store": False,
         "include": ["reasoning.encrypted_content"],
         "truncation": "disabled",  # nothing is left out behind our back
     }
-    if asked.effort:
-        request["reasoning"] = {"effort": asked.effort}
+    if model_request.effort:
+        request["reasoning"] = {"effort": model_request.effort}
     return request
 
 

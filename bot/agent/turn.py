@@ -209,16 +209,22 @@ def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
     for index, item in enumerate(items):
         if item.get("type") == "function_call":
             call_id, name = (str(item.get(each) or "") for each in ("call_id", "name"))
-            given = item.get("arguments")
-            arguments = given if isinstance(given, str) else json.dumps(given) if given else ""
-            ours = len(call_id) > MAX_CALL_ID_CHARS
-            calls.append(FunctionCall("" if ours else call_id, name, arguments, index))
+            raw_arguments = item.get("arguments")
+            arguments = (
+                raw_arguments
+                if isinstance(raw_arguments, str)
+                else json.dumps(raw_arguments)
+                if raw_arguments
+                else ""
+            )
+            is_id_too_long = len(call_id) > MAX_CALL_ID_CHARS
+            calls.append(FunctionCall("" if is_id_too_long else call_id, name, arguments, index))
             item |= {"name": clean_tool_name(name), "arguments": arguments}
-    read = answer.tokens - answer.output_tokens
+    input_tokens = answer.tokens - answer.output_tokens
     return (
-        Proposal(text, calls, items, answer.tokens, read)
+        Proposal(text, calls, items, answer.tokens, input_tokens)
         if calls
-        else Reply(text, items, answer.tokens, answer.cut_reason, read)
+        else Reply(text, items, answer.tokens, answer.cut_reason, input_tokens)
     )
 
 

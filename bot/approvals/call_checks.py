@@ -48,9 +48,9 @@ def parse_arguments_and_reason(
     Names of people and channels are looked up. Raises CallRefusedError.
     """
     try:
-        found = parse_json_object(text)
-        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.needs_reason else ""
-        args = load_new_arguments(tool, json.dumps(found), names)
+        parsed = parse_json_object(text)
+        reason = str(parsed.pop(REASON_FIELD, "") or "")[:500] if tool.needs_reason else ""
+        args = load_new_arguments(tool, json.dumps(parsed), names)
     except NonCanonicalValueError as error:
         raise CallRefusedError(
             outputs.malformed_arguments_output(error), "its arguments were not valid"
@@ -94,7 +94,7 @@ def explain_incomplete_display(
     shown.
     """
     as_read = build_readable_arguments(tool, arguments, names)
-    old = build_readable_arguments(tool, before, names) if before is not None else None
+    old_values = build_readable_arguments(tool, before, names) if before is not None else None
     rows = list_argument_values(tool, as_read)
     runs: dict[str, Any] = json.loads(arguments)
     missing = find_first_unshown_argument_path(runs, as_read, rows, tool.list_secret_paths(runs))
@@ -111,7 +111,7 @@ def explain_incomplete_display(
         effect=tool.effect_sentence(load_arguments(tool, arguments), names),
         does=tool.does,
         status=CallStatus.PENDING,
-        values=list_argument_values(tool, as_read, old) if old is not None else rows,
+        values=list_argument_values(tool, as_read, old_values) if old_values is not None else rows,
         preview=preview,
         agent_reason=reason,
     )
@@ -157,12 +157,12 @@ def find_earlier_same_call(
         earlier = call_history.list_same_calls_in_request(tx, run.root_id, tool.name, arguments)
     if any(each.status is C.REJECTED for each in earlier):
         raise CallRefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
-    ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
-    done = next(ended, None)
-    if done is not None:
+    ended_calls = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
+    earlier_call = next(ended_calls, None)
+    if earlier_call is not None:
         return EarlierSameCall(
-            _describe_earlier_outcome(done),
-            done if _is_result_reusable(tx, done, tool, siblings) else None,
+            _describe_earlier_outcome(earlier_call),
+            earlier_call if _is_result_reusable(tx, earlier_call, tool, siblings) else None,
         )
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
         return EarlierSameCall("the same is in this plan already, so it would run twice")
@@ -181,14 +181,14 @@ def _find_recent_program_call(
     """
     if not run.client or run.parent_call or tool.does is Effect.READ:
         return None
-    done = call_history.find_newest_matching_program_call(
+    earlier_call = call_history.find_newest_matching_program_call(
         tx, run.client, tool.name, arguments, now - RECENT_CALL_PERIOD
     )
-    if done is None:
+    if earlier_call is None:
         return None
-    match done.status:
+    match earlier_call.status:
         case C.SUCCEEDED:
-            at = format_in_utc(done.finished_at or done.created_at)
+            at = format_in_utc(earlier_call.finished_at or earlier_call.created_at)
             return EarlierSameCall(f"the same was done already for this program, {at}")
         case C.RUNNING:
             return EarlierSameCall("the same is being done already for this program")
@@ -288,10 +288,10 @@ class UsageLimits:
                 "this one has to wait until some are decided",
             )
         if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - asked):
-            many = f"people were asked about {settings.max_asked_per_hour} calls"
+            asked_text = f"people were asked about {settings.max_asked_per_hour} calls"
             return ReachedLimit(
-                outputs.rate_limit_output(many, wait),
-                f"{many} of yours within the last hour, which is the limit; "
+                outputs.rate_limit_output(asked_text, wait),
+                f"{asked_text} of yours within the last hour, which is the limit; "
                 f"ask me again in {wait} minutes",
             )
         return None

@@ -67,8 +67,8 @@ def load_policy_facts(
     )
     facts = look_up_policy_facts(sources, plain)
     if tool.name == ADD_PASSKEY:
-        found = _look_up_or_none(partial(_has_signer, sources, run.team, facts))
-        facts = replace(facts, has_signer=found)
+        has_signer = _look_up_or_none(partial(_has_signer, sources, run.team, facts))
+        facts = replace(facts, has_signer=has_signer)
     compared = any(each.same for each in get_lookups_needed_by_rules(sources.policy, tool).spent)
     return replace(facts, arguments=dump_arguments(args)) if compared else facts
 
@@ -97,7 +97,10 @@ def build_plain_facts(
 def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
     """Return the facts with what the rules look up: groups, channels, people and owners."""
     needs = sources.policy.get_needed_lookups(facts.tool, facts.effect, facts.risk)
-    directory, about = sources.directory, {**facts.args, MANAGER_OF_REQUESTER: facts.requester}
+    directory, owner_values = (
+        sources.directory,
+        {**facts.args, MANAGER_OF_REQUESTER: facts.requester},
+    )
     functions = sources.policy.policy.owner_functions
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))
@@ -114,7 +117,7 @@ def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
         field: None
         if value is None
         else _look_up_or_none(partial(directory.find_owners, field, functions[field], value))
-        for field, value in ((e, read_owned_value(about, e)) for e in needs.owners)
+        for field, value in ((e, read_owned_value(owner_values, e)) for e in needs.owners)
     }
     return replace(facts, groups=groups, channels=channels, people=people, owners=owners)
 
@@ -164,7 +167,7 @@ def add_spending_sums_to_facts(
     for (name, anyone), some in _group_sums(wanted).items():
         whose = None if anyone else run.requester
         since = now - timedelta(seconds=max(each.window for each in some))
-        found = [
+        counted_calls = [
             *call_history.iterate_calls_counted_towards_limit(
                 tx, run.team, whose, name, since=since, call_about_to_run=judged_call
             ),
@@ -176,7 +179,7 @@ def add_spending_sums_to_facts(
         ]
         for each in some:
             begun = now - timedelta(seconds=each.window)
-            within = [call for call in found if call.at is None or call.at > begun]
+            within = [call for call in counted_calls if call.at is None or call.at > begun]
             sums[each] = sum_field_or_count_calls(each, within, facts.arguments)
     return replace(facts, now=now, spent=sums)
 
@@ -357,11 +360,11 @@ def _apply_earlier_rejection(
         return gate
     if isinstance(gate, Ask):
         return gate.copy_without_offers()
-    asked = load_gate(text)
-    if not isinstance(asked, Ask):
+    rejected_gate = load_gate(text)
+    if not isinstance(rejected_gate, Ask):
         return gate
     changed = {"would_allow": True, "editable": None, "run_at": None}
-    return asked.copy_without_offers().model_copy(update=changed)
+    return rejected_gate.copy_without_offers().model_copy(update=changed)
 
 
 @dataclass(frozen=True, slots=True)

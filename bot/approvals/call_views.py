@@ -250,13 +250,13 @@ def _build_vote_progress(call: Call, votes: Sequence[Vote]) -> views.VoteProgres
         return None
     if gate.required_approvers == 1 and gate.veto == 1:
         return None
-    seen = call_state.tally_votes(gate, votes)
-    approved = tuple(person for people in seen.approved for person in people)
+    tally = call_state.tally_votes(gate, votes)
+    approved = tuple(person for people in tally.approved for person in people)
     return views.VoteProgress(
         approved=approved,
-        rejected=seen.rejected,
-        approvals_needed=seen.needed,
-        stage=seen.stage + 1,
+        rejected=tally.rejected,
+        approvals_needed=tally.needed,
+        stage=tally.stage + 1,
         stages=1 if gate.any_order else len(gate.stages),
         rejections_to_end=gate.veto,
         stand_ins=call_state.map_delegators_to_delegates(votes),

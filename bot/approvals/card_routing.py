@@ -67,16 +67,16 @@ def find_sleepers(
     They are asleep at night in their time zone, and while they want no notifications in Slack.
     Returns nobody where all sleep until the deadline. Looks them up.
     """
-    found = authority.directory.find_people(people).items()
-    ends = ((user, each.find_end_of_night(now)) for user, each in found)
+    people_by_id = authority.directory.find_people(people).items()
+    ends = ((user, each.find_end_of_night(now)) for user, each in people_by_id)
     mornings = {user: end for user, end in ends if end is not None}
     for user, (start, end) in authority.directory.find_quiet_hours(people).items():
         if start <= now < end:
             mornings[user] = max(end, mornings.get(user, end))
     if not people or mornings.keys() != set(people):
         return frozenset(mornings), None
-    first = min(mornings.values())
-    return frozenset(), None if deadline and deadline <= first else first
+    first_morning = min(mornings.values())
+    return frozenset(), None if deadline and deadline <= first_morning else first_morning
 
 
 log = logging.getLogger("countersign.placement")
@@ -114,19 +114,23 @@ def resolve_card_place(
     """
     asker, channel = run.requester, run.channel
     try:
-        first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-        named = authority.list_approver_candidates(gate, first, requester=asker, channel=channel)
-        if gate.required_approvers > 1 or not authority.list_first_colleagues(named - editors, 1):
+        first_approvers = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+        candidates = authority.list_approver_candidates(
+            gate, first_approvers, requester=asker, channel=channel
+        )
+        if gate.required_approvers > 1 or not authority.list_first_colleagues(
+            candidates - editors, 1
+        ):
             note = describe_missing_approvers(
                 authority, gate, requester=asker, channel=channel, editors=editors
             )
             if note:
                 raise CallRefusedError(outputs.no_approvers_output(note), note, tell=True)
-        told = list_notified_candidates(authority, run, gate, named, editors)
-        place = resolve_card_place_for_people(authority, run, gate, told)
+        notified_people = list_notified_candidates(authority, run, gate, candidates, editors)
+        place = resolve_card_place_for_people(authority, run, gate, notified_people)
         place = replace(place, groups=find_group_ids_of_gate(authority, gate))
         try:
-            return replace(place, away=list_away_people(authority, told - editors))
+            return replace(place, away=list_away_people(authority, notified_people - editors))
         except LookupPendingError:  # nobody waits for that; the next reminder knows
             return place
     except LookupFailedError as error:
@@ -149,13 +153,15 @@ def list_notified_candidates(
 
     The silent ones are if nobody else could approve it. Raises LookupFailedError.
     """
-    first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-    if not first.silent:
+    first_approvers = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
+    if not first_approvers.silent:
         return named
-    told = authority.list_approver_candidates(
-        gate, first.notified, requester=run.requester, channel=run.channel
+    notified_people = authority.list_approver_candidates(
+        gate, first_approvers.notified, requester=run.requester, channel=run.channel
     )
-    return told if authority.list_first_colleagues(told - editors, 1) else named
+    return (
+        notified_people if authority.list_first_colleagues(notified_people - editors, 1) else named
+    )
 
 
 def describe_missing_approvers(authority: Authority, gate: Ask, **known: Any) -> str:
@@ -201,11 +207,11 @@ def resolve_card_place_for_people(
         authority.directory.list_channel_members(channel) & set(named), 1
     ):
         return CardPlace(kind, (channel,))
-    asked = authority.list_first_colleagues(named, MAX_PEOPLE_MESSAGED)
-    besides = authority.list_delegates(asked) - {run.requester, *asked}
+    people_asked = authority.list_first_colleagues(named, MAX_PEOPLE_MESSAGED)
+    besides = authority.list_delegates(people_asked) - {run.requester, *people_asked}
     return CardPlace(
         CardPlaceKind.PEOPLE,
-        (*asked, *authority.list_first_colleagues(besides, MAX_PEOPLE_MESSAGED)),
+        (*people_asked, *authority.list_first_colleagues(besides, MAX_PEOPLE_MESSAGED)),
     )
 
 
@@ -222,14 +228,14 @@ class CallWithCardPlace:
 
 
 def queue_cards(
-    tx: Transaction, run: Run, plan_id: str, asked: Iterable[CallWithCardPlace]
+    tx: Transaction, run: Run, plan_id: str, calls_with_places: Iterable[CallWithCardPlace]
 ) -> None:
     """Queue the cards of these calls; cards posted elsewhere are announced in the request's thread.
 
     Calls that are on cards already have to be withdrawn from them first.
     """
     routes: dict[str, list[CallWithCardPlace]] = {}
-    for each in asked:
+    for each in calls_with_places:
         key = json.dumps([each.place.kind, each.place.targets, build_card_routing_key(each.gate)])
         routes.setdefault(key, []).append(each)
     for group in routes.values():
@@ -257,16 +263,16 @@ def _notify_thread_of_place(
     In a direct message, which only the requester reads, the card itself is copied without its
     buttons.
     """
-    first = parts[0][0]
-    channel = first.place.kind is CardPlaceKind.CHANNEL
-    where = first.place.targets[0] if channel else ""
+    first_call = parts[0][0]
+    channel = first_call.place.kind is CardPlaceKind.CHANNEL
+    where = first_call.place.targets[0] if channel else ""
     if not run.channel.startswith("D"):
-        key = f"elsewhere:{first.call.id}:{first.call.revision}"
+        key = f"elsewhere:{first_call.call.id}:{first_call.call.revision}"
         outbox.queue_notice(
             tx, run, key, {"text": notices.card_posted_elsewhere_notice(where, part=among > 1)}
         )
         return
-    here = replace(first.place, kind=CardPlaceKind.THREAD, targets=(run.channel,))
+    here = replace(first_call.place, kind=CardPlaceKind.THREAD, targets=(run.channel,))
     for number, part in enumerate(parts, 1):
         shown = [each.call for each in part]
         row = _build_card_message(run, plan_id, shown, here, run.channel, (number, len(parts)))
@@ -302,7 +308,7 @@ def build_card_message(
 def queue_line_under_cards(
     tx: Transaction,
     run: Run,
-    asked: CallWithCardPlace,
+    call_with_place: CallWithCardPlace,
     key: str,
     text: str,
     notified: Collection[str],
@@ -311,15 +317,17 @@ def queue_line_under_cards(
 
     `notified`: see `outbox.queue_notice`. Returns whether a line is in the request's own thread.
     """
-    call, said_here = asked.call, False
+    call, said_here = call_with_place.call, False
     cards = outbox.list_cards_of_plan(tx, call.plan_id)
     on_it = [row for row in cards if call.id in outbox.parse_message_body(row)["calls"]]
     by_target = {row.key.rpartition(":")[2]: row for row in on_it}
-    for target in asked.place.targets:
+    for target in call_with_place.place.targets:
         card = by_target.get(target)
         if card is None:
-            outbox.queue_message(tx, build_card_message(run, call.plan_id, [asked], target))
-        elif target not in asked.place.asleep and (thread := card.thread_ts or card.ts):
+            outbox.queue_message(
+                tx, build_card_message(run, call.plan_id, [call_with_place], target)
+            )
+        elif target not in call_with_place.place.asleep and (thread := card.thread_ts or card.ts):
             body = {"text": text, "mrkdwn": True, outbox.NOTIFIED_KEY: list(notified)}
             line = Message(
                 key=f"{key}:{target}",

@@ -84,9 +84,9 @@ def _build_approver_fields(
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
         return {}
-    seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
+    tally = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
     waited = measure_waiting_time(gate, call, now)
-    who = gate.get_approvers_of_stages(seen.asked_stages, waited).notified
+    who = gate.get_approvers_of_stages(tally.asked_stages, waited).notified
     own = gate.self_approval or who.requester
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
@@ -128,8 +128,10 @@ def build_card_view(
         calls.find_plan(tx, row.plan_id),
         runs.find_run(tx, row.run_id),
     )
-    found = [build_call_view(tools, tx, call_id) for call_id in body["calls"]]
-    views = [_add_missing_votes(tx, run, view, body["groups"]) for view in found if view and run]
+    call_views = [build_call_view(tools, tx, call_id) for call_id in body["calls"]]
+    views = [
+        _add_missing_votes(tx, run, view, body["groups"]) for view in call_views if view and run
+    ]
     if plan is None or run is None or not views:
         return None
     waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
@@ -211,28 +213,28 @@ def build_question_view(
 ) -> QuestionView | None:
     """Return what the message of a question shows now; None if the question cannot be read."""
     body = outbox.parse_message_body(row)
-    found = find_question(tx, body["calls"][0]) if body["calls"] else None
-    if found is None:
+    question = find_question(tx, body["calls"][0]) if body["calls"] else None
+    if question is None:
         return None
-    call, answer = found.call, calls.find_person_answer(tx, found.call.id)
-    given = json.loads(answer.given) if answer and not answer.declined else {}
-    lines = list_readable_answer_values(found.asked, given) if given else ()
-    hidden = mask_secrets(found.asked.question)
-    tasks, server, server_task = list_tasks_leading_to_run(tools, tx, found.run), "", ""
-    if found.run.source is RunSource.SERVER and tasks:  # its last task is what it asks for
+    call, answer = question.call, calls.find_person_answer(tx, question.call.id)
+    answer_values = json.loads(answer.given) if answer and not answer.declined else {}
+    lines = list_readable_answer_values(question.asked, answer_values) if answer_values else ()
+    hidden = mask_secrets(question.asked.question)
+    tasks, server, server_task = list_tasks_leading_to_run(tools, tx, question.run), "", ""
+    if question.run.source is RunSource.SERVER and tasks:  # its last task is what it asks for
         server, server_task, tasks = (
-            get_asking_server_name(found.run),
+            get_asking_server_name(question.run),
             tasks[-1].what,
             tasks[:-1],
         )
     return QuestionView(
         id=call.id,
         revision=call.revision,
-        asked=found.asked.model_copy(update={"question": hidden}),
+        asked=question.asked.model_copy(update={"question": hidden}),
         status=call.status,
-        run=found.run.id,
-        requester=found.run.requester,
-        users=found.possible_answerers.users,
+        run=question.run.id,
+        requester=question.run.requester,
+        users=question.possible_answerers.users,
         group=next(iter(body["groups"].values()), ""),
         deadline=call.deadline,
         origin=body.get("origin", ""),
@@ -245,8 +247,8 @@ def build_question_view(
         declined=answer is not None and answer.declined,
         delegated_tasks=tasks,
         asker=notices.describe_asker(
-            found.run.source,
-            server or found.run.client,
+            question.run.source,
+            server or question.run.client,
             tasks[-1].agent if tasks else "",
         ),
         server=server,

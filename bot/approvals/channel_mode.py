@@ -101,7 +101,7 @@ class ChannelModeSwitcher:
         )
         if channel == channel_modes.EVERYWHERE:
             return all_of_them
-        said = [
+        lines = [
             sentences.channel_mode_text(
                 own.mode if own else ChannelMode.ASK,
                 _get_switch_author_and_time(own),
@@ -109,8 +109,8 @@ class ChannelModeSwitcher:
             )
         ]
         if every and every.mode is not ChannelMode.ASK:
-            said.append(all_of_them)
-        return "\n".join(said)
+            lines.append(all_of_them)
+        return "\n".join(lines)
 
     def switch_mode(self, channel: str, mode: ChannelMode, person: str) -> str:
         """Switch the channel's mode, post that in the channel, and return the reply to `person`.

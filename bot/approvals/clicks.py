@@ -144,13 +144,13 @@ class ClickDispatcher:
             case UnchangedEdit():
                 self.replies.settle_silently(delivery, "an edit that changes nothing")
             case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
-                found = self.votes.admit_editor_as_voter(
+                admission = self.votes.admit_editor_as_voter(
                     delivery, edit.build_edited_call(), edit.run
                 )
                 self.edits.store_edit(
                     delivery,
                     edit,
-                    lambda tx, call: self.votes.approve_edited_call(tx, delivery, call, found),
+                    lambda tx, call: self.votes.approve_edited_call(tx, delivery, call, admission),
                 )
             case Edit() as edit:
                 self.edits.store_edit(delivery, edit)

@@ -61,10 +61,10 @@ class CallExpirer:
                 # only now: who stored a click in time has done so before this could write
                 arrived = inbox.list_new_deliveries(tx)
                 clicked = _find_first_click_times(arrived)
-                found = [calls.find_call(tx, each) for each in ids]
+                due_calls = [calls.find_call(tx, each) for each in ids]
                 fallen = [
                     call
-                    for call in found
+                    for call in due_calls
                     if call
                     and not _was_clicked_in_time(call, clicked)
                     and not (
@@ -196,11 +196,11 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         if card.plan_id
         else []
     )
-    shown = {call for copy in copies for call in outbox.parse_message_body(copy)["calls"]}
+    shown_elsewhere = {call for copy in copies for call in outbox.parse_message_body(copy)["calls"]}
     hidden = [
         calls.find_call(tx, call)
         for call in outbox.parse_message_body(card).get("calls", [])
-        if call not in shown
+        if call not in shown_elsewhere
     ]
     lost = [call for call in hidden if call and call.status is CallStatus.PENDING]
     for call in lost:
@@ -211,9 +211,9 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         )
         moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     if lost and (run := runs.find_run(tx, card.run_id)):
-        told = [run.requester]
+        notified_people = [run.requester]
         outbox.queue_notice(
-            tx, run, f"unseen:{card.key}", {"text": NOT_SHOWN_NOTICE}, notified=told
+            tx, run, f"unseen:{card.key}", {"text": NOT_SHOWN_NOTICE}, notified=notified_people
         )
     return bool(lost)
 

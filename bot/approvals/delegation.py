@@ -114,23 +114,23 @@ class DelegationManager:
     ) -> None:
         """Store the delegation a dialog asks for, tell both people, and mark it handled."""
         delegator, at, team = delivery.user, delivery.received_at, self.authority.team
-        found = self.parse_submitted_delegation(payload["view"]["state"]["values"], delegator)
+        parsed = self.parse_submitted_delegation(payload["view"]["state"]["values"], delegator)
         if isinstance(
-            found, delegation_dialog.DelegationInput
+            parsed, delegation_dialog.DelegationInput
         ) and not self.authority.is_active_colleague(delegator):
-            found = {InputBlockId.DELEGATE: ONLY_MEMBERS_DECIDE_ERROR}
+            parsed = {InputBlockId.DELEGATE: ONLY_MEMBERS_DECIDE_ERROR}
         with self.store.write() as tx:
-            if isinstance(found, dict):  # something has changed since the dialog was checked
-                reply_privately(tx, delivery, next(iter(found.values())))
+            if isinstance(parsed, dict):  # something has changed since the dialog was checked
+                reply_privately(tx, delivery, next(iter(parsed.values())))
                 inbox.mark_delivery_done(tx, delivery, "not delegated")
                 return
             row = delegations.Delegation(
                 team=team,
                 giver=delegator,
-                delegate=found.delegate,
-                words=found.words,
+                delegate=parsed.delegate,
+                words=parsed.words,
                 given_at=at,
-                until=found.until,
+                until=parsed.until,
             )
             delegations.give_delegation(tx, row)
             reply_privately(
@@ -152,11 +152,11 @@ class DelegationManager:
         person, at = delivery.user, delivery.received_at
         with self.store.write() as tx:
             row = delegations.find_delegation(tx, asked.target.delegation)
-            mine = row is not None and (row.team, row.giver) == (self.authority.team, person)
-            ended = (
-                row is not None and mine and delegations.revoke_delegation(tx, row.id, person, at)
+            is_own = row is not None and (row.team, row.giver) == (self.authority.team, person)
+            was_ended = (
+                row is not None and is_own and delegations.revoke_delegation(tx, row.id, person, at)
             )
-            if row is not None and ended:
+            if row is not None and was_ended:
                 outbox.queue_private_message(
                     tx,
                     f"undelegated:{row.id}",
@@ -166,7 +166,7 @@ class DelegationManager:
             else:
                 reply_privately(tx, delivery, delegation_dialog.DELEGATION_ALREADY_ENDED_REPLY)
             inbox.mark_delivery_done(
-                tx, delivery, "delegation ended" if ended else "no delegation to end"
+                tx, delivery, "delegation ended" if was_ended else "no delegation to end"
             )
 
 
@@ -207,7 +207,7 @@ class DelegateNotifier:
         return bool(new)
 
     def _notify_delegate(self, row: delegations.Delegation, now: datetime) -> None:
-        found = [
+        runs_with_calls = [
             (
                 run,
                 card_routing.CallWithCardPlace(
@@ -217,25 +217,29 @@ class DelegateNotifier:
             for call, run, gate in self._list_waiting_calls(row, now)
         ]
         plans: dict[str, list[tuple[Run, card_routing.CallWithCardPlace]]] = {}
-        for run, asked in found:
+        for run, call_with_place in runs_with_calls:
             key = json.dumps(
                 [
-                    asked.call.plan_id,
-                    asked.place.targets,
-                    card_routing.build_card_routing_key(asked.gate),
+                    call_with_place.call.plan_id,
+                    call_with_place.place.targets,
+                    card_routing.build_card_routing_key(call_with_place.gate),
                 ]
             )
-            plans.setdefault(key, []).append((run, asked))
+            plans.setdefault(key, []).append((run, call_with_place))
         with self._store.write() as tx:
             if not delegations.mark_delegate_shown_waiting_calls(tx, row.id, now):
                 return
-            told: list[str] = []
+            told_call_ids: list[str] = []
             for together in plans.values():
-                still = [asked for _, asked in together if _is_still_pending(tx, asked.call)]
+                still = [
+                    call_with_place
+                    for _, call_with_place in together
+                    if _is_still_pending(tx, call_with_place.call)
+                ]
                 self._queue_messages(tx, row, together[0][0], still)
-                told += [asked.call.id for asked in still]
-            if told:
-                data = {"delegation": row.id, "delegate": row.delegate, "calls": told}
+                told_call_ids += [call_with_place.call.id for call_with_place in still]
+            if told_call_ids:
+                data = {"delegation": row.id, "delegate": row.delegate, "calls": told_call_ids}
                 trail.record_event(tx, "delegation.shown", at=now, actor="system", data=data)
 
     def _list_waiting_calls(
@@ -244,16 +248,16 @@ class DelegateNotifier:
         """Return the calls the delegate may approve by this delegation only. Looks people up."""
         with self._store.read() as tx:
             pending = request_lists.list_waiting_calls(tx, row.team, now, MAX_CALLS_EXAMINED)
-            found = [(call, runs.find_run(tx, call.run_id)) for call in pending]
+            calls_with_runs = [(call, runs.find_run(tx, call.run_id)) for call in pending]
             voted = {
                 call.id: calls.list_votes_on_revision(tx, call.id, call.revision)
                 for call in pending
             }
         waiting = []
-        for call, run in found:
+        for call, run in calls_with_runs:
             gate = load_gate(call.gate)
-            said = {who for vote in voted[call.id] for who in (vote.person, vote.counted_person)}
-            if run is None or not isinstance(gate, Ask) or said & {row.giver, row.delegate}:
+            voters = {who for vote in voted[call.id] for who in (vote.person, vote.counted_person)}
+            if run is None or not isinstance(gate, Ask) or voters & {row.giver, row.delegate}:
                 continue
             verdict = self._permissions.judge_action(
                 CallVerb.APPROVE, call, run, row.delegate, at=now
@@ -364,23 +368,25 @@ class HandOverHandler:
         """
         to = get_chosen_person(state, InputBlockId.ASSIGNEE)
         with self.replies.store.read() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
-            if not isinstance(found, decisions.DecidableCall):
-                return self.permissions.too_late_sentence(found, by)
-            call, run = found.call, runs.find_run(tx, found.call.run_id)
+            check_result = decisions.check_revision_is_decidable(
+                tx, target.call, target.revision, at
+            )
+            if not isinstance(check_result, decisions.DecidableCall):
+                return self.permissions.too_late_sentence(check_result, by)
+            call, run = check_result.call, runs.find_run(tx, check_result.call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         if run is None or to in ("", by):
             return delegation_dialog.CHOOSE_SOMEBODY_ELSE_REPLY
         own = self.permissions.judge_action(CallVerb.APPROVE, call, run, by, at=at)
         if isinstance(own, Denial):
             return self.permissions.refusal_sentence(own, call, CallVerb.APPROVE)
-        theirs = self.permissions.judge_action(CallVerb.APPROVE, call, run, to, at=at)
-        if isinstance(theirs, Permission) and to not in {each.person for each in votes}:
+        assignee_verdict = self.permissions.judge_action(CallVerb.APPROVE, call, run, to, at=at)
+        if isinstance(assignee_verdict, Permission) and to not in {each.person for each in votes}:
             return call, run, to
-        if theirs == Denial("lookup"):
+        if assignee_verdict == Denial("lookup"):
             return sentences.LOOKUP_FAILED_REPLY
-        able = self.permissions.describe_approvers(call)
-        return delegation_dialog.cannot_take_over_reply(to, able)
+        approvers_text = self.permissions.describe_approvers(call)
+        return delegation_dialog.cannot_take_over_reply(to, approvers_text)
 
     def hand_over(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
@@ -388,11 +394,11 @@ class HandOverHandler:
         """Hand a call over as a dialog asks, tell its new approver, and mark it as handled."""
         assert isinstance(asked.target, CallTarget)
         by, at = delivery.user, delivery.received_at
-        found = self.judge_hand_over(asked.target, by, payload["view"]["state"]["values"], at)
-        if isinstance(found, str):
-            self.replies.refuse_click(delivery, found)
+        judgement = self.judge_hand_over(asked.target, by, payload["view"]["state"]["values"], at)
+        if isinstance(judgement, str):
+            self.replies.refuse_click(delivery, judgement)
             return
-        call, run, to = found
+        call, run, to = judgement
         gate, authority = load_gate(call.gate), self.authority
         assert isinstance(gate, Ask)
         place = card_routing.resolve_card_place_for_people(authority, run, gate, [to])

@@ -68,20 +68,22 @@ class DialogAccessChecker:
         now = self._clock.now()
         with self._store.read() as tx:
             if isinstance(target, CallTarget):
-                found = decisions.check_vote_is_possible(
+                check_result = decisions.check_vote_is_possible(
                     tx, target.call, target.revision, verb, now
                 )
-                waiting = [found.call] if isinstance(found, decisions.DecidableCall) else []
+                waiting = (
+                    [check_result.call] if isinstance(check_result, decisions.DecidableCall) else []
+                )
             else:
-                found = None
+                check_result = None
                 waiting = decisions.list_pending_calls_on_card(
                     tx, target.plan, target.revision, target.card
                 )
             run = runs.find_run(tx, waiting[0].run_id) if waiting else None
         if run is None:
             lost = (
-                self._permissions.too_late_sentence(found, person)
-                if found
+                self._permissions.too_late_sentence(check_result, person)
+                if check_result
                 else sentences.OUTDATED_CARD_REPLY
             )
             return DialogRefusal(lost)
@@ -144,11 +146,13 @@ class PreviewRowsSender:
         """
         assert isinstance(asked.target, CallTarget)
         person = delivery.user
-        found = self._access.decide_access(CallVerb.APPROVE, asked.target, person, delivery.team)
+        access_decision = self._access.decide_access(
+            CallVerb.APPROVE, asked.target, person, delivery.team
+        )
         with self._store.write() as tx:
-            match found:
+            match access_decision:
                 case DialogRefusal(sentence=sentence):
-                    self._access.record_refused_access(tx, found, person, Action.ROWS)
+                    self._access.record_refused_access(tx, access_decision, person, Action.ROWS)
                     reply_privately(tx, delivery, sentence)
                     inbox.mark_delivery_done(tx, delivery, "refused")
                 case DialogAdmission(calls=(call, *_)):

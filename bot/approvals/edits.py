@@ -116,39 +116,39 @@ class EditHandler:
         `state`: of the dialog's elements. `patience`: seconds to wait for the tool's preview.
         """
         with self.sources.store.read() as tx:
-            found = decisions.check_revision_is_decidable(tx, call_id, revision, at)
-            is_open = isinstance(found, decisions.DecidableCall)
-            shown = calls.find_call_with_revision(tx, call_id) if is_open else None
-            run = runs.find_run(tx, shown.call.run_id) if shown else None
-        if shown is None or run is None:
-            return ForbiddenEdit(self.permissions.too_late_sentence(found, person))
-        if (tool := self.tools.find_tool_as_shown(shown.call)) is None:
+            check_result = decisions.check_revision_is_decidable(tx, call_id, revision, at)
+            is_open = isinstance(check_result, decisions.DecidableCall)
+            stored = calls.find_call_with_revision(tx, call_id) if is_open else None
+            run = runs.find_run(tx, stored.call.run_id) if stored else None
+        if stored is None or run is None:
+            return ForbiddenEdit(self.permissions.too_late_sentence(check_result, person))
+        if (tool := self.tools.find_tool_as_shown(stored.call)) is None:
             return ForbiddenEdit(TOOL_CHANGED_ERROR)
-        verdict = self.permissions.judge_action(CallVerb.EDIT, shown.call, run, person, at=at)
+        verdict = self.permissions.judge_action(CallVerb.EDIT, stored.call, run, person, at=at)
         if isinstance(verdict, Denial):
-            told = self.permissions.refusal_sentence(verdict, shown.call, CallVerb.EDIT)
-            return ForbiddenEdit(told)
-        editable = restrict_editable_fields(tool, load_gate(shown.call.gate))
-        before = build_readable_arguments(tool, shown.revision.arguments)
+            refusal = self.permissions.refusal_sentence(verdict, stored.call, CallVerb.EDIT)
+            return ForbiddenEdit(refusal)
+        editable = restrict_editable_fields(tool, load_gate(stored.call.gate))
+        before = build_readable_arguments(tool, stored.revision.arguments)
         names = SlackIdResolver(self.sources.directory, run.requester)
         parsed = _parse_form(editable, before, state, names)
         if not isinstance(parsed, ParsedEdit):
             return parsed
         if not parsed.changed:
-            return UnchangedEdit(run, shown, parsed.approve)
+            return UnchangedEdit(run, stored, parsed.approve)
         args = load_arguments(tool, dumps(parsed.arguments))
-        if isinstance(now := self._compute_gate(run, shown, tool, args), ForbiddenEdit):
+        if isinstance(now := self._compute_gate(run, stored, tool, args), ForbiddenEdit):
             return now
-        if short := self._find_approver_shortage(run, shown.call, now, person):
+        if short := self._find_approver_shortage(run, stored.call, now, person):
             return short
         try:
-            seen = self._preview_edit(run, shown, tool, args, patience)
+            preview = self._preview_edit(run, stored, tool, args, patience)
         except ToolError as error:
             return place_form_error(editable, before, str(error), error.field)
-        known, arguments = loads(shown.call.names) | names.names_by_id, dump_arguments(args)
-        if why := _describe_hidden_content(tool, shown, arguments, known, seen):
+        names_by_id, arguments = loads(stored.call.names) | names.names_by_id, dump_arguments(args)
+        if why := _describe_hidden_content(tool, stored, arguments, names_by_id, preview):
             return place_form_error(editable, before, why)
-        return Edit(run, shown, arguments, now, seen, parsed.approve, dumps(known))
+        return Edit(run, stored, arguments, now, preview, parsed.approve, dumps(names_by_id))
 
     def _find_approver_shortage(
         self, run: Run, call: Call, gate: Ask, person: str
@@ -184,7 +184,7 @@ class EditHandler:
         Raises ToolError where it would fail, LookupPendingError while the tool is being asked.
         """
         call, now = shown.call, self.sources.clock.now()
-        seen = self.previews.get_or_start_edit_preview(
+        preview = self.previews.get_or_start_edit_preview(
             tool,
             args,
             call_state.build_tool_context(run, call, now),
@@ -192,7 +192,7 @@ class EditHandler:
             patience=patience,
             then=self.wake,
         )
-        return allow_full_preview_in_thread(self.sources, run, seen)
+        return allow_full_preview_in_thread(self.sources, run, preview)
 
     def _compute_gate(
         self, run: Run, shown: calls.CallWithRevision, tool: Tool[Any], args: BaseModel
@@ -243,8 +243,8 @@ class EditHandler:
                 return
             if place is not None:
                 card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
-                asked = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
-                card_routing.queue_cards(tx, edit.run, call.plan_id, [asked])
+                call_with_place = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
+                card_routing.queue_cards(tx, edit.run, call.plan_id, [call_with_place])
             line = build_edit_notice(self.tools, tx, call.id, delivery.user, edit.run.requester)
             to = {edit.run.requester} - {delivery.user}
             key = f"edited:{delivery.seq}"
@@ -270,7 +270,7 @@ class EditHandler:
         call, gate = edit.shown.call, dump_gate(edit.gate)
         if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
             gate = call.gate
-        tool, seen = self.tools.get_call_tool_even_if_off(call), edit.preview
+        tool, preview = self.tools.get_call_tool_even_if_off(call), edit.preview
         deadline = edit.gate.compute_due_time(at, edit.gate.deadline)
         return {
             "arguments": edit.arguments,
@@ -282,12 +282,12 @@ class EditHandler:
                 edit.arguments,
                 gate=gate,
                 revision=call.revision + 1,
-                expects=seen.expects,
+                expects=preview.expects,
                 key_id=call.key_id,
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **call_state.dump_preview_to_call_columns(seen),
+            **call_state.dump_preview_to_call_columns(preview),
             "names": edit.names,
             "next_at": call_state.find_next_notification_time(
                 edit.gate, call.asked_at or call.created_at

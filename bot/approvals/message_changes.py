@@ -82,41 +82,40 @@ def apply_message_change_to_request(
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
     key = transcripts.build_message_key(delivery.team, delivery.channel, ts)
     # a deleted message that has replies stays as an empty one
-    gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
-    _withhold_removed_files(tx, key, before, {} if gone else after, at)
-    asked = inbox.find_delivery(tx, key)
-    if asked is None:
-        is_for_us = gone and _may_be_for_bot(tx, delivery, event, before, bot_user)
-        return MessageChangeOutcome(
-            _store_deleted_message(tx, delivery, key, before)
-            if is_for_us
-            else NO_REQUEST_CHANGED_NOTE
-        )
-    if asked.status is DeliveryStatus.NEW:
-        return MessageChangeOutcome(_change_unread_message(tx, asked, None if gone else after))
-    run = runs.find_run(tx, asked.run_id) if asked.run_id else None
+    is_deleted = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
+    _withhold_removed_files(tx, key, before, {} if is_deleted else after, at)
+    original = inbox.find_delivery(tx, key)
+    if original is None:
+        is_for_us = is_deleted and _may_be_for_bot(tx, delivery, event, before, bot_user)
+        if not is_for_us:
+            return MessageChangeOutcome(NO_REQUEST_CHANGED_NOTE)
+        return MessageChangeOutcome(_store_deleted_message(tx, delivery, key, before))
+    if original.status is DeliveryStatus.NEW:
+        changed = None if is_deleted else after
+        return MessageChangeOutcome(_change_unread_message(tx, original, changed))
+    run = runs.find_run(tx, original.run_id) if original.run_id else None
     if run is None or not runs.is_run_open(run):
         return MessageChangeOutcome("no open request's message changed")
-    if gone:
-        if inbox.is_first_delivery_of_run(tx, asked):
+    if is_deleted:
+        if inbox.is_first_delivery_of_run(tx, original):
             return _cancel_deleted_request(tx, run, ts, at)
-        return _record_deleted_message(tx, run, asked, ts, at)
-    if asked.status is DeliveryStatus.HELD:
-        return MessageChangeOutcome(_change_unread_message(tx, asked, after))
-    if (words := json.loads(asked.body).get("event")) is None:
+        return _record_deleted_message(tx, run, original, ts, at)
+    if original.status is DeliveryStatus.HELD:
+        return MessageChangeOutcome(_change_unread_message(tx, original, after))
+    if (words := json.loads(original.body).get("event")) is None:
         # Slack told of that first
         return MessageChangeOutcome("the message was deleted before it was read")
     read = extract_message_text(words, bot_user)
-    old = extract_message_text(before, bot_user) if before else read
+    old_text = extract_message_text(before, bot_user) if before else read
     text = extract_message_text(after, bot_user)
-    if text == old:
+    if text == old_text:
         return MessageChangeOutcome("the words are the same")
     trail.record_event(
-        tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts}
+        tx, "request.edited", at=at, actor=original.user, run_id=run.id, data={"message": ts}
     )
     runs.store_edited_message_text(tx, run, ts, None if text == read else text)
     _post_in_thread_and_under_cards(
-        tx, run, delivery, answers.request_edited_notice(asked.user, text)
+        tx, run, delivery, answers.request_edited_notice(original.user, text)
     )
     return MessageChangeOutcome("request edited")
 

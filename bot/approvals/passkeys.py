@@ -93,40 +93,40 @@ def verify_new_passkey(
 
     roots = [each.encode() for each in _CERTIFICATE_PATTERN.findall(terms.roots)]
     try:
-        made = helpers.parse_registration_credential_json(dict(credential))
-        client = helpers.parse_client_data_json(made.response.client_data_json)
+        parsed_credential = helpers.parse_registration_credential_json(dict(credential))
+        client = helpers.parse_client_data_json(parsed_credential.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
             return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
-        seen = verify_registration_response(
-            credential=made,
+        verified = verify_registration_response(
+            credential=parsed_credential,
             expected_challenge=signatures.compute_challenge(link),
             expected_rp_id=address.rp_id,
             expected_origin=address.origin,
             pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
         )
-        statement = helpers.parse_attestation_object(seen.attestation_object).att_stmt
-        public_key = helpers.bytes_to_base64url(seen.credential_public_key)
+        statement = helpers.parse_attestation_object(verified.attestation_object).att_stmt
+        public_key = helpers.bytes_to_base64url(verified.credential_public_key)
         build_jwk(public_key)  # receipts have to be able to show it
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
         return PasskeyRefusal("attestation", passkey_views.INVALID_ATTESTATION_REPLY)
-    if not seen.user_verified:
+    if not verified.user_verified:
         return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
     attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
-    if not terms.allows_model(seen.aaguid, attested=attested):
+    if not terms.allows_model(verified.aaguid, attested=attested):
         return PasskeyRefusal("model", passkey_views.WRONG_MODEL_REPLY)
-    name = credential["name"] or passkey_views.choose_passkey_name(seen.aaguid, at)
+    name = credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at)
     return Passkey(
         team=link.team,
         person=link.person,
-        credential_id=helpers.bytes_to_base64url(seen.credential_id),
+        credential_id=helpers.bytes_to_base64url(verified.credential_id),
         public_key=public_key,
-        sign_count=seen.sign_count,
-        aaguid=seen.aaguid,
+        sign_count=verified.sign_count,
+        aaguid=verified.aaguid,
         attested=attested,
         rp_id=address.rp_id,
         name=name,
         transports=",".join(credential["response"].get("transports", ())),
-        backed_up=seen.credential_backed_up,
+        backed_up=verified.credential_backed_up,
         created_at=at,
         counts_from=at if terms.enrol == "self" else None,
     )
@@ -193,19 +193,30 @@ class PasskeyManager:
         posted, at = json.loads(delivery.body), delivery.received_at
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
-        found = self._check_enrolment(link, posted["credential"], at)
-        told = _build_new_passkey(found, self.authority) if isinstance(found, Passkey) else None
+        passkey_or_refusal = self._check_enrolment(link, posted["credential"], at)
+        passkey_details = (
+            _build_new_passkey(passkey_or_refusal, self.authority)
+            if isinstance(passkey_or_refusal, Passkey)
+            else None
+        )
         with self.store.write() as tx:
-            if link and told and isinstance(found, Passkey) and passkeys.add_passkey(tx, found):
+            if (
+                link
+                and passkey_details
+                and isinstance(passkey_or_refusal, Passkey)
+                and passkeys.add_passkey(tx, passkey_or_refusal)
+            ):
                 passkeys.use_signing_link(tx, link, at)
-                _queue_new_passkey_notice(tx, found, told[0])
+                _queue_new_passkey_notice(tx, passkey_or_refusal, passkey_details[0])
                 answer, note = passkey_views.PASSKEY_ADDED_REPLY, "passkey added"
-                if found.counts_from is None:
-                    _ask_others(tx, found, *told)
+                if passkey_or_refusal.counts_from is None:
+                    _ask_others(tx, passkey_or_refusal, *passkey_details)
                     answer = passkey_views.PASSKEY_PENDING_REPLY
             else:
-                known = PasskeyRefusal("known", passkey_views.ALREADY_ADDED_REPLY)
-                refusal = known if isinstance(found, Passkey) else found
+                already_known = PasskeyRefusal("known", passkey_views.ALREADY_ADDED_REPLY)
+                refusal = (
+                    already_known if isinstance(passkey_or_refusal, Passkey) else passkey_or_refusal
+                )
                 answer, data = refusal.sentence, {"why": refusal.why}
                 note = f"refused: {refusal.why}"
                 trail.record_event(tx, "passkey.refused", at=at, actor=delivery.user, data=data)
@@ -277,12 +288,12 @@ class PasskeyManager:
                 reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
             else:
                 _revoke(tx, row, person, at, "disowned" if is_alarm else "")
-                done = (
+                reply = (
                     passkey_views.PASSKEY_DISOWNED_REPLY
                     if is_alarm
                     else passkey_views.PASSKEY_REVOKED_REPLY
                 )
-                reply_privately(tx, delivery, done)
+                reply_privately(tx, delivery, reply)
             if row is not None and is_alarm:
                 signed = passkeys.count_signatures(tx, row.id)
                 text = passkey_views.disowned_passkey_notice(person, row.name, signed)
@@ -339,13 +350,13 @@ def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping
         created_at=at,
         updated_at=at,
     )
-    asked = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
+    request_body = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
     delivery = Delivery(
         key=passkeys.build_request_key(row),
         kind=DeliveryKind.PROGRAM,
         team=row.team,
         user=person,
-        body=json.dumps(asked),
+        body=json.dumps(request_body),
         received_at=at,
     )
     inbox.insert_delivery(tx, delivery)

@@ -85,14 +85,18 @@ class PermissionChecker:
                 involved = calls.get_call_editors_and_votes(tx, call)
         if fresh_editor:
             involved = calls.CallEditorsAndVotes(involved.editors | {person}, ())
-        found = self._judge_own_right(verb, call, run, person, involved, at)
-        barred = isinstance(found, Denial) and found.why in ("not_approver", "not_yet", "enough")
+        verdict = self._judge_own_right(verb, call, run, person, involved, at)
+        barred = isinstance(verdict, Denial) and verdict.why in (
+            "not_approver",
+            "not_yet",
+            "enough",
+        )
         if barred and verb in DELEGABLE_VERBS and not fresh_editor:
-            found = self._judge_as_delegate(verb, call, run, person, involved, at) or found
-        if verb in VERBS_THAT_RUN and isinstance(found, Permission):
+            verdict = self._judge_as_delegate(verb, call, run, person, involved, at) or verdict
+        if verb in VERBS_THAT_RUN and isinstance(verdict, Permission):
             others = involved.editors | {vote.person for vote in involved.votes}
-            return self._refuse_if_somebody_left(run, others - {person}) or found
-        return found
+            return self._refuse_if_somebody_left(run, others - {person}) or verdict
+        return verdict
 
     def _refuse_if_somebody_left(self, run: Run, others: Collection[str]) -> Denial | None:
         """Return a denial if the requester has no active account any more, or cannot be looked up.
@@ -151,29 +155,31 @@ class PermissionChecker:
         if not isinstance(gate, Ask):
             return Denial("not_approver")
         authority, waited = self.authority, measure_waiting_time(gate, call, at)
-        asked: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
-        known = asked | {"editors": involved.editors, "waited": waited}
+        request_facts: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
+        vote_facts = request_facts | {"editors": involved.editors, "waited": waited}
         if verb in (CallVerb.RESOLVE, *LOOK_VERBS):  # whoever could have approved it
             alone = find_break_glass_vote(involved.votes)
             if verb in LOOK_VERBS and alone and alone.person == person:
                 return Denial("own_run")
             stages = range(len(gate.stages))
-            verdicts = [authority.may_approve(gate, person, stage=each, **known) for each in stages]
+            verdicts = [
+                authority.may_approve(gate, person, stage=each, **vote_facts) for each in stages
+            ]
             return next((each for each in verdicts if isinstance(each, Permission)), verdicts[0])
         if verb is CallVerb.BREAK_GLASS:
-            return authority.may_break_glass(gate, person, **asked)
+            return authority.may_break_glass(gate, person, **request_facts)
         if verb is CallVerb.EDIT:
-            return authority.may_edit(gate, person, **asked, waited=waited)
+            return authority.may_edit(gate, person, **request_facts, waited=waited)
         if verb in (CallVerb.REJECT, CallVerb.SEND_BACK):
-            found = authority.may_reject(gate, person, **asked, waited=waited)
+            reject_verdict = authority.may_reject(gate, person, **request_facts, waited=waited)
             is_own = verb is CallVerb.SEND_BACK and person == run.requester
-            may_anyway = is_own and found == Denial("not_approver")
-            return Permission(why="requester") if may_anyway else found
-        seen = tally_votes(gate, involved.votes)
+            may_anyway = is_own and reject_verdict == Denial("not_approver")
+            return Permission(why="requester") if may_anyway else reject_verdict
+        tally = tally_votes(gate, involved.votes)
         if gate.any_order:
-            return authority.may_approve_any_stage(gate, person, seen.open_stages, **known)
-        verdict = authority.may_approve(gate, person, stage=seen.stage, **known)
-        return replace(verdict, stage=seen.stage) if isinstance(verdict, Permission) else verdict
+            return authority.may_approve_any_stage(gate, person, tally.open_stages, **vote_facts)
+        verdict = authority.may_approve(gate, person, stage=tally.stage, **vote_facts)
+        return replace(verdict, stage=tally.stage) if isinstance(verdict, Permission) else verdict
 
     def list_active_people(self, who: Approvers) -> list[str]:
         """Return the active colleagues, the first few, among the people that the policy names.
@@ -214,10 +220,10 @@ class PermissionChecker:
         if who.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:
-            able = self.authority.list_approver_candidates(
+            candidates = self.authority.list_approver_candidates(
                 gate, who, requester=run.requester, channel=run.channel
             ) - {vote.person for vote in votes}
-            people = self.authority.list_first_colleagues(able, MAX_PEOPLE_NAMED + 1)
+            people = self.authority.list_first_colleagues(candidates, MAX_PEOPLE_NAMED + 1)
         except LookupFailedError:
             return ", ".join([*(user_mention(user) for user in who.users), *who.groups])
         others = " and others" if len(people) > MAX_PEOPLE_NAMED else ""

@@ -152,7 +152,7 @@ def prepare_question(
     limits: UsageLimits,
     run: Run,
     call: Call,
-    asked: person_question.AskPerson,
+    question: person_question.AskPerson,
     questions_in_same_plan: int,
 ) -> QuestionWithPlace:
     """Check a question and make its call wait; return the question with where to post it.
@@ -160,22 +160,22 @@ def prepare_question(
     `questions_in_same_plan`: calls of the same plan that people are asked about. Raises
     CallRefusedError.
     """
-    if words := find_approval_request_words(asked.list_question_texts()):
+    if words := find_approval_request_words(question.list_question_texts()):
         raise CallRefusedError(
             outputs.refused_approval_question_output(words),
             "a question cannot be about an approval",
         )
     try:
-        person_question.build_suggested_answers(asked)
+        person_question.build_suggested_answers(question)
     except ValueError as error:
         why = outputs.invalid_arguments_output([str(error)])
         raise CallRefusedError(why, "its arguments were not valid") from error
     with sources.store.read() as tx:
-        reached = limits.find_reached_asking_limit(tx, run, questions_in_same_plan)
-    if reached:
-        raise CallRefusedError(reached.output, reached.note, tell=True)
+        limit_reached = limits.find_reached_asking_limit(tx, run, questions_in_same_plan)
+    if limit_reached:
+        raise CallRefusedError(limit_reached.output, limit_reached.note, tell=True)
     place = _resolve_place(
-        authority, run, person_question.build_allowed_answerers(asked.to, run.requester)
+        authority, run, person_question.build_allowed_answerers(question.to, run.requester)
     )
     default = sources.policy.policy.default
     at = call.created_at
@@ -184,7 +184,7 @@ def prepare_question(
     if default:
         call.deadline = default.compute_due_time(at, default.deadline)
         call.next_at = default.compute_due_time(at, default.deadline // 2)
-    return QuestionWithPlace(asked, place)
+    return QuestionWithPlace(question, place)
 
 
 def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routing.CardPlace:
@@ -194,13 +194,15 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
     """
     try:
         named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
-        able = authority.list_first_colleagues(named, card_routing.MAX_PEOPLE_MESSAGED)
-        if not able:
+        people_to_ask = authority.list_first_colleagues(named, card_routing.MAX_PEOPLE_MESSAGED)
+        if not people_to_ask:
             note = "none of those it is for is a full member of this workspace"
             raise CallRefusedError(outputs.nobody_to_ask_output(note), note, tell=True)
-        found = [(handle, authority.directory.find_group(handle)) for handle in who.groups]
-        groups = tuple((handle, group.id) for handle, group in found if group)
-        here = run.requester in able or authority.list_first_colleagues(
+        groups_by_handle = [
+            (handle, authority.directory.find_group(handle)) for handle in who.groups
+        ]
+        groups = tuple((handle, group.id) for handle, group in groups_by_handle if group)
+        here = run.requester in people_to_ask or authority.list_first_colleagues(
             authority.directory.list_channel_members(run.channel) & named, 1
         )
     except LookupFailedError as error:
@@ -213,7 +215,9 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
         return card_routing.CardPlace(
             card_routing.CardPlaceKind.THREAD, (run.channel,), groups, away
         )
-    return card_routing.CardPlace(card_routing.CardPlaceKind.PEOPLE, tuple(able), groups, away)
+    return card_routing.CardPlace(
+        card_routing.CardPlaceKind.PEOPLE, tuple(people_to_ask), groups, away
+    )
 
 
 def _list_away_answerers(authority: Authority, named: frozenset[str]) -> card_routing.AwayPeople:
@@ -268,22 +272,26 @@ class ReminderRecipients:
 
 
 def find_reminder_recipients(
-    authority: Authority, found: AskedQuestion, now: datetime, *, urgent: bool
+    authority: Authority, question: AskedQuestion, now: datetime, *, urgent: bool
 ) -> ReminderRecipients:
     """Return who of the people asked is not away or asleep, for a reminder. Looks people up.
 
     No names, which means everybody, if all or none are. `urgent`: nobody is taken to be asleep.
     Raises LookupFailedError.
     """
-    run = found.run
+    run = question.run
     named = authority.list_named_people(
-        found.possible_answerers, requester=run.requester, channel=run.channel
+        question.possible_answerers, requester=run.requester, channel=run.channel
     )
     away = card_routing.list_away_people(authority, named)
-    there = named - {user for user, _ in card_routing.filter_people_still_away(away, now)} or named
-    asked = frozenset() if urgent else there
-    asleep, morning = card_routing.find_sleepers(authority, asked, now, found.call.deadline)
-    awake = there - asleep
+    people_present = (
+        named - {user for user, _ in card_routing.filter_people_still_away(away, now)} or named
+    )
+    checked_for_sleep = frozenset() if urgent else people_present
+    asleep, morning = card_routing.find_sleepers(
+        authority, checked_for_sleep, now, question.call.deadline
+    )
+    awake = people_present - asleep
     members = () if awake == named else tuple(sorted(awake)[: card_routing.MAX_NAMES_PER_LINE])
     return ReminderRecipients(members, away, asleep, morning)
 
@@ -297,8 +305,8 @@ def queue_question_reminder(
     """
     if not calls.schedule_question_reminder(tx, call, who.morning) or who.morning:
         return
-    found = find_question(tx, call.id)
-    if found is None:
+    asked_question = find_question(tx, call.id)
+    if asked_question is None:
         return
     card_routing.update_away_people_on_cards(tx, call, who.away)
     outbox.mark_cards_for_redraw(tx, call.plan_id)
@@ -309,9 +317,9 @@ def queue_question_reminder(
         names = (
             sentences.join_mentions(who.members, ())
             if who.members
-            else describe_asked_people(found, row)
+            else describe_asked_people(asked_question, row)
         )
-        text = sentences.answer_reminder_notice(names, found.asked.question, call.deadline)
+        text = sentences.answer_reminder_notice(names, asked_question.asked.question, call.deadline)
         line = Message(
             key=f"nudge:{call.id}:{call.revision}:{row.seq}",
             kind=MessageKind.NOTICE,

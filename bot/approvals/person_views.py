@@ -79,17 +79,17 @@ class HomeViewBuilder:
     ) -> home_tab.HomeView:
         now = self.grants.clock.now()
         say, channel = self.decidable.list_decidable_calls(person, now), view.shows.channel
-        found = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
-        pages = -(-len(found) // limit)
+        waiting_calls = [(call, run) for call, run in say.calls if channel in ("", run.channel)]
+        pages = -(-len(waiting_calls) // limit)
         page = min(view.shows.page, max(0, pages - 1))
-        here = found[page * limit : (page + 1) * limit]
+        calls_on_page = waiting_calls[page * limit : (page + 1) * limit]
         with self.grants.store.read() as tx:
             waiting = tuple(
                 replace(
                     self._build_waiting_call(tx, call, run, person),
                     represented_person=say.represented_people[call.id],
                 )
-                for call, run in here
+                for call, run in calls_on_page
             )
         return replace(
             view,
@@ -97,7 +97,7 @@ class HomeViewBuilder:
             pages=pages,
             waiting=waiting,
             questions=self._list_waiting_questions(person, now, channel) if page == 0 else (),
-            more_waiting=len(found) - page * limit - len(here),
+            more_waiting=len(waiting_calls) - page * limit - len(calls_on_page),
             has_unlisted_calls=say.has_more,
             unsure_count=say.unknown_count,
         )
@@ -105,8 +105,8 @@ class HomeViewBuilder:
     def _list_waiting_questions(
         self, person: str, now: datetime, channel: str
     ) -> tuple[home_tab.HomeWaitingQuestion, ...]:
-        asked = list_questions_for_person(self.grants.store, self.authority, person, now)
-        mine = [each for each in asked if channel in ("", each.run.channel)][
+        all_questions = list_questions_for_person(self.grants.store, self.authority, person, now)
+        shown_questions = [each for each in all_questions if channel in ("", each.run.channel)][
             : home_tab.MAX_QUESTIONS
         ]
         with self.grants.store.read() as tx:
@@ -123,7 +123,7 @@ class HomeViewBuilder:
                         each.run.source, get_asking_server_name(each.run) or each.run.client
                     ),
                 )
-                for each in mine
+                for each in shown_questions
             )
 
     def _build_waiting_call(
@@ -168,17 +168,19 @@ class HomeViewBuilder:
         team, since = self.authority.team, self.grants.clock.now() - RECENT_DECISIONS_PERIOD
         channel = view.shows.channel
         with self.grants.store.read() as tx:
-            found = request_lists.list_decided_calls_involving_person(
+            decided_calls = request_lists.list_decided_calls_involving_person(
                 tx, team, person, since, home_tab.MAX_DECIDED_CALLS + 1, channel
             )
             pairs = [
                 (call, runs.find_run(tx, call.run_id))
-                for call in found[: home_tab.MAX_DECIDED_CALLS]
+                for call in decided_calls[: home_tab.MAX_DECIDED_CALLS]
             ]
             decided = tuple(
                 self.lister.build_call_entry(tx, call, run, person) for call, run in pairs if run
             )
-        view = replace(view, decided=decided, more_decided=len(found) > home_tab.MAX_DECIDED_CALLS)
+        view = replace(
+            view, decided=decided, more_decided=len(decided_calls) > home_tab.MAX_DECIDED_CALLS
+        )
         if channel:
             return view
         remembered = self.grants.list_revocable_grants(person)

@@ -48,27 +48,31 @@ class AnswerHandler:
         Looks people up.
         """
         with self.store.read() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
-            asked = (
+            check_result = decisions.check_revision_is_decidable(
+                tx, target.call, target.revision, at
+            )
+            question = (
                 person_questions.find_question(tx, target.call)
-                if isinstance(found, decisions.DecidableCall)
+                if isinstance(check_result, decisions.DecidableCall)
                 else None
             )
-            if asked is None:
-                closed = found if not isinstance(found, decisions.DecidableCall) else None
+            if question is None:
+                closed = (
+                    check_result if not isinstance(check_result, decisions.DecidableCall) else None
+                )
                 return DialogRefusal(_too_late_sentence(tx, closed, person))
-            rows = person_questions.list_question_messages(tx, asked.call)
-            names = person_questions.describe_asked_people(asked, rows[0] if rows else None)
+            rows = person_questions.list_question_messages(tx, question.call)
+            names = person_questions.describe_asked_people(question, rows[0] if rows else None)
         try:
             if not self.authority.is_active_colleague(person):
-                return DialogRefusal(ONLY_MEMBERS_ANSWER_ERROR, asked.call, "stranger")
-            if not self.is_allowed_to_answer(asked, person):
+                return DialogRefusal(ONLY_MEMBERS_ANSWER_ERROR, question.call, "stranger")
+            if not self.is_allowed_to_answer(question, person):
                 return DialogRefusal(
-                    sentences.not_asked_of_you_reply(names), asked.call, "not_asked"
+                    sentences.not_asked_of_you_reply(names), question.call, "not_asked"
                 )
         except LookupFailedError:
-            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, asked.call, "lookup")
-        return asked
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, question.call, "lookup")
+        return question
 
     def is_allowed_to_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
         """Return whether this person is a colleague who was asked; raises LookupFailedError."""
@@ -123,15 +127,15 @@ class AnswerHandler:
     def store_answer(
         self,
         delivery: Delivery,
-        found: person_questions.AskedQuestion,
-        given: person_question.AnswerValues,
+        question: person_questions.AskedQuestion,
+        answer_values: person_question.AnswerValues,
         *,
         declined: bool = False,
     ) -> None:
         """Store the answer, tell the model and the thread, and mark the delivery as handled."""
-        call, person, at = found.call, delivery.user, delivery.received_at
+        call, person, at = question.call, delivery.user, delivery.received_at
         output = person_questions.build_answer_output(
-            found.asked, person, at, None if declined else given
+            question.asked, person, at, None if declined else answer_values
         )
         with self.store.write() as tx:
             outcome = endings.store_person_answer(
@@ -140,7 +144,7 @@ class AnswerHandler:
                 call.revision,
                 person,
                 at=at,
-                given=canonical_json(given),
+                given=canonical_json(answer_values),
                 declined=declined,
                 output=output,
             )
@@ -153,7 +157,7 @@ class AnswerHandler:
                 for row in person_questions.list_question_messages(tx, call)
             ):
                 text = sentences.question_answered_notice(person, declined)
-                outbox.queue_notice(tx, found.run, f"answered:{call.id}", {"text": text})
+                outbox.queue_notice(tx, question.run, f"answered:{call.id}", {"text": text})
             inbox.mark_delivery_done(tx, delivery, "answered")
 
     def _refuse_answer(
@@ -211,28 +215,30 @@ class ReplyAnswerHandler:
         if delivery.kind is not DeliveryKind.MESSAGE:
             return False
         event = json.loads(delivery.body)["event"]
-        said = event.get("text") or ""
+        raw_text = event.get("text") or ""
         if event.get("subtype") not in HUMAN_MESSAGE_SUBTYPES or event.get("bot_id"):
             return False
         text = extract_message_text(event, self.bot_user)
-        if not text or f"<@{self.bot_user}" in said or is_only_cancellation(text):
+        if not text or f"<@{self.bot_user}" in raw_text or is_only_cancellation(text):
             return False
-        found = self._list_open_questions(delivery)
+        open_questions = self._list_open_questions(delivery)
         is_reply = event.get("thread_ts") not in (None, "", event.get("ts"))
-        if not found and is_reply and self._may_answer_unposted_question(delivery):
+        if not open_questions and is_reply and self._may_answer_unposted_question(delivery):
             raise LookupPendingError  # the loop looks again once it is known where the question is
-        if not found:
+        if not open_questions:
             return False
-        given = person_question.normalise_answer_if_valid(
-            found[0].asked, person_question.build_single_field_answer(text)
+        answer_values = person_question.normalise_answer_if_valid(
+            open_questions[0].asked, person_question.build_single_field_answer(text)
         )
-        if len(found) == 1 and given is not None:
-            self.answers.store_answer(delivery, found[0], given)
+        if len(open_questions) == 1 and answer_values is not None:
+            self.answers.store_answer(delivery, open_questions[0], answer_values)
             return True
         with self.answers.store.write() as tx:
             too_long = sentences.answer_too_long_reply(person_question.MAX_ANSWER_CHARS)
             reply_privately(
-                tx, delivery, sentences.SEVERAL_QUESTIONS_REPLY if len(found) > 1 else too_long
+                tx,
+                delivery,
+                sentences.SEVERAL_QUESTIONS_REPLY if len(open_questions) > 1 else too_long,
             )
             inbox.mark_delivery_done(tx, delivery, "no single question that it answers")
         return True

@@ -74,14 +74,14 @@ class ReceiptWriter:
         decision = self._sign(receipts.DECISION_KIND, subject, decided)
         if call.status not in ENDED_STATUSES:
             return {"decision": decision, "end": None}
-        named = {"sha256": sha256(b64decode(decision["payload"])).hexdigest()}
-        ended = {
-            "decision": named,
+        decision_digest = {"sha256": sha256(b64decode(decision["payload"])).hexdigest()}
+        end_fields = {
+            "decision": decision_digest,
             "status": str(call.status),
             "endedAt": _format_time(call.finished_at),
             "note": mask_secrets(call.note),
         }
-        return {"decision": decision, "end": self._sign(receipts.END_KIND, subject, ended)}
+        return {"decision": decision, "end": self._sign(receipts.END_KIND, subject, end_fields)}
 
     def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:
         """Raise NoReceiptError if the stored call is not, by its digest, what people were shown."""
@@ -205,33 +205,33 @@ def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSig
     } | _leave_out_empty(**{"for": vote.for_person})
     if not vote.passkey_id:
         return described
-    found = signatures.get((vote.person, vote.verb))
-    if found is None or found.passkey_id != vote.passkey_id:
+    signature = signatures.get((vote.person, vote.verb))
+    if signature is None or signature.passkey_id != vote.passkey_id:
         raise NoReceiptError("The signature of a vote is no longer in the record.")
-    return described | {"passkey": _describe_signature(found)}
+    return described | {"passkey": _describe_signature(signature)}
 
 
-def _describe_signature(found: VoteSignature) -> Json:
+def _describe_signature(signature: VoteSignature) -> Json:
     """Return what a check of a vote's signature needs beside the rest of the receipt."""
-    statement = json.loads(found.statement)
-    client_data = receipts.decode_base64url(found.client_data)
+    statement = json.loads(signature.statement)
+    client_data = receipts.decode_base64url(signature.client_data)
     origin = json.loads(client_data).get("origin")
-    challenge = sha256(found.statement.encode()).digest()
+    challenge = sha256(signature.statement.encode()).digest()
     is_usual = (
         client_data == receipts.build_client_data(challenge, origin)
-        and receipts.get_host_of_origin(origin) == found.rp_id
+        and receipts.get_host_of_origin(origin) == signature.rp_id
     )
-    verbatim = {"clientDataJSON": found.client_data, "rpId": found.rp_id}
+    verbatim = {"clientDataJSON": signature.client_data, "rpId": signature.rp_id}
     # the first 32 bytes are the SHA-256 of the host name
-    rest = receipts.decode_base64url(found.authenticator_data)[32:]
+    rest = receipts.decode_base64url(signature.authenticator_data)[32:]
     return {
         "nonce": statement["nonce"],
         "expires": statement["expires"],
         "authenticator": receipts.encode_base64url(rest),
         **({"origin": origin} if is_usual else verbatim),
-        "signature": found.signature,
-        "key": json.loads(found.public_key),
-        **_leave_out_empty(model=found.aaguid),
+        "signature": signature.signature,
+        "key": json.loads(signature.public_key),
+        **_leave_out_empty(model=signature.aaguid),
     }
 
 

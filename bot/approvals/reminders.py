@@ -101,39 +101,39 @@ class ReminderSender:
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         if run is None or not isinstance(gate, Ask):
             return
-        seen, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
+        tally, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
         moments = gate.list_notification_delay_seconds()
         waiting = call_state.measure_waiting_time(gate, call, now)
         passed = [at for at in moments[call.told_moments :] if timedelta(seconds=at) <= waiting]
         voted = frozenset(who for vote in votes for who in (vote.person, vote.counted_person))
-        news = _list_due_reminders(gate, seen, call, passed, waiting, votes)
+        news = _list_due_reminders(gate, tally, call, passed, waiting, votes)
         away = self._list_away_approvers(
-            run, gate, gate.get_approvers_of_stages(seen.open_stages, waiting).notified
+            run, gate, gate.get_approvers_of_stages(tally.open_stages, waiting).notified
         )
-        gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
-        silent, told = SilentPeople(voted, gone), call.told_moments + len(passed)
-        next_at = call_state.find_next_notification_time(gate, asked_at, told)
+        still_away = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
+        silent, told_moments = SilentPeople(voted, still_away), call.told_moments + len(passed)
+        next_at = call_state.find_next_notification_time(gate, asked_at, told_moments)
         asleep, morning = self._find_sleepers(run, gate, news, silent, now, call.deadline)
         if morning:  # only the next stage is told now
             news = [each for each in news if each.kind is ReminderKind.NEXT_STEP]
-            told, next_at = call.told_moments, min(next_at or morning, morning)
+            told_moments, next_at = call.told_moments, min(next_at or morning, morning)
         silent = replace(silent, asleep=asleep)
-        found = [(each, *self._resolve_recipients(run, gate, each, silent)) for each in news]
+        reminders = [(each, *self._resolve_recipients(run, gate, each, silent)) for each in news]
         groups = card_routing.find_group_ids_of_gate(self._authority, gate)
         with self._store.write() as tx:
             marked = schedule.mark_people_notified(
-                tx, call, stage=seen.stage, moments=told, next_at=next_at
+                tx, call, stage=tally.stage, moments=told_moments, next_at=next_at
             )
             if not marked or not news:  # a decision, an edit or a vote has overtaken it, or night
                 return
-            for number, (each, who, place) in enumerate(found):
-                key = f"{call.id}:{call.revision}:{told}:{seen.stage}:{number}"
+            for number, (each, who, place) in enumerate(reminders):
+                key = f"{call.id}:{call.revision}:{told_moments}:{tally.stage}:{number}"
                 place = replace(place, groups=groups, away=away)
                 effects = [call_state.describe_call_effect(self._tools, tx, call)]
                 text = each.sentence(effects, who, call.deadline)
-                asked = card_routing.CallWithCardPlace(call, gate, place)
+                placed_call = card_routing.CallWithCardPlace(call, gate, place)
                 said_here = card_routing.queue_line_under_cards(
-                    tx, run, asked, f"nudge:{key}", text, list_mentions(who)
+                    tx, run, placed_call, f"nudge:{key}", text, list_mentions(who)
                 )
                 if each.kind is ReminderKind.NEXT_STEP and not said_here:
                     self._post_approval_notice(tx, run, call, key, votes)
@@ -154,11 +154,13 @@ class ReminderSender:
             with self._store.write() as tx:  # in the end it did not run
                 schedule.mark_people_asked_to_look(tx, call, moments=0, look_due_at=None)
             return
-        told, due = call_state.find_next_look_time(gate, alone.created_at, call.told_moments, now)
+        told_moments, due = call_state.find_next_look_time(
+            gate, alone.created_at, call.told_moments, now
+        )
         waited = gate.measure_waiting_time(alone.created_at, now)
         people = gate.get_approvers_of_stages(range(len(gate.stages)), waited).notified
         away = self._list_away_approvers(run, gate, people)
-        gone = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
+        still_away = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
         sentence = partial(
             notices.look_request_notice,
             person=alone.person,
@@ -166,21 +168,23 @@ class ReminderSender:
             is_reminder=call.told_moments > 0,
         )
         reminder = DueReminder(ReminderKind.LOOK, sentence, people)
-        silent = SilentPeople(frozenset({alone.person}), gone)
+        silent = SilentPeople(frozenset({alone.person}), still_away)
         asleep, morning = self._find_sleepers(run, gate, [reminder], silent, now)
         if morning:
-            told, due = call.told_moments, min(due, morning)
+            told_moments, due = call.told_moments, min(due, morning)
         silent = replace(silent, asleep=asleep)
         who, place = self._resolve_recipients(run, gate, reminder, silent)
         place = replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
-        asked = card_routing.CallWithCardPlace(call, gate, place)
+        call_with_place = card_routing.CallWithCardPlace(call, gate, place)
         with self._store.write() as tx:
-            marked = schedule.mark_people_asked_to_look(tx, call, moments=told, look_due_at=due)
+            marked = schedule.mark_people_asked_to_look(
+                tx, call, moments=told_moments, look_due_at=due
+            )
             if marked and not morning:
-                key = f"nudge:{call.id}:{call.revision}:{told}:{ReminderKind.LOOK}"
+                key = f"nudge:{call.id}:{call.revision}:{told_moments}:{ReminderKind.LOOK}"
                 text = sentence([call_state.describe_call_effect(self._tools, tx, call)], who, None)
                 to = list_mentions(who)
-                card_routing.queue_line_under_cards(tx, run, asked, key, text, to)
+                card_routing.queue_line_under_cards(tx, run, call_with_place, key, text, to)
                 data = {"what": ReminderKind.LOOK}
                 trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
 
@@ -221,12 +225,14 @@ class ReminderSender:
             place = card_routing.resolve_card_place_for_people(authority, run, gate, [assignee])
             return user_mention(assignee), place
         by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
-        able = authority.list_able_approvers(
+        able_approvers = authority.list_able_approvers(
             gate, by_name, requester=run.requester, channel=run.channel
         )
-        delegates = authority.list_delegates(able - voted) - voted - {run.requester} - out.asleep
-        here = able - voted - out.asleep
-        people = sorted((here - out.away) or here or (() if delegates else able - voted))
+        delegates = (
+            authority.list_delegates(able_approvers - voted) - voted - {run.requester} - out.asleep
+        )
+        here = able_approvers - voted - out.asleep
+        people = sorted((here - out.away) or here or (() if delegates else able_approvers - voted))
         silent = (voted | out.away | out.asleep) - set(people)
         ids = dict(card_routing.find_group_ids_of_gate(authority, gate))
         groups = [
@@ -275,9 +281,9 @@ class ReminderSender:
             if due.assignee and self._may_still_decide(due.assignee, listed, silent.voted):
                 people.add(due.assignee)
                 continue
-            able = authority.list_able_approvers(gate, by_name, **asked) - silent.voted
-            people |= (able - silent.away) or able
-            people |= authority.list_delegates(able) - silent.voted - {run.requester}
+            able_approvers = authority.list_able_approvers(gate, by_name, **asked) - silent.voted
+            people |= (able_approvers - silent.away) or able_approvers
+            people |= authority.list_delegates(able_approvers) - silent.voted - {run.requester}
         return card_routing.find_sleepers(authority, people, now, deadline)
 
     def _may_still_decide(
@@ -305,7 +311,7 @@ class ReminderSender:
 
 def _list_due_reminders(
     gate: Ask,
-    seen: Tally,
+    tally: Tally,
     call: Call,
     passed: Sequence[int],
     waiting: timedelta,
@@ -313,9 +319,9 @@ def _list_due_reminders(
 ) -> list[DueReminder]:
     """Return the reminders to send; `passed`: times now due."""
     news: list[DueReminder] = []
-    if seen.stage > call.told_stage:
+    if tally.stage > call.told_stage:
         before = [
-            each for each in call_state.list_approving_votes(votes) if each.stage == seen.stage - 1
+            each for each in call_state.list_approving_votes(votes) if each.stage == tally.stage - 1
         ]
         approved = [(each.counted_person, each.reason) for each in before]
         called_next = partial(
@@ -323,10 +329,10 @@ def _list_due_reminders(
             approved=approved,
             stand_ins=call_state.map_delegators_to_delegates(votes),
         )
-        people = gate.get_stage_approvers(seen.stage, waiting).notified
+        people = gate.get_stage_approvers(tally.stage, waiting).notified
         news.append(DueReminder(ReminderKind.NEXT_STEP, called_next, people))
     elif set(passed) & set(gate.reminders):
-        people = gate.get_approvers_of_stages(seen.open_stages, waiting).notified
+        people = gate.get_approvers_of_stages(tally.open_stages, waiting).notified
         sentence = notices.decision_reminder_notice
         news.append(DueReminder(ReminderKind.REMINDER, sentence, people, call.assignee))
     steps = (step for step in gate.escalation if step.after in passed)

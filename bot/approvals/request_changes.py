@@ -128,8 +128,8 @@ class RequestActionHandler:
                 why = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
                 reply_privately(tx, delivery, why)
             else:
-                told = self._resolve(tx, delivery, target, resolution, run, call, verdict, signed)
-                reply_privately(tx, delivery, told)
+                reply = self._resolve(tx, delivery, target, resolution, run, call, verdict, signed)
+                reply_privately(tx, delivery, reply)
             inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
 
     def _resolve(
@@ -183,9 +183,9 @@ class RequestActionHandler:
         """Cancel a request, if its requester clicked."""
         over = False
         with self._store.write() as tx:
-            found = runs.find_run(tx, run_id)
+            clicked_run = runs.find_run(tx, run_id)
             run = (
-                sub_agents.get_root_run(tx, found) if found else None
+                sub_agents.get_root_run(tx, clicked_run) if clicked_run else None
             )  # a sub-agent's ends with its request
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
@@ -289,24 +289,26 @@ class PlanChangeHandler:
         """Withdraw one call for its requester; the rest of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
+            check_result = decisions.check_revision_is_decidable(
+                tx, target.call, target.revision, at
+            )
             run = (
-                runs.find_run(tx, found.call.run_id)
-                if isinstance(found, decisions.DecidableCall)
+                runs.find_run(tx, check_result.call.run_id)
+                if isinstance(check_result, decisions.DecidableCall)
                 else None
             )
-            if not isinstance(found, decisions.DecidableCall) or run is None:
+            if not isinstance(check_result, decisions.DecidableCall) or run is None:
                 reply_privately(
-                    tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
+                    tx, delivery, self._permissions.too_late_sentence(check_result, delivery.user)
                 )
             elif run.requester != delivery.user:
                 record_refused_action(
-                    tx, delivery, found.call, CallVerb.WITHDRAW, Denial("not_requester")
+                    tx, delivery, check_result.call, CallVerb.WITHDRAW, Denial("not_requester")
                 )
                 reply_privately(tx, delivery, sentences.withdraw_not_allowed_reply(run.requester))
             else:
-                effect = describe_call_effect(self._tools, tx, found.call)
-                endings.withdraw_call(tx, found.call, delivery.user, at=at, words=outputs)
+                effect = describe_call_effect(self._tools, tx, check_result.call)
+                endings.withdraw_call(tx, check_result.call, delivery.user, at=at, words=outputs)
                 line = notices.calls_withdrawn_line(delivery.user, [effect])
                 outbox.queue_notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.mark_delivery_done(tx, delivery, "withdraw")
@@ -318,31 +320,35 @@ class PlanChangeHandler:
         """
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
+            check_result = decisions.check_revision_is_decidable(
+                tx, target.call, target.revision, at
+            )
             run = (
-                runs.find_run(tx, found.call.run_id)
-                if isinstance(found, decisions.DecidableCall)
+                runs.find_run(tx, check_result.call.run_id)
+                if isinstance(check_result, decisions.DecidableCall)
                 else None
             )
         verdict = None
-        if isinstance(found, decisions.DecidableCall) and run is not None:
+        if isinstance(check_result, decisions.DecidableCall) and run is not None:
             verdict = self._permissions.judge_action(
-                CallVerb.SEND_BACK, found.call, run, delivery.user, at=at
+                CallVerb.SEND_BACK, check_result.call, run, delivery.user, at=at
             )
         with self._store.write() as tx:
-            found = decisions.check_revision_is_decidable(tx, target.call, target.revision, at)
+            check_result = decisions.check_revision_is_decidable(
+                tx, target.call, target.revision, at
+            )
             run = runs.find_run(tx, run.id) if run else None
-            if not isinstance(found, decisions.DecidableCall) or run is None:
+            if not isinstance(check_result, decisions.DecidableCall) or run is None:
                 reply_privately(
-                    tx, delivery, self._permissions.too_late_sentence(found, delivery.user)
+                    tx, delivery, self._permissions.too_late_sentence(check_result, delivery.user)
                 )
             elif verdict is None or isinstance(verdict, Denial):
                 refused = verdict or Denial("not_approver")
-                record_refused_action(tx, delivery, found.call, CallVerb.SEND_BACK, refused)
+                record_refused_action(tx, delivery, check_result.call, CallVerb.SEND_BACK, refused)
                 reply_privately(
                     tx,
                     delivery,
-                    self._permissions.refusal_sentence(refused, found.call, CallVerb.REJECT),
+                    self._permissions.refusal_sentence(refused, check_result.call, CallVerb.REJECT),
                 )
             elif runs.is_run_without_model(run):
                 reply_privately(tx, delivery, sentences.NO_PLANNING_AGENT_REPLY)

@@ -55,13 +55,13 @@ class DecidableCallFinder:
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
             # everybody's, whenever they are asked next
             ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
-            found = [each for each in ran if calls.is_to_be_looked_at(each)]
-            found += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
+            candidates = [each for each in ran if calls.is_to_be_looked_at(each)]
+            candidates += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
-            for call in found[:MAX_CALLS_EXAMINED]:
+            for call in candidates[:MAX_CALLS_EXAMINED]:
                 run = runs.find_run(tx, call.run_id)
-                done = _has_voted(tx, call, person) or calls.is_scheduled(call)
-                if run is not None and run.team == team and not done:
+                is_done = _has_voted(tx, call, person) or calls.is_scheduled(call)
+                if run is not None and run.team == team and not is_done:
                     judged.append((call, run))
         verdicts = [
             self.permissions.judge_action(_get_wanted_verb(call), call, run, person, at=now)
@@ -73,10 +73,12 @@ class DecidableCallFinder:
             if isinstance(verdict, Permission)
         ]
         allowed.sort(key=lambda pair: pair[1].is_silent)  # what they are not notified of comes last
-        mine = tuple(each for each, _ in allowed)
+        decidable_calls = tuple(each for each, _ in allowed)
         whose = {call.id: verdict.delegator for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
-        return DecidableCalls(mine, whose, unknown_count, len(found) > MAX_CALLS_EXAMINED)
+        return DecidableCalls(
+            decidable_calls, whose, unknown_count, len(candidates) > MAX_CALLS_EXAMINED
+        )
 
 
 def _get_wanted_verb(call: Call) -> CallVerb:
@@ -127,12 +129,12 @@ class ListEntryBuilder:
 
         Only calls that change something or were asked are listed.
         """
-        told = [
+        reportable_calls = [
             call
             for call in calls.list_calls_of_request(tx, run.id)
             if call.status is not CallStatus.REFUSED and (call.asked_at or call.does != "read")
         ]
-        last = told[-MAX_CALLS_SHOWN:]
+        last_calls = reportable_calls[-MAX_CALLS_SHOWN:]
         return request_list.ListedRun(
             run=run.id,
             words=get_first_message_text(tx, run, now),
@@ -145,11 +147,11 @@ class ListEntryBuilder:
                     person_questions.is_question_to_person(call),
                     call_history.was_question_declined(tx, call),
                 )
-                for call in last
+                for call in last_calls
             ),
-            more_calls=len(told) - len(last),
+            more_calls=len(reportable_calls) - len(last_calls),
             link=self.build_card_or_request_permalink(
-                tx, run, last[-1] if last else None, run.requester
+                tx, run, last_calls[-1] if last_calls else None, run.requester
             ),
             origin_text=describe_origin_as_plain_text(run),
         )
@@ -162,19 +164,24 @@ class ListEntryBuilder:
         Nobody can open another person's direct message: others get the card in their own.
         """
         cards = outbox.list_cards_of_plan(tx, call.plan_id) if call else []
-        stands = [
+        posted_cards = [
             row
             for row in cards
             if call and row.ts and call.id in outbox.parse_message_body(row)["calls"]
         ]
-        found = [row for row in stands if row.channel[:1] in ("C", "G")]
+        channel_cards = [row for row in posted_cards if row.channel[:1] in ("C", "G")]
         if not run.channel.startswith("D") or viewer == run.requester:
-            here = [row for row in stands if row.channel == run.channel]
-            places = [(row.channel, row.ts, row.thread_ts) for row in (*here, *found)]
+            cards_in_run_channel = [row for row in posted_cards if row.channel == run.channel]
+            places = [
+                (row.channel, row.ts, row.thread_ts)
+                for row in (*cards_in_run_channel, *channel_cards)
+            ]
             places.append((run.channel, run.thread_ts, ""))
         else:
-            own = [row for row in stands if row.key.endswith(f":{viewer}")]
-            places = [(row.channel, row.ts, row.thread_ts) for row in (*found, *own)]
+            viewer_cards = [row for row in posted_cards if row.key.endswith(f":{viewer}")]
+            places = [
+                (row.channel, row.ts, row.thread_ts) for row in (*channel_cards, *viewer_cards)
+            ]
         return request_list.format_permalink(self.workspace, *places[0]) if places else ""
 
 
@@ -226,21 +233,21 @@ class RequestHistoryReader:
                 if place
                 else request_lists.find_request_by_id_or_digest(tx, team, reference)
             )
-            found = calls.list_calls_of_request(tx, run.id) if run else []
+            request_calls = calls.list_calls_of_request(tx, run.id) if run else []
             votes = [
                 vote
-                for call in found
+                for call in request_calls
                 for vote in call_history.list_votes_on_all_revisions(tx, call.id)
             ]
             voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
-        if run is None or not self._may_read(person, run, found, voted):
+        if run is None or not self._may_read(person, run, request_calls, voted):
             return None
         now = self.clock.now()
         with self.store.write() as tx:
-            data = {"calls": [call.id for call in found]}
+            data = {"calls": [call.id for call in request_calls]}
             trail.record_event(tx, "request.read", at=now, actor=person, run_id=run.id, data=data)
         with self.store.read() as tx:
-            return self._build_history(tx, run, found, now, person)
+            return self._build_history(tx, run, request_calls, now, person)
 
     def _may_read(self, person: str, run: Run, found: Sequence[Call], voted: set[str]) -> bool:
         if person in {run.requester, *voted}:
@@ -364,16 +371,16 @@ class RequestOverview:
             )
         )
         with self.store.read() as tx:
-            found = [
+            entries = [
                 replace(
                     self.lister.build_call_entry(tx, call, run, person),
                     represented_person=say.represented_people[call.id],
                 )
                 for call, run in say.calls[: request_list.MAX_ENTRIES]
             ]
-        more = len(say.calls) - len(found)
+        more = len(say.calls) - len(entries)
         return request_list.render_waiting_call_list(
-            found, more=more, unsure=say.unknown_count, unread=say.has_more, questions=questions
+            entries, more=more, unsure=say.unknown_count, unread=say.has_more, questions=questions
         )
 
     def render_own_requests(self, person: str) -> request_list.SlashCommandAnswer:

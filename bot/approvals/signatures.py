@@ -73,7 +73,7 @@ def build_statement(
     again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, which is equal
     revision = call.revision + again
     _, subject = compute_receipt_subject(key, call, current, revision)
-    said = {
+    statement_fields = {
         "workspace": run.team,
         "call": call.id,
         "revision": revision,
@@ -85,7 +85,7 @@ def build_statement(
         "nonce": nonce,
         "expires": link.expires_at.isoformat().replace("+00:00", "Z"),
     }
-    return canonical_json(said)
+    return canonical_json(statement_fields)
 
 
 def compute_challenge(link: SigningLink) -> bytes:
@@ -214,20 +214,23 @@ def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
     Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
     """
     try:
-        given = json.loads(body)
-        response = given["response"]
-        found = {name: given[name] for name in ("id", "rawId", "type")}
-        kept = {name: response[name] for name in _RESPONSE_FIELDS_BY_KIND[kind]}
+        posted = json.loads(body)
+        response = posted["response"]
+        credential_fields = {name: posted[name] for name in ("id", "rawId", "type")}
+        response_fields = {name: response[name] for name in _RESPONSE_FIELDS_BY_KIND[kind]}
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    if not all(isinstance(each, str) and each for each in (*found.values(), *kept.values())):
+    if not all(
+        isinstance(each, str) and each
+        for each in (*credential_fields.values(), *response_fields.values())
+    ):
         return None
     if kind is SigningLinkKind.ENROL:
-        found["name"] = " ".join(str(given.get("name") or "").split())[:60]
+        credential_fields["name"] = " ".join(str(posted.get("name") or "").split())[:60]
         transports = response.get("transports")
         if isinstance(transports, list) and all(map(_is_word, transports)):
-            kept["transports"] = transports[:8]
-    return {**found, "response": kept}
+            response_fields["transports"] = transports[:8]
+    return {**credential_fields, "response": response_fields}
 
 
 def _is_word(value: object) -> bool:

@@ -103,8 +103,12 @@ class SignatureRequester:
             for call, delegator in calls_with_delegators:
                 effect = describe_call_effect(self.tools, tx, call)
                 buttons.append(issue(tx, delivery, call, delegator, verb, reason, effect))
-                shown = calls.find_call_with_revision(tx, call.id)
-                whole = build_call_view_for_approvers(self.tools, tx, shown) if shown else None
+                stored_call = calls.find_call_with_revision(tx, call.id)
+                whole = (
+                    build_call_view_for_approvers(self.tools, tx, stored_call)
+                    if stored_call
+                    else None
+                )
                 more = bool(whole and whole.masked_pieces)
                 self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
@@ -188,11 +192,11 @@ class SignatureHandler:
         if address is None:
             return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
         try:
-            said = helpers.parse_authentication_credential_json(dict(credential))
-            if not _is_signed_at(said, address.origin, passkey.rp_id):
+            parsed_credential = helpers.parse_authentication_credential_json(dict(credential))
+            if not _is_signed_at(parsed_credential, address.origin, passkey.rp_id):
                 return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
-            seen = verify_authentication_response(
-                credential=said,
+            verified = verify_authentication_response(
+                credential=parsed_credential,
                 expected_challenge=signatures.compute_challenge(link),
                 expected_rp_id=passkey.rp_id,
                 expected_origin=address.origin,
@@ -200,17 +204,17 @@ class SignatureHandler:
                 credential_current_sign_count=0,  # a counter that went back is more than a mistake
             )
             evidence = _build_evidence(credential["response"], link, passkey, at)
-            if seen.user_verified:
+            if verified.user_verified:
                 check_evidence(evidence)  # what counts here has to hold in its receipt
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
             return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
-        if not seen.user_verified:
+        if not verified.user_verified:
             return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-        counts = seen.new_sign_count or passkey.sign_count
-        if counts and seen.new_sign_count <= passkey.sign_count:
+        counts = verified.new_sign_count or passkey.sign_count
+        if counts and verified.new_sign_count <= passkey.sign_count:
             sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
             return PasskeyRefusal("cloned", sentence, is_cloned=True)
-        return SignedDecision(link, passkey, evidence, seen.new_sign_count)
+        return SignedDecision(link, passkey, evidence, verified.new_sign_count)
 
     def _refuse(
         self,
@@ -251,12 +255,12 @@ def _is_signed_at(said: AuthenticationCredential, origin: str, rp_id: str) -> bo
 def _build_evidence(
     response: Mapping[str, str], link: SigningLink, passkey: Passkey, at: datetime
 ) -> VoteSignature:
-    said = json.loads(link.statement)
+    signed_statement = json.loads(link.statement)
     return VoteSignature(
         call_id=link.call_id,
-        revision=said["revision"],
+        revision=signed_statement["revision"],
         person=link.person,
-        verb=CallVerb(said["verb"]),
+        verb=CallVerb(signed_statement["verb"]),
         passkey_id=passkey.id,
         statement=link.statement,
         authenticator_data=response["authenticatorData"],

@@ -82,9 +82,11 @@ class VoteHandler:
         policy = self.grants.policy.policy
         readers = self.permissions.list_active_people(policy.readers) if verb is OBJECT else []
         with self.grants.store.write() as tx:
-            done = self._apply_votes(tx, delivery, admitted, verb, reason, remember, signed)
-            if done and verb is OBJECT:
-                self._announce_objection(tx, delivery, done[0], reason, readers)
+            applied_votes = self._apply_votes(
+                tx, delivery, admitted, verb, reason, remember, signed
+            )
+            if applied_votes and verb is OBJECT:
+                self._announce_objection(tx, delivery, applied_votes[0], reason, readers)
 
     def admit_editor_as_voter(
         self, delivery: Delivery, edited: Call, run: Run
@@ -114,42 +116,44 @@ class VoteHandler:
         signed: SignedDecision | None = None,
     ) -> list[Call]:
         """Cast votes, report them, mark the click as handled; return calls whose votes count."""
-        done: list[tuple[Call, VoteAdmission]] = []
+        applied_votes: list[tuple[Call, VoteAdmission]] = []
         unsigned: list[tuple[Call, str]] = []
-        told: list[str] = []
-        for target, found in admitted:
-            if isinstance(found, VoteRefusal):
-                record_refused_action(tx, delivery, found.call, verb, found.verdict)
-                told.append(found.sentence)
+        replies: list[str] = []
+        for target, admission in admitted:
+            if isinstance(admission, VoteRefusal):
+                record_refused_action(tx, delivery, admission.call, verb, admission.verdict)
+                replies.append(admission.sentence)
                 continue
-            outcome = self._apply_vote(tx, delivery, target, verb, reason, found, signed)
+            outcome = self._apply_vote(tx, delivery, target, verb, reason, admission, signed)
             if isinstance(outcome, decisions.DecidableCall):
-                assert isinstance(found, VoteAdmission)
-                unsigned.append((outcome.call, found.permission.delegator))
+                assert isinstance(admission, VoteAdmission)
+                unsigned.append((outcome.call, admission.permission.delegator))
             elif isinstance(outcome, decisions.AppliedDecision):
-                assert isinstance(found, VoteAdmission)
-                done.append((outcome.call, found))
-                if remember is not None and found.offer is None:
-                    told.append(sentences.APPROVAL_NOT_SAVED_REPLY)
+                assert isinstance(admission, VoteAdmission)
+                applied_votes.append((outcome.call, admission))
+                if remember is not None and admission.offer is None:
+                    replies.append(sentences.APPROVAL_NOT_SAVED_REPLY)
             else:
                 late = self.permissions.too_late_sentence(outcome, delivery.user)
                 is_stale = signed and isinstance(outcome, decisions.StaleRevision)
-                told.append(passkey_views.CHANGED_SINCE_REPLY if is_stale else late)
+                replies.append(passkey_views.CHANGED_SINCE_REPLY if is_stale else late)
                 if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
                     outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         if unsigned and (
             why := self.signatures.request_signatures(tx, delivery, unsigned, verb, reason)
         ):
-            told.append(why)
-        told += [passkey_views.SIGNED_REPLY] if signed and done else []
-        if done and (run := runs.find_run(tx, done[0][0].run_id)):
+            replies.append(why)
+        replies += [passkey_views.SIGNED_REPLY] if signed and applied_votes else []
+        if applied_votes and (run := runs.find_run(tx, applied_votes[0][0].run_id)):
             if verb is CallVerb.REJECT:
-                self._announce_rejection(tx, delivery, run, done, reason)
-            self._announce_start_times(tx, delivery, run, [call for call, _ in done])
-            self._save_and_announce_grants(tx, delivery, run, done)
-        reply_privately(tx, delivery, "\n".join(dict.fromkeys(told)))
-        inbox.mark_delivery_done(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
-        return [call for call, _ in done]
+                self._announce_rejection(tx, delivery, run, applied_votes, reason)
+            self._announce_start_times(tx, delivery, run, [call for call, _ in applied_votes])
+            self._save_and_announce_grants(tx, delivery, run, applied_votes)
+        reply_privately(tx, delivery, "\n".join(dict.fromkeys(replies)))
+        inbox.mark_delivery_done(
+            tx, delivery, f"{verb}: {len(applied_votes)} counted, {len(replies)} did not"
+        )
+        return [call for call, _ in applied_votes]
 
     def vote_on_card(
         self, delivery: Delivery, card: button_codec.CardTarget, verb: CallVerb, reason: str = ""
@@ -179,14 +183,16 @@ class VoteHandler:
         """Return how this person may vote, or what prevents it. Looks people up."""
         at = delivery.received_at
         with self.grants.store.read() as tx:
-            found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
-            if not isinstance(found, decisions.DecidableCall):
-                return found
-            run = runs.find_run(tx, found.call.run_id)
-            involved = calls.get_call_editors_and_votes(tx, found.call)
+            check_result = decisions.check_vote_is_possible(
+                tx, target.call, target.revision, verb, at
+            )
+            if not isinstance(check_result, decisions.DecidableCall):
+                return check_result
+            run = runs.find_run(tx, check_result.call.run_id)
+            involved = calls.get_call_editors_and_votes(tx, check_result.call)
         if run is None:
             return decisions.MissingCall()
-        return self._judge_voter(delivery, found.call, run, verb, reason, remember, involved)
+        return self._judge_voter(delivery, check_result.call, run, verb, reason, remember, involved)
 
     def _judge_voter(
         self,
@@ -236,14 +242,17 @@ class VoteHandler:
         tx: Transaction,
         delivery: Delivery,
         run: Run,
-        done: list[tuple[Call, VoteAdmission]],
+        applied_votes: list[tuple[Call, VoteAdmission]],
         reason: str,
     ) -> None:
         """Say in the thread who rejected what and why; notify the requester if that decides it."""
-        effects = [call_state.describe_call_effect(self.grants.tools, tx, call) for call, _ in done]
-        over = all(call.status is CallStatus.REJECTED for call, _ in done)
+        effects = [
+            call_state.describe_call_effect(self.grants.tools, tx, call)
+            for call, _ in applied_votes
+        ]
+        over = all(call.status is CallStatus.REJECTED for call, _ in applied_votes)
         asker = run.requester if over and run.requester != delivery.user else ""
-        delegators = {found.permission.delegator for _, found in done}
+        delegators = {found.permission.delegator for _, found in applied_votes}
         # for several, the cards say for whom
         delegator = delegators.pop() if len(delegators) == 1 else ""
         text = notices.call_decision_line(
@@ -300,11 +309,15 @@ class VoteHandler:
             return admission
         at, right, passkey_id = delivery.received_at, admission.permission, ""
         if admission.needs_signature or signed:
-            found = decisions.check_vote_is_possible(tx, target.call, target.revision, verb, at)
-            if not isinstance(found, decisions.DecidableCall) or signed is None:
-                return found
-            if not signed.fits_call(tx, self.signatures.links.key, found.call, right.delegator):
-                return decisions.StaleRevision(found.call)
+            check_result = decisions.check_vote_is_possible(
+                tx, target.call, target.revision, verb, at
+            )
+            if not isinstance(check_result, decisions.DecidableCall) or signed is None:
+                return check_result
+            if not signed.fits_call(
+                tx, self.signatures.links.key, check_result.call, right.delegator
+            ):
+                return decisions.StaleRevision(check_result.call)
             passkey_id = signed.passkey.id
         start = admission.gate.run_at if verb is CallVerb.APPROVE else None
         outcome = decisions.apply_vote(

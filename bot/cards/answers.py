@@ -34,9 +34,9 @@ class ModelAnswerFooter:
 
     def render_blocks(self, run_id: str, *, last: bool) -> list[block_kit.Json]:
         """Build the footer; `last`: this is the request's last answer, so add feedback buttons."""
-        found: list[block_kit.Json] = []
+        blocks: list[block_kit.Json] = []
         if self.note:
-            found.append(
+            blocks.append(
                 block_kit.context_block(
                     build_block_id(BlockRole.CUT, run_id), [block_kit.plain_text(f"✂️ {self.note}")]
                 )
@@ -45,7 +45,7 @@ class ModelAnswerFooter:
         if self.record:
             says = [block_kit.text_leaf(f"{RECORD_CONTRADICTION_NOTICE} {self.record}", bold=True)]
             mention = [*_build_leaves(f"{to[0]} ")] if to else []
-            found.append(
+            blocks.append(
                 block_kit.rich_text_block(
                     build_block_id(BlockRole.RECORD, run_id),
                     [block_kit.rich_text_line(*mention, *says)],
@@ -53,14 +53,14 @@ class ModelAnswerFooter:
             )
         elif self.outcomes:
             separator = " " if len(self.outcomes) == 1 else "\n"
-            told = separator.join([*to, *self.outcomes])
-            found.append(
+            sentence = separator.join([*to, *self.outcomes])
+            blocks.append(
                 block_kit.rich_text_block(
                     build_block_id(BlockRole.RECORD, run_id),
-                    [block_kit.rich_text_line(*_build_leaves(told))],
+                    [block_kit.rich_text_line(*_build_leaves(sentence))],
                 )
             )
-        return [*found, render_feedback_buttons(run_id)] if last else found
+        return [*blocks, render_feedback_buttons(run_id)] if last else blocks
 
 
 EMPTY_FOOTER = ModelAnswerFooter()
@@ -167,18 +167,18 @@ def build_call_outcomes_line(ended: Sequence[CallOutcome]) -> str:
     nothing = ["nothing was done"] if all(each.is_certainly_not_done for each in ended) else []
     if len(ended) == 1 and (ended[0].was_reported or ended[0].status is CallStatus.REFUSED):
         return f"On record: {'; '.join([*nothing, ended[0].status_words])}."
-    told, anew = [], []
-    for word, found in by_word.items():
+    counts, named = [], []
+    for word, outcomes in by_word.items():
         effects = [
             slack_text.sanitise_as_plain_text(each.effect, MAX_EFFECT_CHARS)
-            for each in found
+            for each in outcomes
             if not each.was_reported
         ]
-        if count := len(found) - len(effects):
-            told.append(f"{slack_text.spell_number(count)} {_SHORT_STATUS_TEXTS.get(word, word)}")
+        if count := len(outcomes) - len(effects):
+            counts.append(f"{slack_text.spell_number(count)} {_SHORT_STATUS_TEXTS.get(word, word)}")
         if effects:
-            anew.append(f"{word}: {_join_first_effects(effects)}")
-    return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
+            named.append(f"{word}: {_join_first_effects(effects)}")
+    return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(counts)]), *named])}."
 
 
 def _join_first_effects(effects: Sequence[str]) -> str:
@@ -256,18 +256,20 @@ def _build_leaves(sentence: str) -> list[block_kit.Json]:
     for match in _MRKDWN_TOKEN_PATTERN.finditer(sentence):
         if before := sentence[end : match.start()]:
             leaves.append(block_kit.text_leaf(slack_text.unescape_mrkdwn(before)))
-        found: block_kit.Json = {
+        token_fields: block_kit.Json = {
             name: value for name, value in match.groupdict().items() if value is not None
         }
-        kind = _LEAF_TYPE_BY_GROUP[next(name for name in _LEAF_TYPE_BY_GROUP if name in found)]
+        kind = _LEAF_TYPE_BY_GROUP[
+            next(name for name in _LEAF_TYPE_BY_GROUP if name in token_fields)
+        ]
         if kind == "date":
-            found["timestamp"] = int(found["timestamp"])
+            token_fields["timestamp"] = int(token_fields["timestamp"])
         leaves.append(
             {
                 "type": kind,
                 **{
                     name: slack_text.unescape_mrkdwn(v) if name == "url" else v
-                    for name, v in found.items()
+                    for name, v in token_fields.items()
                 },
             }
         )
@@ -283,13 +285,13 @@ def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:
     The line says how many rows there are and whether a file has all of them. `body`: see
     `bot.runs.results`.
     """
-    total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
+    total, row_count, columns = body["total"], len(body["rows"]), len(body["columns"])
     parts = [
         f"{total:,} row{'' if total == 1 else 's'}",
         *(["and there are more"] if body["more"] else []),
     ]
-    if shown < total:
-        parts.append(f"the first {shown} here")
+    if row_count < total:
+        parts.append(f"the first {row_count} here")
     if columns < body["width"]:
         parts.append(f"{columns} of {body['width']} columns")
     if body["file"]:

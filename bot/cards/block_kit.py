@@ -109,10 +109,10 @@ def _find_link_host(url: str) -> str:
         return ""
     try:
         parts = urlsplit(url)
-        found = parts.hostname or (parts.path if parts.scheme.lower() == "mailto" else "")
-        if not found or parts.scheme.lower() not in ("http", "https", "mailto"):
+        host = parts.hostname or (parts.path if parts.scheme.lower() == "mailto" else "")
+        if not host or parts.scheme.lower() not in ("http", "https", "mailto"):
             return ""
-        plain = found if found.isascii() else found.encode("idna").decode()
+        plain = host if host.isascii() else host.encode("idna").decode()
     except ValueError:  # UnicodeError is one
         return ""
     return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
@@ -375,14 +375,14 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
 
     Use it only for texts of ours, as none but ours may mention.
     """
-    found: list[Json] = []
+    leaves: list[Json] = []
     # every second part stands between the marks of a mention
     for number, part in enumerate(re.split(r"<(@[UW][A-Z0-9]+|#[CG][A-Z0-9]+)>", text)):
         if number % 2 and part[0] == "#":
-            found.append({"type": "channel", "channel_id": part[1:]})
+            leaves.append({"type": "channel", "channel_id": part[1:]})
         elif part:
-            found.append(user_mention_leaf(part[1:]) if number % 2 else text_leaf(part, **style))
-    return found
+            leaves.append(user_mention_leaf(part[1:]) if number % 2 else text_leaf(part, **style))
+    return leaves
 
 
 def time_leaf(at: datetime, date_format: str = slack_text.DATE_FORMAT) -> Json:

@@ -343,12 +343,12 @@ def encode_dialog_metadata(subject: DialogSubject) -> str:
         case DialogSubject(DialogId.PICK, FormContext() as setting):
             return json.dumps(asdict(setting), ensure_ascii=False)
         case DialogSubject(DialogId.REQUEST, FormTarget() as target):
-            made = {
+            metadata = {
                 "form": encode_button_value(target),
                 "again": target.repeated_call_id,
                 **asdict(target.form_context),
             }
-            return json.dumps(made, ensure_ascii=False)
+            return json.dumps(metadata, ensure_ascii=False)
         case DialogSubject(DialogId.DELEGATE, NoTarget() as target) | DialogSubject(
             DialogId.RENAME_PASSKEY, PasskeyTarget() as target
         ):

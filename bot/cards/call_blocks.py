@@ -63,11 +63,11 @@ def render_request_origin(view: CardView) -> list[block_kit.Json]:
             block_kit.context_block(build_block_id(BlockRole.REQUEST, view.plan_id), [by, *quoted])
         )
     programs = dict.fromkeys(each.program_note for each in view.calls if each.program_note)
-    for number, said in enumerate(programs):
+    for number, program_note in enumerate(programs):
         blocks.append(
             block_kit.context_block(
                 build_block_id(BlockRole.PROGRAM, view.plan_id, number),
-                [block_kit.plain_text(said)],
+                [block_kit.plain_text(program_note)],
             )
         )
     return [*blocks, *render_delegated_tasks(view.plan_id, view.delegated_tasks)]
@@ -178,9 +178,9 @@ def render_waiting_call(
 
 def _render_warnings(call: CallView) -> list[block_kit.Json]:
     """Return what to consider before approving, as rich text; mostly nothing."""
-    found = []
+    lines = []
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
-        found.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
+        lines.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
     if call.note and not call.edits:
         why = slack_text.shorten_text(
             slack_text.isolate_right_to_left_runs(
@@ -188,8 +188,8 @@ def _render_warnings(call: CallView) -> list[block_kit.Json]:
             ),
             300,
         )
-        found.append(block_kit.rich_text_line(block_kit.text_leaf(f"🔁 Why this is asked: {why}")))
-    return found
+        lines.append(block_kit.rich_text_line(block_kit.text_leaf(f"🔁 Why this is asked: {why}")))
+    return lines
 
 
 def has_warnings(call: CallView) -> bool:
@@ -222,16 +222,18 @@ def _describe_vote_progress(progress: VoteProgress) -> str:
         for person in progress.rejected
     ]
     more = "more " if progress.approved else ""
-    here = " in this step" if progress.stages > 1 else ""
+    in_this_step = " in this step" if progress.stages > 1 else ""
     approvals = "approval" if progress.approvals_needed == 1 else "approvals"
     parts.append(
         f"{progress.approvals_needed} {more}{approvals} "
-        f"needed{here}{_describe_missing_votes(progress)}"
+        f"needed{in_this_step}{_describe_missing_votes(progress)}"
     )
     if progress.rejections_to_end > 1:
-        left = progress.rejections_to_end - len(progress.rejected)
+        missing = progress.rejections_to_end - len(progress.rejected)
         more = "more " if progress.rejected else ""
-        parts.append(f"{left} {more}{'rejection' if left == 1 else 'rejections'} would end it")
+        parts.append(
+            f"{missing} {more}{'rejection' if missing == 1 else 'rejections'} would end it"
+        )
     return "🗳️ " + "  ·  ".join(parts)
 
 

@@ -150,8 +150,8 @@ def build_joint_approval_confirmation(
         (head, slack_text.shorten_text("\n".join(f"• {one}" for one in each), room))
         for head, each in parts
     ]
-    what = "\n".join(f"{head}:\n{text}" for head, text in texts)
-    return ApprovalConfirmation(f"Approve {scope} {count}?", what, f"Approve {scope}")
+    question_text = "\n".join(f"{head}:\n{text}" for head, text in texts)
+    return ApprovalConfirmation(f"Approve {scope} {count}?", question_text, f"Approve {scope}")
 
 
 def show_hidden_characters_or_default(text: str, instead: str) -> str:
@@ -356,27 +356,27 @@ def fit_pieces_into_limit(
     """
     short = [piece for piece in pieces if piece.cell][:cells]
     beside = {id(piece) for piece in short} if len(short) > 1 else set()
-    found: list[str] = []
+    fitting_cells: list[str] = []
     parts: dict[PieceKind, list[block_kit.Json]] = {kind: [] for kind in PieceKind}
     missing: list[str] = []
     for piece in pieces:
-        whole = piece.is_short_enough_for_card and piece.character_count <= limit
-        elements = piece.rendered_elements if whole else piece.render_beginning(limit)
-        if not whole or piece.name in covered:
+        fits = piece.is_short_enough_for_card and piece.character_count <= limit
+        elements = piece.rendered_elements if fits else piece.render_beginning(limit)
+        if not fits or piece.name in covered:
             missing.append(piece.name)
         limit -= block_kit.count_text_characters(list(elements))
-        if whole and id(piece) in beside:
-            found.append(piece.cell)
+        if fits and id(piece) in beside:
+            fitting_cells.append(piece.cell)
         else:
             parts[piece.kind].extend(elements)
     missing += [name for name in covered if name not in missing]
     body = (*parts[PieceKind.ARGUMENT], *parts[PieceKind.PREVIEW])
     sentence, reason = tuple(parts[PieceKind.SENTENCE]), tuple(parts[PieceKind.REASON])
-    said = missing and (
+    missing_note = missing and (
         f"Not in full here: {join_piece_names(missing)}. Review shows all of it to those who may "
         "decide."
     )
-    return FittedPieces(tuple(found), sentence, body, reason, said or "")
+    return FittedPieces(tuple(fitting_cells), sentence, body, reason, missing_note or "")
 
 
 def count_piece_characters_on_card(piece: CallPiece) -> int:

@@ -53,10 +53,12 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
     if waiting and view.viewers and len(blocks) < MAX_MESSAGE_BLOCKS:
         # below the buttons, so that none moves under anybody's pointer
-        said = [block_kit.mrkdwn(viewers_note(view.viewers))]
-        blocks.append(block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), said))
-    asked = {*view.approver_groups, *view.approver_users} - {view.requester}
-    return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(asked))
+        viewer_elements = [block_kit.mrkdwn(viewers_note(view.viewers))]
+        blocks.append(
+            block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), viewer_elements)
+        )
+    notified_ids = {*view.approver_groups, *view.approver_users} - {view.requester}
+    return RenderedMessage(_build_notification(view, waiting, now), blocks, frozenset(notified_ids))
 
 
 def list_directly_approvable_call_ids(view: CardView, now: datetime) -> frozenset[str]:
@@ -102,18 +104,18 @@ def _divide_room_among_calls(
     }
     # Blocks that come with the pieces: per call a long effect, the arguments, those in columns, the
     # agent's words and what is said if some is missing.
-    own = 4 + -(-cells // call_blocks.MAX_FIELDS)
-    room -= (own * CHARS_PER_BLOCK + NOT_ALL_SHOWN_CHARS) * len(calls) + CHARS_PER_BLOCK * max(
-        room, 0
-    ) // call_blocks.MAX_RICH_TEXT_CHARS
+    blocks_per_call = 4 + -(-cells // call_blocks.MAX_FIELDS)
+    room -= (blocks_per_call * CHARS_PER_BLOCK + NOT_ALL_SHOWN_CHARS) * len(
+        calls
+    ) + CHARS_PER_BLOCK * max(room, 0) // call_blocks.MAX_RICH_TEXT_CHARS
     fills: dict[str, call_pieces.FittedPieces] = {}
-    for left, key in zip(
+    for calls_left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
         fills[key] = call_pieces.fit_pieces_into_limit(
-            pieces[key], room // left, calls[key].masked_pieces, cells=cells
+            pieces[key], room // calls_left, calls[key].masked_pieces, cells=cells
         )
-        room -= min(sizes[key], room // left)
+        room -= min(sizes[key], room // calls_left)
     return fills
 
 
@@ -142,17 +144,17 @@ def _render_card_blocks(
             small = _list_request_small_print(view) if alone else []
             with_others = not alone and shared is not None
             small += call_blocks.build_time_parts(call, decided_with_others=with_others)
-            whole = RunTarget(view.run_id) if len(waiting) == 1 else None
+            run_target = RunTarget(view.run_id) if len(waiting) == 1 else None
             blocks += call_blocks.render_waiting_call(
-                call, fills[call.id], small=small, whole=whole, card=view if alone else None
+                call, fills[call.id], small=small, whole=run_target, card=view if alone else None
             )
         else:
             blocks += decided_call.render_decided_call(
                 call, alone=alone, undecided=view.has_undecided_calls or bool(waiting)
             )
     if not waiting:
-        asked = call_blocks.describe_requester(view)
-        blocks.append(decided_call.render_asked_by_line(view.calls, asked, view.target))
+        requester_text = call_blocks.describe_requester(view)
+        blocks.append(decided_call.render_asked_by_line(view.calls, requester_text, view.target))
     elif not alone:
         if len(view.calls) < MAX_CALLS_PER_MESSAGE:
             blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, view.target)))
@@ -178,19 +180,19 @@ def _list_request_small_print(view: CardView) -> list[str]:
         slack_text.user_mention(each) for each in view.approver_users
     ]
     more = len(names) - MAX_NAMED_APPROVERS
-    who = names[:MAX_NAMED_APPROVERS] + (
+    approvers = names[:MAX_NAMED_APPROVERS] + (
         [f"members of {slack_text.channel_mention(view.approver_channel)}"]
         if view.approver_channel
         else []
     )
-    who += [f"{more} more"] if more > 0 else []
+    approvers += [f"{more} more"] if more > 0 else []
     own = (
         " – not by who asked"
         if not view.self_approval and view.requester in view.approver_users
         else ""
     )
-    asked = [] if view.requester_messages else [call_blocks.describe_requester(view)]
-    return [*asked, f"Approvers: {', '.join(who) or 'nobody'}{own}", *view.notes]
+    requester_parts = [] if view.requester_messages else [call_blocks.describe_requester(view)]
+    return [*requester_parts, f"Approvers: {', '.join(approvers) or 'nobody'}{own}", *view.notes]
 
 
 def _render_multi_call_head(view: CardView, undecided: Sequence[CallView]) -> block_kit.Json:
@@ -228,14 +230,17 @@ def _render_multi_call_foot(
         block_kit.overflow_menu([call_blocks.build_send_back_choice(waiting[0].target), cancel])
     )
     small = [*_list_request_small_print(view), *call_blocks.build_deadline_parts(deadline)]
-    asked = block_kit.context_block(
+    small_print_block = block_kit.context_block(
         build_block_id(BlockRole.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
     )
     # the last one has buttons of its own for all that is left
     return (
-        [asked, block_kit.actions_block(build_block_id(BlockRole.HEAD_BUTTONS, about), row)]
+        [
+            small_print_block,
+            block_kit.actions_block(build_block_id(BlockRole.HEAD_BUTTONS, about), row),
+        ]
         if len(waiting) > 1
-        else [asked]
+        else [small_print_block]
     )
 
 
@@ -287,17 +292,17 @@ def _build_notification(view: CardView, waiting: Sequence[CallView], now: dateti
     within = f" within {format_rough_duration(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    who = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
-    start = f"{who} asks for {count}" if count else f"{who} asks to "
+    requester = f"{slack_text.user_mention(view.requester)}{through_program_suffix(view.client)}"
+    start = f"{requester} asks for {count}" if count else f"{requester} asks to "
     room = (
         MAX_NOTIFICATION_CHARS
         - slack_text.count_slack_characters(start)
         - slack_text.count_slack_characters(end)
     )
-    what = "; ".join(
+    effects = "; ".join(
         _lower_first_letter(call_pieces.get_effect_sentence(call)).rstrip(".") for call in waiting
     )
-    return f"{start}{slack_text.escape_mrkdwn(slack_text.shorten_text(what, room))}{end}"
+    return f"{start}{slack_text.escape_mrkdwn(slack_text.shorten_text(effects, room))}{end}"
 
 
 def _lower_first_letter(sentence: str) -> str:
@@ -325,8 +330,8 @@ def render_card_without_buttons(view: CardView, place: str, now: datetime) -> Re
     blocks = [block for block in drawn.blocks if block["type"] != "actions"]
     if not any(can_still_be_decided(call, now) for call in view.calls):
         return RenderedMessage(drawn.text, blocks)
-    said = card_posted_elsewhere_notice(place)
-    where = block_kit.context_block(
-        build_block_id(BlockRole.ELSEWHERE, view.target), [block_kit.mrkdwn(said)]
+    notice = card_posted_elsewhere_notice(place)
+    notice_block = block_kit.context_block(
+        build_block_id(BlockRole.ELSEWHERE, view.target), [block_kit.mrkdwn(notice)]
     )
-    return RenderedMessage(said, [where, *blocks])
+    return RenderedMessage(notice, [notice_block, *blocks])

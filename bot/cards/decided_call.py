@@ -135,13 +135,13 @@ def _render_run_without_approval(call: CallView, run: RunWithoutApproval) -> lis
     ]
     if not run.looked_at_by:
         ask = "👀 To be looked at by somebody who could have approved it"
-        asked = block_kit.rich_text_line(block_kit.text_leaf(ask, italic=True))
-        return [*lines, asked] if call.is_to_be_looked_at else lines
-    icon, said = "👀 Looked at by ", ""
+        look_request = block_kit.rich_text_line(block_kit.text_leaf(ask, italic=True))
+        return [*lines, look_request] if call.is_to_be_looked_at else lines
+    icon, objection_text = "👀 Looked at by ", ""
     if run.objection:
-        icon, said = "⚠️ Something is wrong, says ", f": “{_format_words(run.objection)}”"
+        icon, objection_text = "⚠️ Something is wrong, says ", f": “{_format_words(run.objection)}”"
     leaves = [block_kit.text_leaf(icon), block_kit.user_mention_leaf(run.looked_at_by)]
-    return [*lines, block_kit.rich_text_line(*leaves, block_kit.text_leaf(said or "."))]
+    return [*lines, block_kit.rich_text_line(*leaves, block_kit.text_leaf(objection_text or "."))]
 
 
 def _format_words(said: str) -> str:
@@ -211,8 +211,8 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
         case S.UNKNOWN if call.was_handed_over:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
-            asked = is_awaiting_outcome_report(call)
-            what_now = CHECK_OUTCOME_TEXT if asked else ", and it is no longer asked"
+            is_still_asked = is_awaiting_outcome_report(call)
+            what_now = CHECK_OUTCOME_TEXT if is_still_asked else ", and it is no longer asked"
             leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
         case S.FAILED if call.failed_midway:
             leaves.append(
@@ -316,10 +316,15 @@ def render_asked_by_line(
     """
     if len(calls) == 1:
         asked = "  ·  ".join([asked, *_list_small_print_parts(calls[0])])
-    over = [call for call in calls if call.status in REPEATABLE_STATUSES or call.was_handed_over]
+    repeatable_calls = [
+        call for call in calls if call.status in REPEATABLE_STATUSES or call.was_handed_over
+    ]
     choices = [
-        (_ask_again_label(call, alone=len(over) == 1), Click(Action.ASK_AGAIN, call.target))
-        for call in over
+        (
+            _ask_again_label(call, alone=len(repeatable_calls) == 1),
+            Click(Action.ASK_AGAIN, call.target),
+        )
+        for call in repeatable_calls
     ]
     if not choices:
         return block_kit.context_block(

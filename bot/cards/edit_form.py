@@ -54,10 +54,12 @@ def find_first_unshown_argument_path(
     by_path: dict[ValuePath, ArgumentValue] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
         return ()
-    found = dict(iterate_json_leaves(as_read))
-    if (odd := _find_first_difference(dict(iterate_json_leaves(runs)), found)) is not None:
-        return odd
-    for path in found if as_read else ():
+    leaves = dict(iterate_json_leaves(as_read))
+    if (
+        differing_path := _find_first_difference(dict(iterate_json_leaves(runs)), leaves)
+    ) is not None:
+        return differing_path
+    for path in leaves if as_read else ():
         row = next(
             (by_path[path[:n]] for n in range(len(path), 0, -1) if path[:n] in by_path), None
         )
@@ -66,8 +68,8 @@ def find_first_unshown_argument_path(
     for row in rows:
         value = _get_value_at_path(as_read, row.path)
         if row.mentions:  # is drawn as these ids alone, whatever its text
-            given = _get_value_at_path(runs, row.path)
-            if list(row.mentions) != (given if isinstance(given, list) else [given]):
+            run_value = _get_value_at_path(runs, row.path)
+            if list(row.mentions) != (run_value if isinstance(run_value, list) else [run_value]):
                 return row.path
         below = frozenset(p[len(row.path) :] for p in secret if p[: len(row.path)] == row.path)
         masked = any(row.path[: len(p)] == p for p in secret)

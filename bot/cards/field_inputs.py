@@ -71,16 +71,16 @@ class FieldInput:
 
 def build_field_input(slot: FieldSlot, old: Any) -> FieldInput | None:
     """Build the form input for one argument value (a slot); None if it is too long for an input."""
-    made = _build_input_of_kind(slot, _choose_fitting_kind(slot, old), old)
-    if made.kind is SlotKind.JSON and not _is_short_enough_for_slack(made):
-        made = replace(made, initial_entry=_dump_json(old, indent=None))
-    return made if _is_short_enough_for_slack(made) else None
+    field = _build_input_of_kind(slot, _choose_fitting_kind(slot, old), old)
+    if field.kind is SlotKind.JSON and not _is_short_enough_for_slack(field):
+        field = replace(field, initial_entry=_dump_json(old, indent=None))
+    return field if _is_short_enough_for_slack(field) else None
 
 
-def _is_short_enough_for_slack(made: FieldInput) -> bool:
+def _is_short_enough_for_slack(field: FieldInput) -> bool:
     return (
-        not isinstance(made.initial_entry, str)
-        or count_slack_characters(made.initial_entry) <= MAX_INPUT_CHARS
+        not isinstance(field.initial_entry, str)
+        or count_slack_characters(field.initial_entry) <= MAX_INPUT_CHARS
     )
 
 
@@ -230,10 +230,10 @@ def _list_unset_options(slot: FieldSlot) -> tuple[tuple[str, str, Any], ...]:
     return ((_UNSET_OPTION_VALUE, "Not set", None),) if slot.nullable else ()
 
 
-def _select_current_option(made: FieldInput) -> FieldInput:
+def _select_current_option(field: FieldInput) -> FieldInput:
     """Return the input with the option chosen that stands for its current value."""
-    chosen = (code for code, _, value in made.options if is_same_json(value, made.old_value))
-    return replace(made, initial_entry=next(chosen, None))
+    chosen = (code for code, _, value in field.options if is_same_json(value, field.old_value))
+    return replace(field, initial_entry=next(chosen, None))
 
 
 def _list_allowed_values(slot: FieldSlot) -> list[Any]:
@@ -329,10 +329,10 @@ def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
     return None if value == "" else value
 
 
-def _get_empty_value(made: FieldInput) -> Any:
-    if made.slot.nullable:
+def _get_empty_value(field: FieldInput) -> Any:
+    if field.slot.nullable:
         return None
-    match made.kind:
+    match field.kind:
         case SlotKind.TEXT:
             return ""
         case kind if kind in LIST_KINDS:
@@ -341,33 +341,33 @@ def _get_empty_value(made: FieldInput) -> Any:
             raise UnreadableEntryError("A value is needed here.")
 
 
-def _parse_chosen_option(made: FieldInput, raw: Any) -> Any:
-    typed = " ".join(str(raw).split()) if made.widget == "plain_text_input" else raw
-    for code, _, value in made.options:
+def _parse_chosen_option(field: FieldInput, raw: Any) -> Any:
+    typed = " ".join(str(raw).split()) if field.widget == "plain_text_input" else raw
+    for code, _, value in field.options:
         if code == typed:
-            return SlotSentinel.KEEP if is_same_json(value, made.old_value) else value
+            return SlotSentinel.KEEP if is_same_json(value, field.old_value) else value
     raise UnreadableEntryError("This is not one of the allowed values.")
 
 
-def _parse_picked_moment(made: FieldInput, raw: Any) -> str | SlotSentinel:
+def _parse_picked_moment(field: FieldInput, raw: Any) -> str | SlotSentinel:
     """Return the picked moment (ISO 8601) in the time zone the value had before, else in UTC.
 
     SlotSentinel.KEEP if the minute is the same, since pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
         raise UnreadableEntryError("This is not a date and time.")
-    if isinstance(made.initial_entry, int):
-        if raw // 60 == made.initial_entry // 60:
+    if isinstance(field.initial_entry, int):
+        if raw // 60 == field.initial_entry // 60:
             return SlotSentinel.KEEP
-        zone = datetime.fromisoformat(made.old_value).tzinfo
+        zone = datetime.fromisoformat(field.old_value).tzinfo
     else:
         zone = UTC
     return datetime.fromtimestamp(raw, zone).isoformat()
 
 
-def _parse_typed_text(made: FieldInput, text: str) -> Any:
-    nullable = made.slot.nullable
-    match made.kind:
+def _parse_typed_text(field: FieldInput, text: str) -> Any:
+    nullable = field.slot.nullable
+    match field.kind:
         case SlotKind.TEXT:
             return "" if nullable and text == EMPTY_TEXT_ENTRY else text
         case kind if kind in LIST_KINDS:
@@ -375,43 +375,43 @@ def _parse_typed_text(made: FieldInput, text: str) -> Any:
                 return []
             return [line.strip() for line in text.split("\n") if line.strip()]
         case SlotKind.INTEGER | SlotKind.FLOAT | SlotKind.DECIMAL:
-            return _parse_number(made, text.strip())
+            return _parse_number(field, text.strip())
         case SlotKind.TIME:
-            return _parse_time(made, text)
+            return _parse_time(field, text)
         case SlotKind.JSON:
             value = parse_json_entry(text)
-            return SlotSentinel.KEEP if is_same_json(value, made.old_value) else value
+            return SlotSentinel.KEEP if is_same_json(value, field.old_value) else value
         case _:
             return text.strip()
 
 
-def _parse_number(made: FieldInput, text: str) -> Any:
-    form, example = {
+def _parse_number(field: FieldInput, text: str) -> Any:
+    pattern, example = {
         SlotKind.INTEGER: (_INTEGER_PATTERN, "This must be a whole number, like 42."),
         SlotKind.DECIMAL: (_DECIMAL_PATTERN, "This must be a number, like 12.50."),
         SlotKind.FLOAT: (_FLOAT_PATTERN, "This must be a number, like 12.5."),
-    }[made.kind]
-    if not form.fullmatch(text):
+    }[field.kind]
+    if not pattern.fullmatch(text):
         raise UnreadableEntryError(example)
-    if made.initial_entry is not None and Decimal(str(made.initial_entry)) == Decimal(text):
+    if field.initial_entry is not None and Decimal(str(field.initial_entry)) == Decimal(text):
         return SlotSentinel.KEEP
-    if made.kind is SlotKind.DECIMAL:
+    if field.kind is SlotKind.DECIMAL:
         return text
-    number: int | float = int(text) if made.kind is SlotKind.INTEGER else float(text)
+    number: int | float = int(text) if field.kind is SlotKind.INTEGER else float(text)
     if isinstance(number, float) and not math.isfinite(number):
         raise UnreadableEntryError("This number is too large.")
     return number
 
 
-def _parse_time(made: FieldInput, text: str) -> str:
+def _parse_time(field: FieldInput, text: str) -> str:
     try:
         picked = time.fromisoformat(text)
     except ValueError:
         raise UnreadableEntryError("This is not a time of day.") from None
-    if made.initial_entry is None:
+    if field.initial_entry is None:
         return picked.isoformat()
     return (
-        time.fromisoformat(made.old_value)
+        time.fromisoformat(field.old_value)
         .replace(hour=picked.hour, minute=picked.minute, second=0, microsecond=0)
         .isoformat()
     )

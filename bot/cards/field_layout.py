@@ -79,82 +79,82 @@ def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]
     ]
 
 
-def _build_input_element(made: field_inputs.FieldInput) -> dict[str, Any]:
-    element: dict[str, Any] = {"type": made.widget, "action_id": InputElementId.VALUE}
-    if made.widget in ("radio_buttons", "static_select"):
+def _build_input_element(field: field_inputs.FieldInput) -> dict[str, Any]:
+    element: dict[str, Any] = {"type": field.widget, "action_id": InputElementId.VALUE}
+    if field.widget in ("radio_buttons", "static_select"):
         options = [
             {"text": plain_text(slack_text.shorten_text(text, 75)), "value": code}
-            for code, text, _ in made.options
+            for code, text, _ in field.options
         ]
         element["options"] = options
-        chosen = [option for option in options if option["value"] == made.initial_entry]
+        chosen = [option for option in options if option["value"] == field.initial_entry]
         return {**element, "initial_option": chosen[0]} if chosen else element
-    initial: Any = made.initial_entry
-    if made.widget.endswith("conversations_select"):
+    initial: Any = field.initial_entry
+    if field.widget.endswith("conversations_select"):
         element["filter"] = {"include": ["public", "private"]}
-    if made.widget.startswith("multi_"):
+    if field.widget.startswith("multi_"):
         initial = initial and initial.split("\n")
-        most = made.slot.schema.get("maxItems", 0)
+        most = field.slot.schema.get("maxItems", 0)
         if most and most >= len(initial or ()):
             element["max_selected_items"] = most
     if initial is not None:
-        chosen_as = field_inputs.STATE_KEY_BY_WIDGET.get(made.widget, "selected_value")
+        chosen_as = field_inputs.STATE_KEY_BY_WIDGET.get(field.widget, "selected_value")
         element[chosen_as.replace("selected", "initial", 1)] = initial
-    if made.widget == "number_input":
+    if field.widget == "number_input":
         return {
             **element,
-            "is_decimal_allowed": made.kind is not SlotKind.INTEGER,
-            **_list_number_bounds(made),
+            "is_decimal_allowed": field.kind is not SlotKind.INTEGER,
+            **_list_number_bounds(field),
         }
-    if made.widget == field_inputs.TEXT_INPUT:
-        return {**element, "multiline": _is_multiline(made), **_list_length_limits(made)}
+    if field.widget == field_inputs.TEXT_INPUT:
+        return {**element, "multiline": _is_multiline(field), **_list_length_limits(field)}
     return element
 
 
-def _is_multiline(made: field_inputs.FieldInput) -> bool:
-    if made.kind in (SlotKind.LINES, SlotKind.JSON):
+def _is_multiline(field: field_inputs.FieldInput) -> bool:
+    if field.kind in (SlotKind.LINES, SlotKind.JSON):
         return True
-    text = str(made.initial_entry or "")
-    most = made.slot.schema.get("maxLength", 0) if made.kind is SlotKind.TEXT else 0
+    text = str(field.initial_entry or "")
+    most = field.slot.schema.get("maxLength", 0) if field.kind is SlotKind.TEXT else 0
     return most > MAX_LINE_CAPACITY or len(text) > MAX_LINE_CHARS or "\n" in text or "\r" in text
 
 
-def _list_length_limits(made: field_inputs.FieldInput) -> dict[str, int]:
+def _list_length_limits(field: field_inputs.FieldInput) -> dict[str, int]:
     """Return an input's length limits for Slack to check; none that refuses the current text.
 
     Nor any that refuses `""`, which stands for an empty text.
     """
-    if made.kind is not SlotKind.TEXT:
+    if field.kind is not SlotKind.TEXT:
         return {}
     least, most = (
-        made.slot.schema.get("minLength", 0),
-        made.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS),
+        field.slot.schema.get("minLength", 0),
+        field.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS),
     )
-    if made.slot.nullable and not least:
+    if field.slot.nullable and not least:
         most = max(most, len(field_inputs.EMPTY_TEXT_ENTRY))
     # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
     # Pydantic here.
-    text = str(made.initial_entry or "")
+    text = str(field.initial_entry or "")
     fits = {
         "min_length": 0 < least <= field_inputs.MAX_INPUT_CHARS,
         "max_length": 0 < most < field_inputs.MAX_INPUT_CHARS,
     }
-    if made.initial_entry is not None:
+    if field.initial_entry is not None:
         fits["min_length"] &= least <= len(text)
         fits["max_length"] &= slack_text.count_slack_characters(text) <= most
     return {key: size for key, size in (("min_length", least), ("max_length", most)) if fits[key]}
 
 
-def _list_number_bounds(made: field_inputs.FieldInput) -> dict[str, str]:
+def _list_number_bounds(field: field_inputs.FieldInput) -> dict[str, str]:
     """Return an input's exact bounds for Slack to check; none if its current value is outside."""
     branches = [
-        option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
+        option for option in field.slot.schema.get("anyOf", ()) if option.get("type") == "number"
     ]
     # a Decimal may be written as a number or as a string
-    schema = branches[0] if branches else made.slot.schema
-    low = _convert_bound(made.kind, schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
-    high = _convert_bound(made.kind, schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
-    initial = None if made.initial_entry is None else Decimal(made.initial_entry)
+    schema = branches[0] if branches else field.slot.schema
+    low = _convert_bound(field.kind, schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
+    high = _convert_bound(field.kind, schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
+    initial = None if field.initial_entry is None else Decimal(field.initial_entry)
     order = [number for number in (low, initial, high) if number is not None]
     if order != sorted(order):
         return {}
@@ -180,55 +180,55 @@ def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) ->
     )
 
 
-def build_input_hint(made: field_inputs.FieldInput, *, new: bool = False) -> str:
+def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> str:
     """Return an input's hint: what the field is, how to write its value, hidden characters in it.
 
     `new`: there was no value before, so that nobody has to tell unset from empty.
     """
-    slot = made.slot
-    said: list[str] = []
-    match made.kind:
+    slot = field.slot
+    hints: list[str] = []
+    match field.kind:
         case SlotKind.JSON:
-            said.append("Written as JSON.")
+            hints.append("Written as JSON.")
         case SlotKind.LINES:
-            said.append("One on each line.")
-        case SlotKind.DATETIME if made.widget == field_inputs.TEXT_INPUT:
-            said.append("Written like 2026-01-31T14:30:00.")
+            hints.append("One on each line.")
+        case SlotKind.DATETIME if field.widget == field_inputs.TEXT_INPUT:
+            hints.append("Written like 2026-01-31T14:30:00.")
         case SlotKind.DATETIME | SlotKind.TIME if (
-            made.initial_entry is not None and made.old_value != f"{made.initial_entry}:00"
+            field.initial_entry is not None and field.old_value != f"{field.initial_entry}:00"
         ):
-            now = format_json_value(made.old_value, made.kind)
-            said.append(f"Now {now}; kept to the second unless you pick another minute.")
-        case SlotKind.CHOICE if made.widget == field_inputs.TEXT_INPUT:
-            said.append("One of the allowed values, as it is written.")
-    if slot.nullable and not new and made.kind in (SlotKind.TEXT, SlotKind.LINES):
+            now = format_json_value(field.old_value, field.kind)
+            hints.append(f"Now {now}; kept to the second unless you pick another minute.")
+        case SlotKind.CHOICE if field.widget == field_inputs.TEXT_INPUT:
+            hints.append("One of the allowed values, as it is written.")
+    if slot.nullable and not new and field.kind in (SlotKind.TEXT, SlotKind.LINES):
         empty, least = (
             (field_inputs.EMPTY_TEXT_ENTRY, "minLength")
-            if made.kind is SlotKind.TEXT
+            if field.kind is SlotKind.TEXT
             else (field_inputs.EMPTY_LIST_ENTRY, "minItems")
         )
-        unset, holds_nothing = "Leave it empty for none", made.old_value in ("", [])
-        said.append(  # few need to tell the two apart
-            f"{unset}; write {empty} for {_EMPTY_LABEL_BY_KIND[made.kind]}."
+        unset, holds_nothing = "Leave it empty for none", field.old_value in ("", [])
+        hints.append(  # few need to tell the two apart
+            f"{unset}; write {empty} for {_EMPTY_LABEL_BY_KIND[field.kind]}."
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
         )
-    if made.old_value is SlotSentinel.ABSENT and slot.schema.get("default") is not None:
-        said.append(f"Left empty, it is {format_json_value(slot.schema['default'], slot.kind)}.")
-    if isinstance(made.initial_entry, str) and (
-        hidden := Counter(list_hidden_characters(made.initial_entry))
+    if field.old_value is SlotSentinel.ABSENT and slot.schema.get("default") is not None:
+        hints.append(f"Left empty, it is {format_json_value(slot.schema['default'], slot.kind)}.")
+    if isinstance(field.initial_entry, str) and (
+        hidden := Counter(list_hidden_characters(field.initial_entry))
     ):
         seen = ", ".join(
             f"{slack_text.show_hidden_characters(char)} × {count}"
             for char, count in hidden.most_common(8)
         )
-        said.append(f"Holds characters that cannot be seen: {seen}.")
-    what = slack_text.show_hidden_characters(slot.hint.strip())
-    if made.widget.endswith("s_select") and what.startswith(("@handle", "#name")):
-        what = ""  # how to write a name: here it is chosen
-    if what and said and what[-1].isalnum():
-        what += "."
-    return " ".join(filter(None, [what, *said]))
+        hints.append(f"Holds characters that cannot be seen: {seen}.")
+    description = slack_text.show_hidden_characters(slot.hint.strip())
+    if field.widget.endswith("s_select") and description.startswith(("@handle", "#name")):
+        description = ""  # how to write a name: here it is chosen
+    if description and hints and description[-1].isalnum():
+        description += "."
+    return " ".join(filter(None, [description, *hints]))
 
 
 _EMPTY_LABEL_BY_KIND = {SlotKind.TEXT: "an empty text", SlotKind.LINES: "an empty list"}
@@ -271,18 +271,18 @@ def lay_out_fields(
         if slot.kind is SlotKind.EMPTY:
             continue
         value = get_value_at_keys(arguments, slot.keys)
-        made = (
+        field = (
             field_inputs.build_field_input(slot, value)
             if slot.editable and not slot.secret
             else None
         )
-        blocks = [render_field_input(made)] if made else render_uneditable_value(slot, value)
+        blocks = [render_field_input(field)] if field else render_uneditable_value(slot, value)
         cost = len(json.dumps(blocks))
         if len(blocks) > room or size + cost > _MAX_VIEW_BYTES:
             left_out.append(slot)
             continue
         room, size = room - len(blocks), size + cost
-        places.append(LaidOutField(slot, value, made, blocks))
+        places.append(LaidOutField(slot, value, field, blocks))
     return places, left_out
 
 
@@ -293,26 +293,26 @@ def apply_entries_to_arguments(
 ) -> dict[str, Any] | FieldErrors:
     """Return the arguments changed by the entries, not yet validated, or errors in reading."""
     inputs = {place.slot.block_id: place.input for place in places if place.input}
-    found: dict[str, Any] = {}
+    entered: dict[str, Any] = {}
     errors: dict[str, str] = {}
-    for block_id, made in inputs.items():
+    for block_id, field in inputs.items():
         try:
-            found[block_id] = field_inputs.parse_entry(
-                made, (state_values.get(block_id) or {}).get(InputElementId.VALUE)
+            entered[block_id] = field_inputs.parse_entry(
+                field, (state_values.get(block_id) or {}).get(InputElementId.VALUE)
             )
         except field_inputs.UnreadableEntryError as refused:
             errors[block_id] = join_error_sentences([str(refused)])
     data = copy.deepcopy(dict(arguments))
-    for made in inputs.values():
-        if made.kind is SlotKind.PRESENCE:
-            _apply_presence_choice(made, found, errors, data)
+    for field in inputs.values():
+        if field.kind is SlotKind.PRESENCE:
+            _apply_presence_choice(field, entered, errors, data)
     if errors:
         return FieldErrors(errors)
-    for block_id, made in inputs.items():
+    for block_id, field in inputs.items():
         # there is none where an error did not count, below what is now unset
-        value = found.get(block_id, SlotSentinel.KEEP)
-        if made.kind is not SlotKind.PRESENCE and value is not SlotSentinel.KEEP:
-            set_nested_value(data, made.slot.keys, value)
+        value = entered.get(block_id, SlotSentinel.KEEP)
+        if field.kind is not SlotKind.PRESENCE and value is not SlotSentinel.KEEP:
+            set_nested_value(data, field.slot.keys, value)
     return data
 
 
@@ -337,7 +337,7 @@ def validate_entered_arguments(
 
 
 def _apply_presence_choice(
-    made: field_inputs.FieldInput,
+    field: field_inputs.FieldInput,
     entered: dict[str, Any],
     errors: dict[str, str],
     data: dict[str, Any],
@@ -346,18 +346,18 @@ def _apply_presence_choice(
 
     If it is not set, what was entered for its fields does not count.
     """
-    if made.slot.block_id in errors:
+    if field.slot.block_id in errors:
         return
-    was = made.initial_entry == "yes"
-    now = entered[made.slot.block_id]
+    was = field.initial_entry == "yes"
+    now = entered[field.slot.block_id]
     below = [
         block_id
         for block_id in {**entered, **errors}
-        if block_id.startswith(made.slot.block_id + ".")
+        if block_id.startswith(field.slot.block_id + ".")
     ]
     if now is True or (now is SlotSentinel.KEEP and was):
         if not was:
-            set_nested_value(data, made.slot.keys, {})
+            set_nested_value(data, field.slot.keys, {})
         return
     touched = any(
         block_id in errors or entered[block_id] is not SlotSentinel.KEEP for block_id in below
@@ -365,9 +365,9 @@ def _apply_presence_choice(
     for block_id in below:
         errors.pop(block_id, None)
     if was:
-        set_nested_value(data, made.slot.keys, None)
+        set_nested_value(data, field.slot.keys, None)
     elif touched:
-        errors[made.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
+        errors[field.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
 
 
 MAX_ERROR_CHARS = 150  # more would not be read under an input
@@ -410,9 +410,9 @@ def assign_errors_to_inputs(
     `slots` are those of the arguments, `inputs` the block ids of the existing inputs. An error at a
     value without an input is about the whole form, with the value's label before it.
     """
-    found: dict[str, list[str]] = {}
-    wrong = error.errors(include_url=False, include_input=False, include_context=False)
-    for each in wrong:
+    texts_by_place: dict[str, list[str]] = {}
+    error_details = error.errors(include_url=False, include_input=False, include_context=False)
+    for each in error_details:
         text, label = reword_pydantic_message(each["type"], each["msg"]), ""
         index, rest = _find_slot_of_error(each["loc"], slots)
         text = _describe_place_in_value(rest) + text
@@ -424,8 +424,8 @@ def assign_errors_to_inputs(
                 label = _get_error_label(slots[index], rest)
             if slots[index].secret:
                 text = "This is not valid."
-        found.setdefault(place, []).append(f"{label}: {text}" if label else text)
-    return {block_id: join_error_sentences(texts) for block_id, texts in found.items()}
+        texts_by_place.setdefault(place, []).append(f"{label}: {text}" if label else text)
+    return {block_id: join_error_sentences(texts) for block_id, texts in texts_by_place.items()}
 
 
 def _choose_error_place(block_id: str, inputs: Sequence[str]) -> str:

@@ -126,32 +126,32 @@ def build_slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[FieldSlo
     Every value of the arguments is in one of them, whether the model describes it or not; only
     fields that the model computes are left out.
     """
-    found: list[FieldSlot] = []
+    slots: list[FieldSlot] = []
     model: type[BaseModel] = tool.arguments
     for name in model.model_fields:
         whole, parts = _build_field_slots(model)[name]
         editable = tool.editable is None or name in tool.editable
         value = arguments.get(whole.keys[0])
         if name in tool.secret:
-            found.append(replace(whole, secret=True))
+            slots.append(replace(whole, secret=True))
         elif parts and (isinstance(value, Mapping) or (value is None and whole.nullable)):
             if value == {} and not whole.nullable:
-                found.append(replace(whole, kind=SlotKind.EMPTY))
-            found += (_set_editable(part, editable) for part in parts)
-            free = editable and _may_have_unknown_keys(
+                slots.append(replace(whole, kind=SlotKind.EMPTY))
+            slots += (_set_editable(part, editable) for part in parts)
+            allows_extra_keys = editable and _may_have_unknown_keys(
                 _unwrap_annotation(model.model_fields[name].annotation)
             )
-            found += _build_extra_slots(value or {}, parts, whole, free)
+            slots += _build_extra_slots(value or {}, parts, whole, allows_extra_keys)
         else:
-            found.append(_set_editable(whole, editable))
-    top = [whole for whole, _ in _build_field_slots(model).values()]
-    given = {
+            slots.append(_set_editable(whole, editable))
+    field_slots = [whole for whole, _ in _build_field_slots(model).values()]
+    stored_arguments = {
         key: value for key, value in arguments.items() if key not in _list_computed_keys(model)
     }
-    found += _build_extra_slots(
-        given, top, None, tool.editable is None and _may_have_unknown_keys(model)
+    slots += _build_extra_slots(
+        stored_arguments, field_slots, None, tool.editable is None and _may_have_unknown_keys(model)
     )
-    return _distinguish_slot_labels(_mark_secret_slots(tool, arguments, found))
+    return _distinguish_slot_labels(_mark_secret_slots(tool, arguments, slots))
 
 
 def _set_editable(slot: FieldSlot, editable: bool) -> FieldSlot:
@@ -206,22 +206,22 @@ def _build_extra_slots(
 
 
 def _mark_secret_slots(
-    tool: Tool[Any], arguments: Mapping[str, Any], found: Iterable[FieldSlot]
+    tool: Tool[Any], arguments: Mapping[str, Any], slots: Iterable[FieldSlot]
 ) -> list[FieldSlot]:
     """Return the slots with their secret parts marked; one that may hold a secret has no input."""
     if not tool.has_secrets:
-        return list(found)
+        return list(slots)
     paths = tool.list_secret_paths(arguments)
-    made = []
-    for slot in found:
+    marked_slots = []
+    for slot in slots:
         hidden = {path[len(slot.keys) :] for path in paths if path[: len(slot.keys)] == slot.keys}
         if slot.secret or any(slot.keys[: len(path)] == path for path in paths):
             hidden = {()}
         model: Any = tool.arguments
         shut = bool(hidden) or may_path_hold_secrets(model, slot.keys)
         shut = shut and slot.kind is not SlotKind.PRESENCE
-        made.append(replace(slot, secret=shut, hidden_paths=frozenset(hidden)))
-    return made
+        marked_slots.append(replace(slot, secret=shut, hidden_paths=frozenset(hidden)))
+    return marked_slots
 
 
 def _distinguish_slot_labels(found: list[FieldSlot]) -> tuple[FieldSlot, ...]:
@@ -259,7 +259,7 @@ def _build_field_slots(
     model: type[BaseModel],
 ) -> dict[str, tuple[FieldSlot, tuple[FieldSlot, ...]]]:
     """Return, by field, its slot as a whole and, for a nested model, the slots of its parts."""
-    found: dict[str, tuple[FieldSlot, tuple[FieldSlot, ...]]] = {}
+    slots_by_field: dict[str, tuple[FieldSlot, tuple[FieldSlot, ...]]] = {}
     for name, whole in _build_own_slots(model).items():
         inner = _unwrap_annotation(model.model_fields[name].annotation)
         parts: tuple[FieldSlot, ...] = ()
@@ -271,8 +271,8 @@ def _build_field_slots(
             parts = tuple(_nest_slot(whole, part) for part in _build_own_slots(inner).values())
         if parts and whole.nullable:
             parts = (replace(whole, kind=SlotKind.PRESENCE), *parts)
-        found[name] = (whole, parts)
-    return found
+        slots_by_field[name] = (whole, parts)
+    return slots_by_field
 
 
 def _nest_slot(whole: FieldSlot, part: FieldSlot) -> FieldSlot:
@@ -294,12 +294,12 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
         schema = {}  # every field falls back to JSON
     # A model that contains itself is a reference at the top as well.
     properties = _resolve_schema(schema, schema)[0].get("properties", {})
-    found = {}
+    slots_by_field = {}
     for name, field in model.model_fields.items():
         inner, nullable = _resolve_schema(properties.get(name, {}), schema)
         core = _unwrap_annotation(field.annotation)
         kind = _choose_slot_kind(inner, core, schema)
-        found[name] = FieldSlot(
+        slots_by_field[name] = FieldSlot(
             names=(name,),
             keys=(get_dump_key(model, name),),
             label=field.title or slack_text.humanise_field_name(_get_name_for_label(model, name)),
@@ -312,7 +312,7 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
             has_open_type=kind is SlotKind.JSON and inner.get("type") not in ("object", "array"),
             null_is_unset=field.default is None,
         )
-    return found
+    return slots_by_field
 
 
 def _get_name_for_label(model: type[BaseModel], name: str) -> str:
@@ -333,24 +333,24 @@ def _resolve_schema(
     schema: Mapping[str, Any], root: Mapping[str, Any]
 ) -> tuple[dict[str, Any], bool]:
     """Return the schema without references and without null, and whether it accepted null."""
-    found, nullable = dict(schema), False
+    resolved, nullable = dict(schema), False
     while True:
-        if "$ref" in found:
-            target = root.get("$defs", {}).get(str(found.pop("$ref")).rpartition("/")[2], {})
-            found = {**target, **found}
+        if "$ref" in resolved:
+            target = root.get("$defs", {}).get(str(resolved.pop("$ref")).rpartition("/")[2], {})
+            resolved = {**target, **resolved}
             continue
-        options = [option for option in found.get("anyOf", ()) if option.get("type") != "null"]
-        if len(options) != len(found.get("anyOf", ())):
+        options = [option for option in resolved.get("anyOf", ()) if option.get("type") != "null"]
+        if len(options) != len(resolved.get("anyOf", ())):
             nullable = True
-            found["anyOf"] = options
+            resolved["anyOf"] = options
         if len(options) != 1:
             break
-        del found["anyOf"]
-        found = {**found, **options[0]}
-    if None in found.get("enum", ()):
+        del resolved["anyOf"]
+        resolved = {**resolved, **options[0]}
+    if None in resolved.get("enum", ()):
         nullable = True
-        found["enum"] = [value for value in found["enum"] if value is not None]
-    return found, nullable
+        resolved["enum"] = [value for value in resolved["enum"] if value is not None]
+    return resolved, nullable
 
 
 def _choose_slot_kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> SlotKind:

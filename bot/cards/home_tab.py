@@ -182,25 +182,25 @@ def _render_tools(view: HomeView) -> block_kit.Json:
     keys = block_kit.button(
         Action.HOME_PASSKEYS, "Passkeys", button_codec.HomeTabTarget(parts.PASSKEYS)
     )
-    found = [*([] if shows.part is parts.ALL else [back])]
+    buttons = [*([] if shows.part is parts.ALL else [back])]
     if shows.part is parts.PASSKEYS:
-        found += [add] if view.signs else []
+        buttons += [add] if view.signs else []
     else:
-        found += [ask, render_delegate_button(), *([keys] if view.signs or view.passkeys else [])]
-    return block_kit.actions_block(_build_home_block_id("tools"), found)
+        buttons += [ask, render_delegate_button(), *([keys] if view.signs or view.passkeys else [])]
+    return block_kit.actions_block(_build_home_block_id("tools"), buttons)
 
 
 def _render_channel_filter(shows: button_codec.HomeTabTarget) -> block_kit.Json:
     """Build the menu that limits the tab to one channel, and the button back to all channels."""
-    found = [block_kit.channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
+    elements = [block_kit.channel_select(Action.HOME_CHANNEL, "Only one channel…", shows.channel)]
     if shows.channel:
-        found.append(
+        elements.append(
             block_kit.button(
                 Action.HOME_ANYWHERE, "All channels", button_codec.HomeTabTarget(shows.part)
             )
         )
     return block_kit.actions_block(
-        button_codec.build_block_id(BlockRole.HOME_CHANNEL, replace(shows, page=0)), found
+        button_codec.build_block_id(BlockRole.HOME_CHANNEL, replace(shows, page=0)), elements
     )
 
 
@@ -353,38 +353,34 @@ def _render_requests_part(view: HomeView) -> list[block_kit.Json]:
     return [block_kit.header_block(_build_home_block_id("requests"), "Your requests"), *blocks]
 
 
-def _render_request(asked: request_list.ListedRun) -> block_kit.Json:
-    said = request_list.describe_request_beginning(asked)
+def _render_request(run: request_list.ListedRun) -> block_kit.Json:
+    beginning = request_list.describe_request_beginning(run)
     # its calls say how a request stands that waits for them, or has come to its end
-    is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
-    stands_ = (
-        "Asked " if is_told else f"{request_list.LABEL_BY_RUN_STATUS[asked.status]}  ·  asked "
+    is_told = bool(run.calls) and run.status in (RunStatus.WAITING, RunStatus.COMPLETED)
+    status_text = (
+        "Asked " if is_told else f"{request_list.LABEL_BY_RUN_STATUS[run.status]}  ·  asked "
     )
     open_ = (
-        [block_kit.text_leaf("  ·  "), block_kit.link_leaf(asked.link, "open it")]
-        if asked.link
-        else []
+        [block_kit.text_leaf("  ·  "), block_kit.link_leaf(run.link, "open it")] if run.link else []
     )
     lines = [
-        block_kit.rich_text_line(*block_kit.text_leaves_with_mentions(said)),
+        block_kit.rich_text_line(*block_kit.text_leaves_with_mentions(beginning)),
         block_kit.rich_text_line(
-            block_kit.text_leaf(stands_),
-            block_kit.time_leaf(asked.asked_at, slack_text.RELATIVE_FORMAT),
+            block_kit.text_leaf(status_text),
+            block_kit.time_leaf(run.asked_at, slack_text.RELATIVE_FORMAT),
             *open_,
         ),
         *(
             block_kit.rich_text_line(block_kit.text_leaf(request_list.describe_call_status(*each)))
-            for each in asked.calls
+            for each in run.calls
         ),
     ]
-    if asked.more_calls:
+    if run.more_calls:
         lines.append(
-            block_kit.rich_text_line(
-                block_kit.text_leaf(f"and {asked.more_calls} more", italic=True)
-            )
+            block_kit.rich_text_line(block_kit.text_leaf(f"and {run.more_calls} more", italic=True))
         )
     return block_kit.rich_text_block(
-        button_codec.build_block_id(BlockRole.OUTCOME, button_codec.RunTarget(asked.run)), lines
+        button_codec.build_block_id(BlockRole.OUTCOME, button_codec.RunTarget(run.run)), lines
     )
 
 
@@ -419,10 +415,12 @@ def _render_delegations_part(view: HomeView) -> list[block_kit.Json]:
     if not view.delegations:
         return []
     blocks = [render_delegation(each) for each in view.delegations[:MAX_DELEGATIONS]]
-    left = len(view.delegations) - MAX_DELEGATIONS
-    if left > 0:
+    hidden_count = len(view.delegations) - MAX_DELEGATIONS
+    if hidden_count > 0:
         blocks.append(
-            _render_small_print("others", f"and {left} more; `/approvals delegate` lists all.")
+            _render_small_print(
+                "others", f"and {hidden_count} more; `/approvals delegate` lists all."
+            )
         )
     return [
         block_kit.header_block(_build_home_block_id("delegations"), "Who decides for whom"),
@@ -437,10 +435,12 @@ def _render_saved_approvals_part(view: HomeView) -> list[block_kit.Json]:
         _render_saved_approval(number, each)
         for number, each in enumerate(view.remembered[:MAX_SAVED_APPROVALS])
     ]
-    left = view.more_remembered + max(0, len(view.remembered) - MAX_SAVED_APPROVALS)
-    if left:
+    hidden_count = view.more_remembered + max(0, len(view.remembered) - MAX_SAVED_APPROVALS)
+    if hidden_count:
         blocks.append(
-            _render_small_print("grants", f"and {left} more; `/approvals grants` lists all.")
+            _render_small_print(
+                "grants", f"and {hidden_count} more; `/approvals grants` lists all."
+            )
         )
     return [block_kit.header_block(_build_home_block_id("remembered"), "Saved approvals"), *blocks]
 

@@ -304,14 +304,14 @@ def call_decision_line(
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{slack_text.sanitise_for_mrkdwn(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    who = (
+    decider = (
         slack_text.decider_mention(delegator, {delegator: person}) + ","
         if delegator
         else slack_text.user_mention(person)
     )
     done = f"{slack_text.format_past_tense(verb)}: {slack_text.join_effects(effects)}"
-    what = f"{icon} {who} {done}{why}{more}"
-    return f"{what}. {_asked_by_text(requester)}." if requester else what
+    sentence = f"{icon} {decider} {done}{why}{more}"
+    return f"{sentence}. {_asked_by_text(requester)}." if requester else sentence
 
 
 def call_edited_line(editor: str, call: CallView, requester: str) -> str:
@@ -365,20 +365,20 @@ def call_outcome_line(
     }.get(status, "✅ ")
     start = "📤 Handed over: " if handed_on else start
     failed = f" — “{slack_text.sanitise_for_mrkdwn(why)}”" if why.strip() else ""
-    then = (
+    next_step = (
         " Please check, then record what happened on the card."
         if status is CallStatus.UNKNOWN
         else ""
     )
-    then = " The program that asked has not said how it went." if handed_on else then
-    then = f" {slack_text.FAILED_MIDWAY_TEXT}" if midway else then
+    next_step = " The program that asked has not said how it went." if handed_on else next_step
+    next_step = f" {slack_text.FAILED_MIDWAY_TEXT}" if midway else next_step
     saved = (
         f" Nobody was asked: {slack_text.user_mention(saved_by)} had saved the approval."
         if saved_by
         else ""
     )
-    said = slack_text.sanitise_for_mrkdwn(what).rstrip(".")
-    return f"{start}{said}{failed}.{then}{saved}{f' {unapproved}' if unapproved else ''}"
+    effect = slack_text.sanitise_for_mrkdwn(what).rstrip(".")
+    return f"{start}{effect}{failed}.{next_step}{saved}{f' {unapproved}' if unapproved else ''}"
 
 
 def asked_by_sentence(requester: str, approvers: Sequence[str] = ()) -> str:

@@ -80,7 +80,7 @@ def choose_passkey_name(aaguid: str, at: datetime) -> str:
 
 def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, counts: bool) -> str:
     """Return the message to a person that a passkey was added in their name."""
-    then = (
+    next_step = (
         "You can approve with it from now on."
         if counts
         else "It does not count yet: others are asked to approve it. They see the same "
@@ -88,7 +88,7 @@ def new_passkey_notice(name: str, model: str, at: datetime, fingerprint: str, co
     )
     return (
         f"🔑 A new passkey was added for you: “{sanitise_for_mrkdwn(name, MAX_NAME_CHARS)}” "
-        f"({sanitise_for_mrkdwn(model)}), {format_local_time(at)}. {then}\n"
+        f"({sanitise_for_mrkdwn(model)}), {format_local_time(at)}. {next_step}\n"
         f"Fingerprint: `{fingerprint}`\nIf that wasn’t you, say so now: it is revoked at once."
     )
 
@@ -157,20 +157,20 @@ def passkey_line(each: PasskeyView) -> str:
     )
 
 
-def render_passkeys(found: Sequence[PasskeyView]) -> list[block_kit.Json]:
+def render_passkeys(passkeys: Sequence[PasskeyView]) -> list[block_kit.Json]:
     """Build the page of Home that lists a person's passkeys, each with its buttons."""
     blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
-    for each in found[:MAX_PASSKEYS]:
+    for each in passkeys[:MAX_PASSKEYS]:
         target = button_codec.PasskeyTarget(each.id)
         block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
         blocks += [
             block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(each))),
             block_kit.actions_block(f"{block_id}:buttons", _build_buttons(target)),
         ]
-    if not found:
+    if not passkeys:
         text = "You have none. Some decisions here have to be signed with one."
         blocks.append(block_kit.section_block(f"{BlockRole.PASSKEY}:none", block_kit.mrkdwn(text)))
-    more = len(found) - MAX_PASSKEYS
+    more = len(passkeys) - MAX_PASSKEYS
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
     lost = block_kit.mrkdwn(f"{small}{LOST_DEVICE_TEXT}")
     return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]

@@ -109,7 +109,7 @@ def detect_action_claims(text: str) -> ActionClaims:
     )
     plain = _TROUBLE_FREE_PATTERN.sub("", plain)
     first, passive, approval, denies = _compile_patterns()
-    done = told = approved = False
+    speaker_acted = something_done = approved = False
     for sentence in (
         each.strip()[:MAX_SENTENCE_CHARS]
         for each in _CLAUSE_END_PATTERN.split(plain)
@@ -117,10 +117,12 @@ def detect_action_claims(text: str) -> ActionClaims:
     ):
         if denies.search(sentence):
             continue
-        done = done or bool(first.search(sentence))
-        told = told or bool(passive.search(sentence))
+        speaker_acted = speaker_acted or bool(first.search(sentence))
+        something_done = something_done or bool(passive.search(sentence))
         approved = approved or bool(approval.search(sentence))
-    return ActionClaims(done, done or told, approved, bool(denies.search(plain)))
+    return ActionClaims(
+        speaker_acted, speaker_acted or something_done, approved, bool(denies.search(plain))
+    )
 
 
 def do_claims_contradict_record(
@@ -181,12 +183,14 @@ def normalise_letters(text: str) -> str:
         if each in "\n\t"
         or not (is_hidden_character(each) or unicodedata.category(each) in _DECORATIVE_CATEGORIES)
     )
-    found = "".join(kept).casefold().replace("_", " ")
+    plain_text = "".join(kept).casefold().replace("_", " ")
     words = (
-        each if each.isascii() else each.translate(_LATIN_LOOKALIKES) for each in found.split()
+        each if each.isascii() else each.translate(_LATIN_LOOKALIKES) for each in plain_text.split()
     )
-    found = " ".join(words)
-    return _SPACED_LETTERS_PATTERN.sub(lambda match: _SEPARATORS_PATTERN.sub("", match[0]), found)
+    plain_text = " ".join(words)
+    return _SPACED_LETTERS_PATTERN.sub(
+        lambda match: _SEPARATORS_PATTERN.sub("", match[0]), plain_text
+    )
 
 
 # where a clause begins; the pattern behind it is what somebody asks, not what they ask about

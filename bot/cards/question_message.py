@@ -43,19 +43,22 @@ def render_question_answer_dialog(
         person_question.build_answer_form_tool(question),
         person_question.build_suggested_answers(question),
     )
-    asked = block_kit.rich_text_quote(
+    quote = block_kit.rich_text_quote(
         slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
     )
-    blocks = [block_kit.rich_text_block(BlockRole.QUESTION, [asked])]
+    blocks = [block_kit.rich_text_block(BlockRole.QUESTION, [quote])]
     for slot in build_slots(tool, initial):
-        made = build_field_input(slot, get_value_at_keys(initial, slot.keys))
-        if made:
-            block = {**render_field_input(made), "optional": slot.nullable}
+        field = build_field_input(slot, get_value_at_keys(initial, slot.keys))
+        if field:
+            block = {**render_field_input(field), "optional": slot.nullable}
             block.pop("hint", None)  # how "not set" differs from empty matters to no answer
             blocks.append(block)
-    told = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + ANSWER_RECIPIENT_SUFFIX
+    footnote = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + ANSWER_RECIPIENT_SUFFIX
     blocks.append(
-        {"type": "context", "elements": [block_kit.plain_text(slack_text.shorten_text(told, 200))]}
+        {
+            "type": "context",
+            "elements": [block_kit.plain_text(slack_text.shorten_text(footnote, 200))],
+        }
     )
     about = DialogSubject(DialogId.ANSWER, target)
     return block_kit.dialog_view(about, "Answer", blocks, submit="Answer", close="Back")
@@ -101,12 +104,14 @@ def list_readable_answer_values(
     before = {
         each.label: _read(each) for each in list_argument_values(tool, {**answers, **initial})
     }
-    told = [field.label for field in question.list_answer_fields() if field.suggestion]
+    suggested_labels = [field.label for field in question.list_answer_fields() if field.suggestion]
     return tuple(
         (
             each.label,
             text,
-            before[each.label] if each.label in told and before[each.label] != text else None,
+            before[each.label]
+            if each.label in suggested_labels and before[each.label] != text
+            else None,
         )
         for each in list_argument_values(tool, answers)
         for text in [_read(each)]
@@ -190,21 +195,21 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
 
     There are buttons while the question waits, then the answer or how it ended.
     """
-    asked = block_kit.rich_text_block(
+    question_block = block_kit.rich_text_block(
         build_block_id(BlockRole.QUESTION, view.target),
         [block_kit.rich_text_quote(_shorten_question(view, 600))],
     )
     if view.status is CallStatus.ANSWERED:
         said_so = "cannot answer" if view.declined else "answered"
         return f"💬 {slack_text.user_mention(view.answered_by)} {said_so} a question.", [
-            asked,
+            question_block,
             _render_answer(view),
         ]
     if view.status is not CallStatus.PENDING or (view.deadline and now >= view.deadline):
         gone = CallStatus.EXPIRED if view.status is CallStatus.PENDING else view.status
         text = ENDED_TEXT_BY_STATUS.get(gone, DEFAULT_ENDED_TEXT)
         return text, [
-            asked,
+            question_block,
             block_kit.context_block(
                 build_block_id(BlockRole.OUTCOME, view.target), [block_kit.mrkdwn(text)]
             ),
@@ -219,7 +224,7 @@ def render_question_message(view: QuestionView, now: datetime) -> tuple[str, lis
         blocks.append(
             block_kit.context_block(build_block_id(BlockRole.SERVER, view.target), [line_])
         )
-    blocks.append(asked)
+    blocks.append(question_block)
     blocks.append(
         block_kit.actions_block(
             build_block_id(BlockRole.ANSWERS, view.target), _render_answer_buttons(view)
@@ -298,11 +303,13 @@ def _render_answer(view: QuestionView) -> block_kit.Json:
     )
     elements = [block_kit.rich_text_line(*leaves)]
     kinds = {each.label: each.kind for each in view.asked.list_answer_fields()}
-    told = [] if view.declined else [each for each in view.lines if each[1] != UNSET_LABEL]
-    for label, text, by_model in told:
+    answered_lines = (
+        [] if view.declined else [each for each in view.lines if each[1] != UNSET_LABEL]
+    )
+    for label, text, by_model in answered_lines:
         kind = kinds.get(label, view.asked.kind)
-        shown = slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)
-        head = [block_kit.text_leaf(f"{shown}: ")] if len(view.lines) > 1 else []
+        shown_label = slack_text.shorten_text(slack_text.show_hidden_characters(label), 80)
+        head = [block_kit.text_leaf(f"{shown_label}: ")] if len(view.lines) > 1 else []
         said = text.capitalize() if kind is person_question.AnswerKind.YES_NO else text
         value = _render_answer_text(kind, _make_readable(said, MAX_ANSWER_CHARS), bold=True)
         before = f" (suggested: {_make_readable(by_model, 200)})" if by_model else ""

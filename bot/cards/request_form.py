@@ -39,10 +39,10 @@ def render_request_root_message(
     text = sentences.request_opening_line(person, effect, client)
     blocks = [*render_notice_sentence(text), *render_request_mode_note(mode)]
     if _URL_PATTERN.fullmatch(link):
-        there = {"type": "link", "url": link, "text": "The message it is about"}
+        link_leaf = {"type": "link", "url": link, "text": "The message it is about"}
         blocks.append(
             block_kit.rich_text_block(
-                "about", [block_kit.rich_text_line(block_kit.text_leaf("💬 "), there)]
+                "about", [block_kit.rich_text_line(block_kit.text_leaf("💬 "), link_leaf)]
             )
         )
     return text, blocks
@@ -92,21 +92,21 @@ def render_request_picker_dialog(
 
     It says how many choices the menu has no room for; they can be asked for by name.
     """
-    kept = choices[:MAX_MENU_OPTIONS]
+    shown_choices = choices[:MAX_MENU_OPTIONS]
     menu: block_kit.Json = {
         "type": "static_select",
         "action_id": Action.PICK,
         "placeholder": block_kit.plain_text("Choose, or type to search"),
-        "option_groups": _group_options(kept),
+        "option_groups": _group_options(shown_choices),
     }
     lead = "Choose a request. Approvers see everything you enter."
     blocks: list[block_kit.Json] = [
         {**block_kit.section_block(BlockRole.PICKER, block_kit.plain_text(lead)), "accessory": menu}
     ]
-    if more := len(choices) - len(kept):
-        left = f"There are {more} more: write their name behind /approvals request."
+    if more := len(choices) - len(shown_choices):
+        more_text = f"There are {more} more: write their name behind /approvals request."
         blocks.append(
-            block_kit.section_block(f"{BlockRole.PICKER}:more", block_kit.plain_text(left))
+            block_kit.section_block(f"{BlockRole.PICKER}:more", block_kit.plain_text(more_text))
         )
     return block_kit.dialog_view(
         button_codec.DialogSubject(DialogId.PICK, setting), "New request", blocks, close="Cancel"
@@ -137,13 +137,13 @@ def _group_options(choices: Sequence[RequestFormChoice]) -> list[block_kit.Json]
 
 def _build_option(choice: RequestFormChoice) -> block_kit.Json:
     title = " ".join(slack_text.show_hidden_characters(choice.title).split()) or choice.name
-    shown = (
+    option_text = (
         slack_text.shorten_text(title, MAX_OPTION_CHARS)
         if slack_text.count_slack_characters(title) > MAX_OPTION_CHARS
         else title
     )
     return {
-        "text": block_kit.plain_text(shown),
+        "text": block_kit.plain_text(option_text),
         "value": button_codec.encode_button_value(
             button_codec.FormTarget(choice.kind, choice.name)
         ),
@@ -181,24 +181,24 @@ class RequestForm:
 
 def build_default_values(tool: Tool[Any]) -> dict[str, Any]:
     """Return the values a new form begins with: the defaults of the tool's fields."""
-    model, found = tool.arguments, dict[str, Any]()
+    model, defaults = tool.arguments, dict[str, Any]()
     nullable = {slot.names[0] for slot in build_slots(tool, {}) if slot.nullable}
     for name, field in model.model_fields.items():
         if name in tool.secret:
             continue
         key = get_dump_key(model, name)
         if field.default is not PydanticUndefined:
-            found[key] = to_jsonable_python(field.default)
+            defaults[key] = to_jsonable_python(field.default)
         elif field.is_required() and name in nullable:
-            found[key] = None
-    for slot in build_slots(tool, found):  # a nested model is filled in field by field
+            defaults[key] = None
+    for slot in build_slots(tool, defaults):  # a nested model is filled in field by field
         if (
             slot.kind is SlotKind.JSON
             and "properties" in slot.schema
-            and _is_absent_at_top_level(slot, found)
+            and _is_absent_at_top_level(slot, defaults)
         ):
-            found[slot.keys[0]] = {}
-    return found
+            defaults[slot.keys[0]] = {}
+    return defaults
 
 
 def _is_absent_at_top_level(slot: FieldSlot, values: Mapping[str, Any]) -> bool:
@@ -238,21 +238,23 @@ def _find_nested_model(model: Any, name: str) -> Any:
 
 def list_template_value_problems(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the values that a template fixes, one sentence for each fault."""
-    known = tool.arguments.model_fields
-    found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
-    found += [f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret]
+    known_fields = tool.arguments.model_fields
+    problems = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known_fields]
+    problems += [
+        f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret
+    ]
     try:
         tool.arguments.model_validate_json(json.dumps(dict(fixed)), by_alias=True, by_name=True)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)
-        found += [
+        problems += [
             f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}"
             for each in wrong
-            if each["loc"] and each["loc"][0] in known and each["loc"][0] in fixed
+            if each["loc"] and each["loc"][0] in known_fields and each["loc"][0] in fixed
         ]
-    if not found and not can_ask_with_form(tool, fixed):
-        found.append("a form cannot hold all that it needs: fix the rest, too")
-    return found
+    if not problems and not can_ask_with_form(tool, fixed):
+        problems.append("a form cannot hold all that it needs: fix the rest, too")
+    return problems
 
 
 def prefill_with_message_text(
@@ -311,10 +313,11 @@ def render_request_form_dialog(
         blocks += _render_form_field(form.tool, each)
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
-        kept = f"No room here for these; they stay as they are: {names}"
+        left_out_text = f"No room here for these; they stay as they are: {names}"
         blocks.append(
             block_kit.section_block(
-                f"{BlockRole.MISSING}:0", block_kit.plain_text(slack_text.shorten_text(kept, 2900))
+                f"{BlockRole.MISSING}:0",
+                block_kit.plain_text(slack_text.shorten_text(left_out_text, 2900)),
             )
         )
     why = block_kit.build_text_input("For whoever decides about it")
@@ -330,12 +333,12 @@ def _render_form_field(
     """Return a value's blocks, with required ones marked; a secret has none."""
     if place.slot.secret:
         return []
-    made = place.input
-    if made is None or made.may_be_empty is False:
+    field = place.input
+    if field is None or field.may_be_empty is False:
         return place.blocks
     needed, hint = (
         _is_required(tool, place.slot) and not place.slot.nullable,
-        field_layout.build_input_hint(made, new=True),
+        field_layout.build_input_hint(field, new=True),
     )
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
@@ -379,12 +382,12 @@ MAX_TABLE_COLUMNS = 10
 def render_lookup_result(effect: str, text: str) -> tuple[str, list[block_kit.Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
     head = slack_text.sanitise_as_plain_text(effect)
-    title, found = (
+    title, result = (
         block_kit.rich_text_line(block_kit.text_leaf("🔎 "), block_kit.text_leaf(head, bold=True)),
         _parse_json_or_none(text),
     )
-    rows = _render_result_rows(found)
-    lines = _render_result_fields(found) if isinstance(found, dict) else []
+    rows = _render_result_rows(result)
+    lines = _render_result_fields(result) if isinstance(result, dict) else []
     if not lines and not rows:
         lines = [
             block_kit.rich_text_preformatted(
@@ -407,12 +410,14 @@ def _parse_json_or_none(text: str) -> Any:
         return None
 
 
-def _render_result_fields(found: dict[str, Any]) -> list[block_kit.Json]:
+def _render_result_fields(result: dict[str, Any]) -> list[block_kit.Json]:
     """Return a line for each field of a JSON object without its lists of objects, if few enough."""
-    told = {name: value for name, value in found.items() if not _is_list_of_flat_objects(value)}
-    if not told or len(told) > MAX_RESULT_FIELDS:
+    shown_fields = {
+        name: value for name, value in result.items() if not _is_list_of_flat_objects(value)
+    }
+    if not shown_fields or len(shown_fields) > MAX_RESULT_FIELDS:
         return []
-    most = max(MAX_RESULT_CHARS // len(told), 60)
+    most = max(MAX_RESULT_CHARS // len(shown_fields), 60)
     return [
         block_kit.rich_text_line(
             block_kit.text_leaf(
@@ -420,7 +425,7 @@ def _render_result_fields(found: dict[str, Any]) -> list[block_kit.Json]:
             ),
             block_kit.text_leaf(_make_visible(mask_secrets(_format_result_value(value)), most)),
         )
-        for name, value in told.items()
+        for name, value in shown_fields.items()
     ]
 
 
@@ -439,8 +444,8 @@ def _is_list_of_flat_objects(value: Any) -> bool:
     )
 
 
-def _render_result_rows(found: Any) -> list[block_kit.Json]:
-    inside = found.items() if isinstance(found, dict) else [("rows", found)]
+def _render_result_rows(result: Any) -> list[block_kit.Json]:
+    inside = result.items() if isinstance(result, dict) else [("rows", result)]
     name, rows = next(
         ((key, each) for key, each in inside if _is_list_of_flat_objects(each)), ("", [])
     )

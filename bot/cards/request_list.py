@@ -251,8 +251,8 @@ def render_waiting_call_list(
     title = "Waits for you" if calls else nothing
     notes = [f"and {more} more"] if more else []
     if questions:
-        what = "A question waits" if questions == 1 else f"{questions} questions wait"
-        notes.append(f"💬 {what} for your answer, on my Home tab")
+        waiting_text = "A question waits" if questions == 1 else f"{questions} questions wait"
+        notes.append(f"💬 {waiting_text} for your answer, on my Home tab")
     if unsure:
         notes.append(f"{unknown_permission_note(unsure)} Ask again later")
     if unread:
@@ -382,14 +382,14 @@ def describe_call_status(
 
 def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
     """Draw one request from its first word to its end: who asked, proposed, changed, decided."""
-    said = describe_request_beginning(of)
+    title = describe_request_beginning(of)
     small = [
         f"Asked by {user_mention(of.requester)} {describe_asking_place(of.channel)}, "
         f"{format_local_time(of.asked_at)}"
     ]
     small += [LABEL_BY_RUN_STATUS[of.status], *([f"<{of.link}|Open it>"] if of.link else [])]
     blocks = [
-        section_block(_build_overview_block_id("title"), plain_text(said)),
+        section_block(_build_overview_block_id("title"), plain_text(title)),
         context_block(_build_overview_block_id("small"), [mrkdwn("  ·  ".join(small))]),
     ]
     if not of.calls:
@@ -402,11 +402,11 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
             rich_text_block(_build_overview_block_id("call", number), _render_past_call(call)),
         ]
         if count_text_characters([*blocks, *part]) > MAX_ANSWER_CHARS or number >= MAX_ENTRIES:
-            left = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
-            blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(left)]))
+            more = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
+            blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(more)]))
             break
         blocks += part
-    return SlashCommandAnswer(said, blocks)
+    return SlashCommandAnswer(title, blocks)
 
 
 def _render_past_call(call: CallHistoryEntry) -> list[Json]:
@@ -425,8 +425,8 @@ def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     last = call.revisions[-1].number if call.revisions else 0
     events += [(each.voted_at, _render_vote(each, last)) for each in call.votes]
     for at, by, to in call.hand_overs:
-        said = text_leaf("  🤝 handed over to "), user_mention_leaf(to), text_leaf(" by ")
-        events.append((at, rich_text_line(time_leaf(at), *said, user_mention_leaf(by))))
+        leaves = text_leaf("  🤝 handed over to "), user_mention_leaf(to), text_leaf(" by ")
+        events.append((at, rich_text_line(time_leaf(at), *leaves, user_mention_leaf(by))))
     lines += [each for _, each in sorted(events, key=lambda each: each[0])[-2 * MAX_REVISIONS :]]
     lines += _render_call_ending(call)
     print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
@@ -440,23 +440,23 @@ def _render_revision(now: PastRevision, before: PastRevision | None, agent: str)
     by = user_mention_leaf(now.author) if now.author else text_leaf(agent)
     pairs = [(each, each.previous_text) for each in now.values if each.is_or_was_set]
     if before is None:
-        told = [(each, mask_on_one_line(each.text, MAX_VALUE_CHARS)) for each, _ in pairs]
+        shown = [(each, mask_on_one_line(each.text, MAX_VALUE_CHARS)) for each, _ in pairs]
     else:
         changes = [
             (e, shorten_change(old, e.text, MAX_VALUE_CHARS)) for e, old in pairs if old is not None
         ]
-        told = [(each, " → ".join(texts)) for each, texts in changes]
-    verb = "proposed by " if before is None else "changed by " if told else "asked again by "
-    values = [f"{get_argument_label(each)}: {text}" for each, text in told]
+        shown = [(each, " → ".join(texts)) for each, texts in changes]
+    verb = "proposed by " if before is None else "changed by " if shown else "asked again by "
+    values = [f"{get_argument_label(each)}: {text}" for each, text in shown]
     more = len(values) - MAX_FIELDS
-    said = "; ".join(values[:MAX_FIELDS]) + (f"; and {more} more" if more > 0 else "")
-    rest = [text_leaf(f": {shorten_text(said, 1_500)}")] if said else []
+    summary = "; ".join(values[:MAX_FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    rest = [text_leaf(f": {shorten_text(summary, 1_500)}")] if summary else []
     return rich_text_line(time_leaf(now.made_at), text_leaf(f"  {verb}"), by, *rest)
 
 
 def _render_vote(vote: PastVote, newest: int) -> Json:
     old = "" if vote.revision == newest else ", before it was changed"
-    said = f": “{mask_on_one_line(vote.words, MAX_EFFECT_CHARS)}”" if vote.words.strip() else ""
+    words = f": “{mask_on_one_line(vote.words, MAX_EFFECT_CHARS)}”" if vote.words.strip() else ""
     whom = vote.represented_person
     proxy = [text_leaf(", for "), user_mention_leaf(whom)] if whom else []
     return rich_text_line(
@@ -464,7 +464,7 @@ def _render_vote(vote: PastVote, newest: int) -> Json:
         text_leaf(f"  {LABEL_BY_VOTE[vote.verb]}"),
         user_mention_leaf(vote.person),
         *proxy,
-        *([text_leaf(old + said)] if old or said else []),
+        *([text_leaf(old + words)] if old or words else []),
     )
 
 

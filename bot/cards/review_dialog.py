@@ -252,7 +252,7 @@ def can_review_show_whole_call(call: CallView) -> bool:
     view = render_review_dialog(call)
     if "submit" not in view:
         return False
-    there = set(_iterate_block_texts(view["blocks"]))
+    shown_texts = set(_iterate_block_texts(view["blocks"]))
     texts = [
         slack_text.isolate_right_to_left_runs(slack_text.show_hidden_characters(call.preview)),
         slack_text.show_hidden_characters(call.agent_reason),
@@ -266,7 +266,7 @@ def can_review_show_whole_call(call: CallView) -> bool:
     ]
     texts += [each for value in call.values for each in value.mentions]
     return all(
-        chunk in there
+        chunk in shown_texts
         for text in texts
         if text.strip()
         for chunk in slack_text.split_into_chunks(text, MAX_CHUNK_CHARS)
@@ -304,8 +304,10 @@ def _render_review_blocks(
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         blocks.append(block_kit.section_block("final", block_kit.mrkdwn(f"⚠️ *{final}*")))
     blocks += [
-        block_kit.context_block(f"errand{n}", [block_kit.plain_text(said)])
-        for n, said in enumerate(filter(None, [*call.delegation_lines, call.program_note]))
+        block_kit.context_block(f"errand{n}", [block_kit.plain_text(delegation_line)])
+        for n, delegation_line in enumerate(
+            filter(None, [*call.delegation_lines, call.program_note])
+        )
     ]
     if (effect := call_pieces.get_effect_sentence(call)) != call_pieces.get_call_headline(call):
         lines = [
@@ -343,8 +345,8 @@ def _render_values_and_preview(call: CallView) -> list[block_kit.Json]:
             )
             label = f"{label}, now"
         text = call_pieces.show_hidden_characters_or_default(value.text, "(blank)")
-        shown = slack_text.isolate_right_to_left_text(text)
-        elements += _render_long_value(label, shown, value.mentions, is_code=value.is_code)
+        shown_text = slack_text.isolate_right_to_left_text(text)
+        elements += _render_long_value(label, shown_text, value.mentions, is_code=value.is_code)
     if call.preview.strip():
         preview = slack_text.show_hidden_characters(call.preview)
         elements += _render_long_value("Preview", slack_text.isolate_right_to_left_runs(preview))
@@ -402,17 +404,18 @@ def _render_long_value(
     parts = slack_text.split_into_chunks(text, MAX_CHUNK_CHARS)
     if mentions or (len(parts) == 1 and "\n" not in text and not is_code):
         head = f"{slack_text.isolate_right_to_left_text(label)}:  "
-        shown = block_kit.text_leaves_with_mentions(slack_text.join_mentions(mentions))
+        mention_leaves = block_kit.text_leaves_with_mentions(slack_text.join_mentions(mentions))
         return [
             block_kit.rich_text_line(
-                block_kit.text_leaf(head, bold=True), *(shown or [block_kit.text_leaf(text)])
+                block_kit.text_leaf(head, bold=True),
+                *(mention_leaves or [block_kit.text_leaf(text)]),
             )
         ]
     elements: list[block_kit.Json] = []
     for number, part in enumerate(parts, 1):
-        of = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
+        part_suffix = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
         elements += [
-            block_kit.rich_text_line(block_kit.text_leaf(f"{label}{of}:", bold=True)),
+            block_kit.rich_text_line(block_kit.text_leaf(f"{label}{part_suffix}:", bold=True)),
             block_kit.rich_text_preformatted(part),
         ]
     return elements

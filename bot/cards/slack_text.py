@@ -60,12 +60,12 @@ def show_hidden_characters(text: str) -> str:
     """
     if invisible_characters.certainly_has_no_hidden_characters(text):
         return text
-    made: list[str] = []
+    parts: list[str] = []
     start = 0
     for emoji in invisible_characters.EMOJI_PATTERN.finditer(text):
-        made += [_escape_hidden_characters(text[start : emoji.start()]), emoji[0]]
+        parts += [_escape_hidden_characters(text[start : emoji.start()]), emoji[0]]
         start = emoji.end()
-    return "".join([*made, _escape_hidden_characters(text[start:])])
+    return "".join([*parts, _escape_hidden_characters(text[start:])])
 
 
 def _escape_hidden_characters(text: str) -> str:
@@ -199,10 +199,10 @@ def shorten_text(text: str, limit: int, lines: int | None = None) -> str:
 
     For places where the whole text can be read elsewhere. `lines`: the most lines as well.
     """
-    kept = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
-    if count_slack_characters(text) <= limit and kept == len(text):
+    kept_length = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
+    if count_slack_characters(text) <= limit and kept_length == len(text):
         return text
-    low, high = 0, min(kept, limit)
+    low, high = 0, min(kept_length, limit)
     while low < high:
         middle = (low + high + 1) // 2
         if count_slack_characters(text[:middle] + _more_characters_note(text, middle)) <= limit:
@@ -416,14 +416,14 @@ def distinguish_labels(labels: Sequence[str], keys: Sequence[tuple[str, ...]]) -
     looks = [fold_lookalike_characters(label) for label in labels]
     alike = {look for look, count in Counter(looks).items() if count > 1}
     return [
-        f"{label} ({format_json_key_path(way)})".strip()
+        f"{label} ({format_json_key_path(key_path)})".strip()
         if look in alike
         or (
             _is_misleading_label(label)
-            and not label.endswith(f"({format_json_key_path(way[-1:])})")
+            and not label.endswith(f"({format_json_key_path(key_path[-1:])})")
         )
         else label
-        for label, look, way in zip(labels, looks, keys, strict=True)
+        for label, look, key_path in zip(labels, looks, keys, strict=True)
     ]
 
 

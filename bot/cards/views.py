@@ -64,8 +64,8 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
         f"[attached file, called {format_quoted_file_name(file)}]"
         for file in event.get("files") or []
     ]
-    found = "\n".join([text, *files]).strip()
-    return found if strip_invisible_characters(found).strip() else ""
+    words = "\n".join([text, *files]).strip()
+    return words if strip_invisible_characters(words).strip() else ""
 
 
 def format_quoted_file_name(file: Mapping[str, Any]) -> str:

@@ -54,15 +54,15 @@ def check_policy_rules(
     Then those of rules by which something is changed with nobody asked.
     """
     tools = {each.name: each for each in registered}
-    found = [
+    rule_problems = [
         each
         for rule, lines in zip(policy.rules, policy.lines, strict=True)
         for each in (*_check_rule(rule, tools, lines), *_check_owners(rule, tools, policy))
     ]
-    found += _check_rules_behind_others(policy, tools)
-    yield from found
+    rule_problems += _check_rules_behind_others(policy, tools)
+    yield from rule_problems
     yield from _check_owner_functions(policy)
-    if not found:
+    if not rule_problems:
         yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
     for ask in (each for each in policy.asks() if each.break_glass == each.approvers):
@@ -106,9 +106,9 @@ def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[c
             if rule.can_match(tool.name, tool.does, tool.risk)
         ]
         # a pattern may be about tools to come as well
-        taken = {name for each in takers if each for name in each.tools}
-        to_come = {each for each in rule.tools if set(each) & set("*?[")} - taken
-        if takers and all(takers) and (not to_come or "*" in taken):
+        covered_tools = {name for each in takers if each for name in each.tools}
+        to_come = {each for each in rule.tools if set(each) & set("*?[")} - covered_tools
+        if takers and all(takers) and (not to_come or "*" in covered_tools):
             names = " and ".join(dict.fromkeys(repr(each.name) for each in takers if each))
             text = f"never applies: {names}, before it, takes every call that it is about"
             yield check.build_warning_result(
@@ -155,8 +155,8 @@ def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[
         else:
             begins = "is in force" if each.starts <= now else f"from {format_in_utc(each.starts)}"
             yield check.build_ok_result(about, f"{begins} until {format_in_utc(each.ends)}")
-    asked = [gate.hours for gate in policy.asks()] + [calendar.hours if calendar else None]
-    hours = next(filter(None, asked), None)
+    all_hours = [gate.hours for gate in policy.asks()] + [calendar.hours if calendar else None]
+    hours = next(filter(None, all_hours), None)
     if hours is None:
         return
     if off := describe_next_holidays(hours, now):
@@ -212,9 +212,9 @@ def _check_rule_condition(
 ) -> Iterator[check.CheckResult]:
     if not rule.when:
         return
-    about, told = f"rule {rule.name!r}", rules.parse_cached_condition(rule.when)
+    about, condition = f"rule {rule.name!r}", rules.parse_cached_condition(rule.when)
     lacking = {
-        each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching
+        each.name: sorted(condition.fields - set(each.arguments.model_fields)) for each in matching
     }
     blind = sorted({field for fields in lacking.values() for field in fields})
     if all(lacking.values()):
@@ -227,7 +227,8 @@ def _check_rule_condition(
         )
     else:
         unasked = {
-            name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()
+            name: [f for f in fields if f not in condition.asked]
+            for name, fields in lacking.items()
         }
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
@@ -261,11 +262,11 @@ def _check_condition_with_samples(
 
     Such a condition compares values of different kinds.
     """
-    told, problems = rules.parse_cached_condition(rule.when), []
+    condition, problems = rules.parse_cached_condition(rule.when), []
     for each in matching:
         for spent in SAMPLE_SPENT_SUMS:
             try:
-                told.is_true_for(_build_sample_facts(rule, each, spent))
+                condition.is_true_for(_build_sample_facts(rule, each, spent))
             except ValueError as error:
                 problems.append(str(error))
             else:
@@ -278,7 +279,7 @@ def _check_condition_with_samples(
 
 def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Facts:
     """Return made-up facts about a call of this tool, with everything that the rule looks up."""
-    told = rules.parse_cached_condition(rule.when)
+    condition = rules.parse_cached_condition(rule.when)
     schema = tool.arguments.model_json_schema(by_alias=False)
     return Facts(
         tool=tool.name,
@@ -288,13 +289,13 @@ def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Fa
         channel=SlackId("C0"),
         now=_SAMPLE_TIME_BY_FORMAT["date-time"],
         args=_build_sample_value(schema, schema),
-        freezes=dict.fromkeys(told.freezes, False),
+        freezes=dict.fromkeys(condition.freezes, False),
         in_freeze=False,
         in_business_hours=False,
-        groups=dict.fromkeys(told.groups, frozenset[str]()),
-        channels=dict.fromkeys((f"#{each}" for each in told.channels), "C0"),
-        people=dict.fromkeys(told.people, "U0"),
-        spent=dict.fromkeys(told.spent, spent),
+        groups=dict.fromkeys(condition.groups, frozenset[str]()),
+        channels=dict.fromkeys((f"#{each}" for each in condition.channels), "C0"),
+        people=dict.fromkeys(condition.people, "U0"),
+        spent=dict.fromkeys(condition.spent, spent),
     )
 
 
@@ -419,22 +420,22 @@ class SetupInspector:
         self._client.close()
 
     def _run_until_stopped(self) -> None:
-        known: frozenset[str] = frozenset()
+        already_logged: frozenset[str] = frozenset()
         self._ended.wait(FIRST_CHECK_DELAY_SECONDS)
         while not self._ended.is_set():
             changed = self._signals.policy
             changed.clear()
             try:
-                found = self.find_setup_problems()
+                problems = self.find_setup_problems()
             except Exception:
                 log.exception("the setup could not be looked at")
-                found = []
+                problems = []
             if self._ended.is_set():
                 return
-            known = self._log_new_findings(found, known)
-            changed.wait(RECHECK_INTERVAL_SECONDS if found else None)
+            already_logged = self._log_new_findings(problems, already_logged)
+            changed.wait(RECHECK_INTERVAL_SECONDS if problems else None)
             if changed.is_set():
-                known = frozenset()  # of another policy all is said
+                already_logged = frozenset()  # of another policy all is said
 
     def find_setup_problems(self) -> list[check.CheckResult]:
         """Make all checks of the setup; return the results that are warnings or failures."""

@@ -104,8 +104,10 @@ def check_names_used_in_policy(
             f"requester {user}", _check_is_known, who, user, *UNKNOWN_PERSON_FINDING
         )
     if field := policy.owner_functions.get(MANAGER_OF_REQUESTER):
-        known = sorted({user for counted in usual.values() for user in counted})[:5]
-        yield from _run_lookup_check("manager", _check_managers, field, known, directory)
+        recent_requesters = sorted({user for counted in usual.values() for user in counted})[:5]
+        yield from _run_lookup_check(
+            "manager", _check_managers, field, recent_requesters, directory
+        )
     rules = {rule.name: rule for rule in policy.rules}
     for ask in asks:
         yield from people.check_rule_approvers(ask, usual.get(ask.rule, Counter()))
@@ -262,8 +264,8 @@ class _ApproverChecks:
         if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
             return  # hangs on where it is asked, by whom, and with which arguments
         try:
-            told = ask.approvers.notified
-            meant = self._authority.list_named_people(told, requester="", channel="")
+            notified = ask.approvers.notified
+            meant = self._authority.list_named_people(notified, requester="", channel="")
             missing = self._authority.count_missing_approvers(ask, requester="", channel="")
             able = {
                 each
@@ -291,7 +293,7 @@ class _ApproverChecks:
         if stuck:
             text = _describe_unapprovable_requesters(stuck, able, asked)
             yield check.build_warning_result(about, text, "Name another approver")
-        if told is not ask.approvers and not self._list_able_approvers(ask, told):
+        if notified is not ask.approvers and not self._list_able_approvers(ask, notified):
             text = "none of its approvers who are notified can decide, so the silent ones are told"
             yield check.build_warning_result(about, text, "Name somebody else in approvers")
         if able and able <= alone and ask.break_glass != ask.approvers:  # else said already

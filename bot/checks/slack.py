@@ -150,21 +150,21 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
 
     The token may lack those in `unused`.
     """
-    given = list_granted_scopes(headers)
-    if given is None:
+    granted = list_granted_scopes(headers)
+    if granted is None:
         return check.build_warning_result("scopes", "not compared: Slack named none")
-    wanted = set(read_manifest_scopes())
-    if missing := wanted - given - unused:
+    required = set(read_manifest_scopes())
+    if missing := required - granted - unused:
         remedy = "Put manifest.yml into the app's page at Slack and install the app again"
         return check.build_failure_result(
             "scopes", f"missing: {', '.join(sorted(missing))}", remedy
         )
-    if more := given - wanted:
+    if more := granted - required:
         remedy = "Take them away: Countersign does not use them"
         return check.build_warning_result(
             "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
         )
-    without = "".join(f", without {scope}" for scope in sorted(wanted - given))
+    without = "".join(f", without {scope}" for scope in sorted(required - granted))
     return check.build_ok_result("scopes", f"those of manifest.yml{without}")
 
 
@@ -200,9 +200,9 @@ def _check_posting_channel(
     """Return the check that cards can be posted to a channel that a rule names."""
     about = f"channel {place}"
     try:
-        found = directory.find_channel_id(place)
+        channel_id = directory.find_channel_id(place)
         channel: dict[str, Any] = (
-            client.conversations_info(channel=found)["channel"] if found else {}
+            client.conversations_info(channel=channel_id)["channel"] if channel_id else {}
         )
     except LookupFailedError as error:
         return check.build_failure_result(

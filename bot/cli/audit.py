@@ -84,11 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
     """Print whether any row was changed, removed or inserted; returns the exit code."""
-    given = settings.signing_key
-    if store.is_multi_process and not given:
+    signing_key = settings.signing_key
+    if store.is_multi_process and not signing_key:
         raise SettingsError(["COUNTERSIGN_KEY must be set"])
     try:
-        chain = AuditChainSealer(given or read_key_file(key_file_path(store.path)))
+        chain = AuditChainSealer(signing_key or read_key_file(key_file_path(store.path)))
     except (OSError, ValueError) as error:
         return console.print_error(f"Without its key the record cannot be checked: {error}.")
     noted = None  # else before the rows: it is never ahead
@@ -98,29 +98,29 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         copied = record_copies.find_copy_note(tx)
         if copied is not None and copied.has_valid_seal(chain):
             noted = copied.audit_head  # a file beside it is of another life
-        found = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
+        examination = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
     if copied is not None:
         console.print_line(f"Note: {copied.why}, and nobody has started on it yet.")
     if store.is_multi_process:
         console.print_line(
             "Note: no file beside it says how far it had come: compare the last seal with a copy's."
         )
-    read_only_core.print_examination(found, chain.key_id)
-    if found.problems:
+    read_only_core.print_examination(examination, chain.key_id)
+    if examination.problems:
         return 1
-    console.print_line(f"The last is sealed {found.head.hash}")
+    console.print_line(f"The last is sealed {examination.head.hash}")
     return 0
 
 
 def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
     """Print in order what happened to a request, or to one call of it; returns the exit code."""
     with store.read() as tx:
-        found = [
+        rows = [
             row
             for row in trail.list_audit_rows_of_request(tx, request_or_call)
             if request_or_call in (row.run_id, row.call_id) or request_or_call in row.data
         ]
-    for row in found:
+    for row in rows:
         console.print_line(
             f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by "
             f"{show_hidden_characters(row.actor)}"
@@ -128,7 +128,7 @@ def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
         about = {} if row.call_id in ("", request_or_call) else {"call": row.call_id}
         for name, value in (about | trail.get_audit_row_data(row)).items():
             console.print_line(f"      {name}: {_format_on_one_line(value)}")
-    return 0 if found else console.print_error(f"No request or call has the id {request_or_call}.")
+    return 0 if rows else console.print_error(f"No request or call has the id {request_or_call}.")
 
 
 def _format_on_one_line(value: Any) -> str:
@@ -187,10 +187,10 @@ def print_receipts(arguments: argparse.Namespace) -> int:
         return 0
     with core.store.read() as tx:
         call = calls.find_call(tx, arguments.id)
-        found = [call] if call else calls.list_calls_of_request(tx, arguments.id)
-        if not found:
+        requested_calls = [call] if call else calls.list_calls_of_request(tx, arguments.id)
+        if not requested_calls:
             return console.print_error(f"No request or call has the id {arguments.id}.")
-        return _print_receipts(writer, tx, found)
+        return _print_receipts(writer, tx, requested_calls)
 
 
 def export_receipts(since: datetime, until: datetime) -> int:

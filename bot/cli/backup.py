@@ -82,9 +82,13 @@ def run_backup(arguments: argparse.Namespace) -> int:
         except (OSError, ValueError) as error:
             why = backups.error_sentence(error)
             raise backups.BackupError(f"it is sealed with the key. {why}") from None
-        made = backups.make_backup(store, path, key, at=now, version=__version__, with_key=with_key)
-    print_line(f"Backed up to {path}: {format_row_counts(made.row_counts)}; {made.size:,} bytes.")
-    print_examination(made.examination, digest.compute_key_id(key), AS_WRITTEN_SUFFIX)
+        backup = backups.make_backup(
+            store, path, key, at=now, version=__version__, with_key=with_key
+        )
+    print_line(
+        f"Backed up to {path}: {format_row_counts(backup.row_counts)}; {backup.size:,} bytes."
+    )
+    print_examination(backup.examination, digest.compute_key_id(key), AS_WRITTEN_SUFFIX)
     if with_key:
         print_line("The key is in it: whoever reads this file can forge the record.")
     else:
@@ -93,7 +97,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
             f"The key is NOT in it. Keep {where} elsewhere: without it nobody can check this"
             " backup, and nothing that waits in it can ever run."
         )
-    return 1 if made.examination.problems else 0
+    return 1 if backup.examination.problems else 0
 
 
 BACKUP = CommandFunctions(add_backup_arguments, run_backup)
@@ -126,14 +130,14 @@ def _restore_into_file(settings: Settings, file: Path, path: Path) -> int:
     """Put the backup in place of the database at `path`, which no other process uses."""
     now, real = SystemClock().now(), path.resolve()
     backups.delete_leftover_folders(real)
-    with backups.open_working_copy_of_backup(file, real) as taken:
-        key, lost = _choose_restore_key(settings, taken)
-        made = taken.check_and_upgrade(key, now, lost=lost)
+    with backups.open_working_copy_of_backup(file, real) as working_copy:
+        key, lost = _choose_restore_key(settings, working_copy)
+        upgrade = working_copy.check_and_upgrade(key, now, lost=lost)
         if settings.key is None:
             digest.write_key_file_if_absent(digest.key_file_path(path), key)
-        aside = backups.replace_database_with_backup(taken, real, now)
+        aside = backups.replace_database_with_backup(working_copy, real, now)
     _print_restore_result(
-        made, taken.sealing_key_id if lost else "", digest.compute_key_id(key), aside
+        upgrade, working_copy.sealing_key_id if lost else "", digest.compute_key_id(key), aside
     )
     return 0
 
@@ -143,19 +147,19 @@ def _restore_into_server(settings: Settings, file: Path) -> int:
     now = SystemClock().now()
     with backups.open_working_copy_of_backup(
         file, Path(tempfile.gettempdir()) / file.name
-    ) as taken:
-        key, lost = _choose_restore_key(settings, taken)
-        made = taken.check_and_upgrade(key, now, lost=lost)
+    ) as working_copy:
+        key, lost = _choose_restore_key(settings, working_copy)
+        upgrade = working_copy.check_and_upgrade(key, now, lost=lost)
         with (
-            closing(backups.build_store_in_folder(taken.folder, key)) as source,
+            closing(backups.build_store_in_folder(working_copy.folder, key)) as source,
             closing(Store(settings.database_url, key=key).open()) as target,
         ):
-            moved = backups.replace_database_contents(
-                source, target, None if lost else made.examination.problems, now
+            copy_result = backups.replace_database_contents(
+                source, target, None if lost else upgrade.examination.problems, now
             )
-    aside = moved.kept_schema and f"the schema {moved.kept_schema} of the database"
+    aside = copy_result.kept_schema and f"the schema {copy_result.kept_schema} of the database"
     _print_restore_result(
-        made, taken.sealing_key_id if lost else "", digest.compute_key_id(key), aside
+        upgrade, working_copy.sealing_key_id if lost else "", digest.compute_key_id(key), aside
     )
     return 0
 
@@ -173,28 +177,30 @@ def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: obje
     print_line(f"Start the bot, or resume the workspace: {again}.")
 
 
-def _choose_restore_key(settings: Settings, taken: backups.BackupWorkingCopy) -> tuple[bytes, bool]:
+def _choose_restore_key(
+    settings: Settings, working_copy: backups.BackupWorkingCopy
+) -> tuple[bytes, bool]:
     """Return the signing key for the restored record, and whether the backup's own key is lost.
 
     Raises BackupError if the backup's key is neither here nor said to be lost.
     """
-    needed, kept = taken.sealing_key_id, digest.key_file_path(settings.database_path)
+    needed, key_path = working_copy.sealing_key_id, digest.key_file_path(settings.database_path)
     lost = bool(needed) and settings.lost_key == needed
-    if settings.key is not None or settings.is_shared or kept.exists():
+    if settings.key is not None or settings.is_shared or key_path.exists():
         mine = get_signing_key(settings)
-    elif taken.signing_key and needed in digest.list_key_ids(taken.signing_key):
-        mine = taken.signing_key
+    elif working_copy.signing_key and needed in digest.list_key_ids(working_copy.signing_key):
+        mine = working_copy.signing_key
     elif lost or not needed:
-        mine = digest.load_or_create_signing_key(kept)
+        mine = digest.load_or_create_signing_key(key_path)
     else:
         raise backups.BackupError(
-            f"it is sealed with the key {needed}, and there is no key here; put it into {kept}"
+            f"it is sealed with the key {needed}, and there is no key here; put it into {key_path}"
             f" or set COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
     if needed not in {"", *digest.list_key_ids(mine)} and not lost:
         raise backups.BackupError(
             f"it is sealed with the key {needed}, and the key here is "
-            f"{digest.compute_key_id(mine)}; put that key into {kept} or set "
+            f"{digest.compute_key_id(mine)}; put that key into {key_path} or set "
             f"COUNTERSIGN_KEY. If it is lost, {_lost_key_hint(needed)}"
         )
     return mine, lost and needed not in digest.list_key_ids(mine)
@@ -240,20 +246,23 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
             closing(open_store(settings, clock.now(), lambda: "")) as source,
             closing(Store(arguments.url, key=source.signing_key).open()) as target,
         ):
-            moved = backups.copy_database_contents(source, target, clock.now())
+            copy_result = backups.copy_database_contents(source, target, clock.now())
     _print_move_result(
-        settings, moved, target.database.display_name, digest.compute_key_id(source.signing_key)
+        settings,
+        copy_result,
+        target.database.display_name,
+        digest.compute_key_id(source.signing_key),
     )
     return 0
 
 
 def _print_move_result(
-    settings: Settings, moved: backups.RecordCopyResult, name: str, key: str
+    settings: Settings, copy_result: backups.RecordCopyResult, name: str, key: str
 ) -> None:
-    what = "It was there already" if moved.was_already_there else "All of the record is there"
-    print_line(f"{what}, in {name}: {format_row_counts(moved.row_counts)}.")
-    if not moved.was_already_there:
-        print_examination(moved.examination, key, AS_WRITTEN_SUFFIX)
+    what = "It was there already" if copy_result.was_already_there else "All of the record is there"
+    print_line(f"{what}, in {name}: {format_row_counts(copy_result.row_counts)}.")
+    if not copy_result.was_already_there:
+        print_examination(copy_result.examination, key, AS_WRITTEN_SUFFIX)
     kept = (
         "what it is now"
         if settings.key

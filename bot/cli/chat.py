@@ -62,9 +62,9 @@ class ChatEventFeed:
         cannot be read.
         """
         while self.lines is not None and (line := self.lines.pop_line()) is not None:
-            found = _parse_event(line)
-            if self._is_new(found):
-                return found
+            event = _parse_event(line)
+            if self._is_new(event):
+                return event
         if self.lines is not None and self.lines.is_over:
             self.close()
             self.is_bot_gone = True

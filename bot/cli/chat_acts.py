@@ -41,16 +41,16 @@ def ask_for_field_values(
         painter.draw_program_sentence("There is nothing to fill in here.")
         return None
     painter.draw_program_sentence(EDIT_INSTRUCTIONS_TEXT)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for field in fields:
         typed = ask(format_field_prompt(field))
         if typed is None or typed == CANCEL_INPUT:
             return None
         if typed == CLEAR_FIELD_INPUT:
-            found[field.name] = ""
+            values[field.name] = ""
         elif typed:
-            found[field.name] = typed.replace("\\n", "\n") if field.lines else typed
-    return found
+            values[field.name] = typed.replace("\\n", "\n") if field.lines else typed
+    return values
 
 
 def format_field_prompt(field: TerminalField) -> str:

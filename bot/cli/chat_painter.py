@@ -51,12 +51,14 @@ class LineEditor:
         self._readline.set_auto_history(add_to_history)
         before = self._readline.get_current_history_length()
         # between these marks stands what takes no room
-        asked = f"\x01{style}\x02{prompt}\x01{ANSI_RESET}\x02" if style else prompt
+        styled_prompt = f"\x01{style}\x02{prompt}\x01{ANSI_RESET}\x02" if style else prompt
         try:
             with self._interrupt_on_input(news):
                 if news is not None and select.select([news], [], [], 0)[0]:
                     return None
-                line = self._read_prefilled_line(asked, self._typed if add_to_history else "")
+                line = self._read_prefilled_line(
+                    styled_prompt, self._typed if add_to_history else ""
+                )
         except _LineInterruptedError:
             now = self._readline.get_current_history_length()
             if now == before:
@@ -309,8 +311,8 @@ class Painter:
         )
         if call.status is CallStatus.PENDING:
             self._print_details(call)
-        if found := format_call_commands(number, call):
-            print_line(f"    {found}")
+        if commands := format_call_commands(number, call):
+            print_line(f"    {commands}")
 
     def _print_details(self, call: TerminalCall) -> None:
         if call.is_final:

@@ -76,11 +76,11 @@ class RichPainter(chat_painter.Painter):
     def draw_call(self, number: int, call: TerminalCall) -> None:
         """Draw a call: in a frame while something can be done or decided, else as a line."""
         colour = COLOUR_BY_STATUS.get(call.status, "white")
-        found = chat_painter.format_call_commands(number, call)
+        commands = chat_painter.format_call_commands(number, call)
         effect = Text(escape_control_characters(call.effect), style=f"bold {colour}")
         head = Text(f"{number} ", style="bold")
         status = chat_painter.describe_chat_call_status(call)
-        if call.status is not CallStatus.PENDING and not found:
+        if call.status is not CallStatus.PENDING and not commands:
             note = f"  {escape_control_characters(call.note)}" if call.note else ""
             head.append_text(effect).append(f"  {status}", style=colour)
             self._print_block(head.append(note, style="dim"))
@@ -94,7 +94,7 @@ class RichPainter(chat_painter.Painter):
             parts.insert(0, effect)
         else:
             head.append_text(effect)
-        parts += [Text(found, style="bold")] if found else []
+        parts += [Text(commands, style="bold")] if commands else []
         frame = "red" if call.is_final else colour
         self._print_block(Panel(Group(*parts), title=head, title_align="left", border_style=frame))
 

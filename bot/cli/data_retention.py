@@ -103,11 +103,11 @@ def run_forget(arguments: argparse.Namespace) -> int:
 
     The exit code is 1 if something is left.
     """
-    settings, person, found = _read_about_person(
+    settings, person, requests = _read_about_person(
         arguments.person, personal_data.find_requests_of_person
     )
     if not arguments.yes:
-        console.print_lines(_format_erasure_preview(person, found))
+        console.print_lines(_format_erasure_preview(person, requests))
         return 0
     try:
         done = _erase_person(settings, person)
@@ -124,13 +124,13 @@ def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResul
     try:
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
     except AlreadyRunningError:
-        told = post_to_bot(
+        answer = post_to_bot(
             socket_path(settings.database_path),
             "/v1/forget",
             {"person": person},
             FORGET_TIMEOUT_SECONDS,
         )
-        return personal_data.ErasureResult(**told)
+        return personal_data.ErasureResult(**answer)
     with closing(store):
         _require_own_rows(store)
         done = personal_data.erase_personal_data(store, person, at=clock.now(), actor=actor)

@@ -98,17 +98,17 @@ def _change_keys(arguments: argparse.Namespace) -> Iterator[str]:
         yield f"The key of {name} is revoked: whoever has it is refused from now on."
         return
     if arguments.what == RENEW:
-        made = _have_bot_do("/v1/keys/renew", {"name": name})
+        new_key = _have_bot_do("/v1/keys/renew", {"name": name})
     else:
-        made = _have_bot_do("/v1/keys", _build_key_request(arguments))
+        new_key = _have_bot_do("/v1/keys", _build_key_request(arguments))
     yield f"The key of {name}, which is not shown again:"
     yield ""
-    yield f"    {made['key']}"
-    if made["webhook_secret"]:
+    yield f"    {new_key['key']}"
+    if new_key["webhook_secret"]:
         yield ""
         yield "What is told to its address is signed with this:"
         yield ""
-        yield f"    {made['webhook_secret']}"
+        yield f"    {new_key['webhook_secret']}"
 
 
 def _build_key_request(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -48,8 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise console.CommandError("There are no servers: COUNTERSIGN_SERVERS names no file.", 2)
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
     if not chosen:
-        known = ", ".join(each.name for each in file.servers) or "none"
-        raise console.UsageError(f"there is no server {arguments.server!r}; there are: {known}")
+        server_names = ", ".join(each.name for each in file.servers) or "none"
+        raise console.UsageError(
+            f"there is no server {arguments.server!r}; there are: {server_names}"
+        )
     try:
         from bot.mcp.server_connection import fetch_tool_definitions
         from countersign.mcp_client.connection import ServerNotReachedError
@@ -61,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     except server_file.AcceptedToolsFileError as error:
         return console.print_error(f"{error}.")
     agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
-    done, told = [], logging.StreamHandler()
-    log.addHandler(told)  # which tools of a server are left out, and why
+    done, log_handler = [], logging.StreamHandler()
+    log.addHandler(log_handler)  # which tools of a server are left out, and why
     for server in chosen:
         try:
             done.append(_accept_tools(file, server, fetch_tool_definitions(server), agree))
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{server.name} cannot be reached: {console.escape_control_characters(str(error))}."
             )
             done.append(False)
-    log.removeHandler(told)
+    log.removeHandler(log_handler)
     return 0 if all(done) else 1
 
 

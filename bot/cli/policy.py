@@ -88,17 +88,17 @@ def _run_check(arguments: argparse.Namespace) -> int:
 
 
 def _run_replay(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core(arguments.policy)
-    since = found.clock.now() - (arguments.since or timedelta(days=30))
-    written = found.policy.policy.model_copy(update={"asking": frozenset()})
+    core = read_only_core.open_core(arguments.policy)
+    since = core.clock.now() - (arguments.since or timedelta(days=30))
+    written = core.policy.policy.model_copy(update={"asking": frozenset()})
     print_line(f"{written.source}, digest {written.digest[:8]}")
-    words = read_only_core.PlainMentionStyle(found.directory)
-    replay = PolicyReplay(found.sources, found.authority, found.tools, words)
+    words = read_only_core.PlainMentionStyle(core.directory)
+    replay = PolicyReplay(core.sources, core.authority, core.tools, words)
     print_lines(replay.build_report_lines(since))
     print_line("")
     print_line(
-        f"{found.slack_problem}: nobody and nothing was looked up."
-        if found.slack_problem
+        f"{core.slack_problem}: nobody and nothing was looked up."
+        if core.slack_problem
         else "Groups and channels were looked up as they are now;"
         " sums are those of the calls on record then."
     )
@@ -106,21 +106,23 @@ def _run_replay(arguments: argparse.Namespace) -> int:
 
 
 def _run_suggest(arguments: argparse.Namespace) -> int:
-    found = read_only_core.open_core(arguments.policy)
-    until = found.clock.now() + timedelta(seconds=1)
+    core = read_only_core.open_core(arguments.policy)
+    until = core.clock.now() + timedelta(seconds=1)
     since = until - (arguments.since or timedelta(days=90))
-    with found.store.read() as tx:
-        asked = call_history.list_calls_people_had_to_decide(tx, found.authority.team, since, until)
-    policy = found.policy.policy
-    text = read_policy_text(found.settings.policy_path)
+    with core.store.read() as tx:
+        decided_calls = call_history.list_calls_people_had_to_decide(
+            tx, core.authority.team, since, until
+        )
+    policy = core.policy.policy
+    text = read_policy_text(core.settings.policy_path)
     written = load_policy_content(text, policy.source, FileProblems(policy.source, text))
-    words = read_only_core.PlainMentionStyle(found.directory)
-    suggester = PolicySuggester(written, found.sources, AmountReader(found.tools), words)
-    suggester.suggest_rules(asked)
+    words = read_only_core.PlainMentionStyle(core.directory)
+    suggester = PolicySuggester(written, core.sources, AmountReader(core.tools), words)
+    suggester.suggest_rules(decided_calls)
     print_line(f"# Rules that the decisions since {since:%Y-%m-%d} suggest for {policy.source}.")
     print_line("# Nothing is applied. Try them with `countersign policy check` and `policy test`.")
-    if found.slack_problem:
-        print_line(f"# {found.slack_problem}: nobody and nothing was looked up.")
+    if core.slack_problem:
+        print_line(f"# {core.slack_problem}: nobody and nothing was looked up.")
     print_lines(render_suggestions(written, suggester))
     return 0
 
@@ -185,29 +187,29 @@ def run_explain(arguments: argparse.Namespace) -> int:
     try:
         _check_person_channel_and_time(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
-        found = read_only_core.build_read_only_core(arguments.policy, clock)
+        core = read_only_core.build_read_only_core(arguments.policy, clock)
         typed = [arguments.tool, *arguments.values]
-        tool, args = parse_typed_call(found.tools, typed, found.directory, None)
-        arguments.person = _resolve_person_id(found.directory, arguments.person)
-        channel = _resolve_channel_id(found.directory, arguments.channel)
+        tool, args = parse_typed_call(core.tools, typed, core.directory, None)
+        arguments.person = _resolve_person_id(core.directory, arguments.person)
+        channel = _resolve_channel_id(core.directory, arguments.channel)
     except TypedCallError as error:
         print_error(error)
         return BAD_INPUT_EXIT_CODE
-    now = found.clock.now()
+    now = core.clock.now()
     request = Run(
-        team=found.authority.team,
+        team=core.authority.team,
         channel=channel,
         thread_ts="",
         requester=arguments.person,
         created_at=now,
         updated_at=now,
     )
-    readable = not found.record_problem and bool(found.authority.team)
-    words = read_only_core.PlainMentionStyle(found.directory)
-    sources = found.explanation_sources
+    readable = not core.record_problem and bool(core.authority.team)
+    words = read_only_core.PlainMentionStyle(core.directory)
+    sources = core.explanation_sources
     print_lines(explain_call(sources, words, request, tool, args, sums=readable))
-    sums = bool(get_lookups_needed_by_rules(found.policy, tool).spent)
-    print_lines(_format_unread_notes(found, arguments, sums))
+    sums = bool(get_lookups_needed_by_rules(core.policy, tool).spent)
+    print_lines(_format_unread_notes(core, arguments, sums))
     return 0
 
 

@@ -266,15 +266,15 @@ class PolicyCaseRunner:
             updated_at=now,
         )
         facts, sums = call_gates.load_policy_facts(sources, run, tool, args), {}
-        for wanted in call_gates.get_lookups_needed_by_rules(self._policy, tool).spent:
-            begun = now - timedelta(seconds=wanted.window)
+        for lookup in call_gates.get_lookups_needed_by_rules(self._policy, tool).spent:
+            begun = now - timedelta(seconds=lookup.window)
             counted = [
                 call
                 for name, who, call in earlier
-                if name == wanted.tool and (wanted.anyone or who == requester)
+                if name == lookup.tool and (lookup.anyone or who == requester)
                 if call.at is not None and call.at > begun
             ]
-            sums[wanted] = call_gates.sum_field_or_count_calls(wanted, counted, facts.arguments)
+            sums[lookup] = call_gates.sum_field_or_count_calls(lookup, counted, facts.arguments)
         return replace(facts, spent=sums)
 
     def _load_earlier_call(
@@ -303,10 +303,10 @@ class PolicyCaseRunner:
 def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
     """Add the tool that a case file describes; raises TypedCallError if installed otherwise."""
     if installed := tools.tools.get(entry.name):
-        there = (installed.does, entry.risk and installed.risk, installed.needs_approval)
-        if there != (entry.effect, entry.risk, entry.needs_approval):
-            said = f"effect {there[0]}, risk {installed.risk}, needs_approval {there[2]}".lower()
-            raise TypedCallError(f"The tool {entry.name} is installed, with {said}.")
+        terms = (installed.does, entry.risk and installed.risk, installed.needs_approval)
+        if terms != (entry.effect, entry.risk, entry.needs_approval):
+            text = f"effect {terms[0]}, risk {installed.risk}, needs_approval {terms[2]}".lower()
+            raise TypedCallError(f"The tool {entry.name} is installed, with {text}.")
         return
     action = {
         "name": entry.name,
@@ -315,9 +315,9 @@ def _add_described_tool(tools: Registry, entry: ToolEntry) -> None:
         "does": entry.effect,
         "schema": {"type": "object"},
     }
-    made = load_action_tool(json.dumps(action))
-    assert made is not None
-    tools.add(replace(made, risk=entry.risk or made.risk, needs_approval=entry.needs_approval))
+    tool = load_action_tool(json.dumps(action))
+    assert tool is not None
+    tools.add(replace(tool, risk=entry.risk or tool.risk, needs_approval=entry.needs_approval))
 
 
 def _list_unknown_names(facts: Facts) -> Iterator[str]:
@@ -340,19 +340,19 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
     if gate.verdict != case.expect:
         yield f"expected {case.expect}, and policy says {gate.verdict}"
         return
-    wanted: dict[str, Any] = {"rule": case.rule, "added": case.added, "reason": case.reason}
-    wanted["after_rejection"] = case.after_rejection
-    said = {key: getattr(gate, key, None) for key in wanted}
-    keys = case.model_fields_set & wanted.keys()
+    expected_terms: dict[str, Any] = {"rule": case.rule, "added": case.added, "reason": case.reason}
+    expected_terms["after_rejection"] = case.after_rejection
+    gate_terms = {key: getattr(gate, key, None) for key in expected_terms}
+    keys = case.model_fields_set & expected_terms.keys()
     if isinstance(gate, Ask):
         rest = AskOptions(approvers=["requester"], business_hours=gate.hours is not None)
         expected = build_merged_ask_gate("", case, rest, gate.hours)
         assert expected is not None
-        wanted |= _list_terms(expected) | {"business_hours": case.business_hours}
-        said |= _list_terms(gate)
+        expected_terms |= _list_terms(expected) | {"business_hours": case.business_hours}
+        gate_terms |= _list_terms(gate)
         keys |= case.written_keys
     for key in sorted(keys):
-        one, other = (_format_term(gate, key, each[key]) for each in (wanted, said))
+        one, other = (_format_term(gate, key, each[key]) for each in (expected_terms, gate_terms))
         if one != other:
             yield f"{key}: expected {one}, and policy says {other}"
 

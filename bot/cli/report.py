@@ -41,20 +41,20 @@ def _parse_png_path(text: str) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, and draw the picture if one is wanted; returns the exit code."""
-    found = read_only_core.open_core()
-    team = found.authority.team
+    core = read_only_core.open_core()
+    team = core.authority.team
     if not team:
         return print_error(
             "The record holds several workspaces, and without Slack it is not known which is meant."
         )
-    until = found.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
+    until = core.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - arguments.since
-    with found.store.read() as tx:
-        asked = call_history.list_calls_people_had_to_decide(tx, team, since, until)
+    with core.store.read() as tx:
+        decided_calls = call_history.list_calls_people_had_to_decide(tx, team, since, until)
         gates = call_history.list_gates_given(tx, team, since, until)
-    computed = compute_report(asked, since, until)
-    rules = compute_rule_report(asked, gates, found.policy.policy, found.tools)
-    words = read_only_core.PlainMentionStyle(found.directory)
+    computed = compute_report(decided_calls, since, until)
+    rules = compute_rule_report(decided_calls, gates, core.policy.policy, core.tools)
+    words = read_only_core.PlainMentionStyle(core.directory)
     if arguments.json:
         print_line(format_json(asdict(computed) | asdict(rules)))
     else:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_lines(render_rule_report_lines(rules, words))
     if arguments.picture is None:
         return 0
-    titles = {name: tool.title for name, tool in found.tools.tools.items()}
+    titles = {name: tool.title for name, tool in core.tools.tools.items()}
     return _write_picture(computed, titles, arguments.picture)
 
 

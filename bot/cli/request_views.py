@@ -153,16 +153,16 @@ def run_show(arguments: argparse.Namespace) -> int:
     found, words = open_core_with_names()
     now = found.clock.now()
     with found.store.read() as tx:
-        told = request_reports.find_request_report(tx, found.tools, arguments.id, now)
-    if told is None:
+        report = request_reports.find_request_report(tx, found.tools, arguments.id, now)
+    if report is None:
         return print_error(f"No request or call has the id {arguments.id}.")
     if arguments.json:
-        print_line(format_json(told))
+        print_line(format_json(report))
         return 0
-    print_lines(_format_request(told, words))
-    for call in told.calls:
+    print_lines(_format_request(report, words))
+    for call in report.calls:
         print_line("")
-        print_lines(_format_call(call, words, told))
+        print_lines(_format_call(call, words, report))
     return 0
 
 
@@ -192,8 +192,8 @@ def _format_call(
     yield from _format_labelled_text("Preview", call.preview)
     for line in call.chain:
         yield f"    {slack_text.show_hidden_characters(line)}"
-    asked = any(each.author == FORM_AUTHOR for each in call.revisions)
-    yield from _format_labelled_text("Why" if asked else "The agent says", call.agent_reason)
+    is_from_form = any(each.author == FORM_AUTHOR for each in call.revisions)
+    yield from _format_labelled_text("Why" if is_from_form else "The agent says", call.agent_reason)
     if call.rule:
         yield f"    Rule: {slack_text.show_hidden_characters(call.rule)}"
     if call.asked_at and call.deciders:

@@ -145,16 +145,18 @@ class _Workspaces:
         """Uninstall the bot in a workspace, at Slack as well."""
         secret = self._settings.client_secret
         slack = OAuthClient(str(self._settings.client_id), secret, self._settings.slack_api_url)
-        there = ""
+        uninstalled_note = ""
         try:
             slack.uninstall(self._open_cipher().open(row).bot)
         except (OAuthError, tokens.TokenKeyError) as error:
             if not isinstance(error, OAuthError) or error.code not in UNINSTALLED_ERROR_CODES:
                 return console.print_error(f"Nothing was done: {error}.")
-            there = ", and was uninstalled at Slack before"
+            uninstalled_note = ", and was uninstalled at Slack before"
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
         days = self._settings.keep_removed_days
-        done = f"{row.workspace} is removed{there}. What is kept of it goes in {days} days."
+        done = (
+            f"{row.workspace} is removed{uninstalled_note}. What is kept of it goes in {days} days."
+        )
         console.print_line(done)
         return 0
 

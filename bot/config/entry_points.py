@@ -44,18 +44,18 @@ def load_entry_points(
     `bot_entries`: name and "module:attribute", as a package would declare them; written in code so
     that a checkout that was never installed has them as well. Raises EntryPointError.
     """
-    ours = [EntryPoint(name, value, group) for name, value in bot_entries]
+    bot_points = [EntryPoint(name, value, group) for name, value in bot_entries]
     declared = _list_declared_entry_points(tuple(sys.path)).select(group=group)
-    theirs = sorted(declared, key=lambda each: (each.name, each.value))
-    found: dict[str, LoadedEntryPoint] = {}
-    for each in (*ours, *theirs):
-        if each.name in found:
-            both = f"{found[each.name].source} and {_describe_package(each)}"
-            raise EntryPointError(f"{group} has two entry points named {each.name}: {both}")
-        found[each.name] = LoadedEntryPoint(
+    package_points = sorted(declared, key=lambda each: (each.name, each.value))
+    loaded: dict[str, LoadedEntryPoint] = {}
+    for each in (*bot_points, *package_points):
+        if each.name in loaded:
+            sources = f"{loaded[each.name].source} and {_describe_package(each)}"
+            raise EntryPointError(f"{group} has two entry points named {each.name}: {sources}")
+        loaded[each.name] = LoadedEntryPoint(
             each.name, _describe_package(each), _load_entry_point(each)
         )
-    return list(found.values())
+    return list(loaded.values())
 
 
 @lru_cache(maxsize=1)
@@ -85,13 +85,13 @@ def import_owner_function(name: str) -> Callable[[Any], Any]:
     """Return the function "package.module:function"; raises LookupFailedError if there is none."""
     module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        imported = getattr(importlib.import_module(module), function)
     except Exception as error:  # whatever a module does when it is imported
         why = f"{name} cannot be imported ({type(error).__name__}: {error})"
         raise LookupFailedError(why) from error
-    if not callable(found):
+    if not callable(imported):
         raise LookupFailedError(f"{name} is no function")
-    owners: Callable[[Any], Any] = found
+    owners: Callable[[Any], Any] = imported
     return owners
 
 
@@ -115,8 +115,8 @@ def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
 
     threading.Thread(target=call, name=f"owners {name}", daemon=True).start()
     try:
-        found = answer.result(FUNCTION_TIMEOUT_SECONDS)
-        return tuple(validate_owners([str(each) for each in found])) if found else ()
+        owners = answer.result(FUNCTION_TIMEOUT_SECONDS)
+        return tuple(validate_owners([str(each) for each in owners])) if owners else ()
     except TimeoutError:
         raise LookupFailedError(
             f"{name} has not answered within {FUNCTION_TIMEOUT_SECONDS:.0f} s"

@@ -63,7 +63,7 @@ def read_dotenv_file(path: Path) -> dict[str, str]:
     Raises DotenvError, which tells nothing of the file's content: it may be secret.
     """
     try:
-        found = [*parse_stream(StringIO(path.read_text("utf-8")))]
+        bindings = [*parse_stream(StringIO(path.read_text("utf-8")))]
     except FileNotFoundError:
         return {}
     except IsADirectoryError:
@@ -73,12 +73,12 @@ def read_dotenv_file(path: Path) -> dict[str, str]:
     except OSError as error:
         why = f"{path} cannot be read ({error.strerror})"
         raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
-    for each in found:
+    for each in bindings:
         if each.error:
             text = each.original.string  # with the blank lines before it
             line = each.original.line + text[: -len(text.lstrip())].count("\n")
             raise DotenvError(f"{path}:{line}: write it as NAME=value, or remove it")
-    return {each.key: each.value or "" for each in found if each.key}
+    return {each.key: each.value or "" for each in bindings if each.key}
 
 
 def describe_odd_environment_variables(

@@ -91,16 +91,18 @@ class OperationSettings(BaseModel):
         return None if value is None else require_plain_url(value)
 
 
-def read_files_named_in_settings(values: dict[str, Any], given: Mapping[str, str]) -> Sequence[str]:
+def read_files_named_in_settings(
+    values: dict[str, Any], variables: Mapping[str, str]
+) -> Sequence[str]:
     """Replace file names in `values` by the files' parsed content; return the problems found.
 
-    `given`: the variables that the files may refer to.
+    `variables`: the variables that the files may refer to.
     """
     problems: list[str] = []
-    for name, read in (("databases", read_databases), ("servers", read_server_file)):
+    for name, read_file in (("databases", read_databases), ("servers", read_server_file)):
         try:
             if name in values:
-                values[name] = read(Path(values[name]), given)
+                values[name] = read_file(Path(values[name]), variables)
         except TomlFileError as error:
             del values[name]
             problems += error.problems
@@ -258,26 +260,26 @@ class Settings(
         secret is given. Raises SettingsError with all problems.
         """
         try:
-            given = read_environment_variables(environ, dotenv_path)
+            variables = read_environment_variables(environ, dotenv_path)
         except DotenvError as error:
             raise SettingsError([str(error)]) from None
-        given, problems = workspace_settings.read_workspace_variables(given)
-        values = cls._collect_values(given, problems, reading=reading, transport=transport)
-        known = [field.title for field in cls.model_fields.values() if field.title]
+        variables, problems = workspace_settings.read_workspace_variables(variables)
+        values = cls._collect_values(variables, problems, reading=reading, transport=transport)
+        setting_names = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            odd = tuple(describe_odd_environment_variables(given, known))
-            settings = cls(**values, warnings=odd)
+            warning_texts = tuple(describe_odd_environment_variables(variables, setting_names))
+            settings = cls(**values, warnings=warning_texts)
         except ValidationError as error:
             errors = error.errors(include_input=False, include_url=False)
             problems += map(_describe_validation_error, errors)
         if problems:
-            problems = _sort_problems_by_setting(problems, known)
-            problems += describe_misspelt_setting_names(given, known)
+            problems = _sort_problems_by_setting(problems, setting_names)
+            problems += describe_misspelt_setting_names(variables, setting_names)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
-            wrong = "it is a folder, no file" if path.is_dir() else "there is no such file"
-            problems.append(f"COUNTERSIGN_POLICY: {wrong}. {remedy}")
+            problem = "it is a folder, no file" if path.is_dir() else "there is no such file"
+            problems.append(f"COUNTERSIGN_POLICY: {problem}. {remedy}")
             path = None
         if problems:
             # outside the handler: a traceback would carry the values along
@@ -287,7 +289,7 @@ class Settings(
     @classmethod
     def _collect_values(
         cls,
-        given: Mapping[str, str],
+        variables: Mapping[str, str],
         problems: list[str],
         *,
         reading: bool,
@@ -295,9 +297,9 @@ class Settings(
     ) -> dict[str, Any]:
         """Return the fields' values as they were given; what is missing is added to `problems`."""
         values: dict[str, Any] = {
-            key: given[field.title]
+            key: variables[field.title]
             for key, field in cls.model_fields.items()
-            if field.title is not None and field.title in given
+            if field.title is not None and field.title in variables
         }
         problems += workspace_settings.describe_organisation_problems(values, reading=reading)
         if "client_id" in values:
@@ -307,7 +309,7 @@ class Settings(
         values["transport"] = connection_settings.choose_transport(values, transport)
         if not reading:
             problems += connection_settings.describe_missing_secret(values, values["transport"])
-        problems += read_files_named_in_settings(values, given)
+        problems += read_files_named_in_settings(values, variables)
         return values
 
     @property

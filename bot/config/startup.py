@@ -143,11 +143,11 @@ class PolicyReloader:
                 files = read_named_files(self._path, text)
             except PolicyError as error:
                 problems = error.problems
-            found = hashlib.sha256(repr((text, problems, files)).encode()).hexdigest()
-            if found == self._seen_fingerprint != self._settled_fingerprint:
+            fingerprint = hashlib.sha256(repr((text, problems, files)).encode()).hexdigest()
+            if fingerprint == self._seen_fingerprint != self._settled_fingerprint:
                 self._replace_policy(text, files, problems)
-                self._settled_fingerprint = found
-            self._seen_fingerprint = found
+                self._settled_fingerprint = fingerprint
+            self._seen_fingerprint = fingerprint
         return (
             POLICY_CHECK_INTERVAL if self._seen_fingerprint != self._settled_fingerprint else None
         )

@@ -103,32 +103,35 @@ def describe_organisation_problems(
         yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys"
 
 
-def read_workspace_variables(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def read_workspace_variables(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return variables for the workspace in COUNTERSIGN_WORKSPACE, else as given; and problems.
 
-    `given`: the variables of the installation. What the workspace's `settings.env` says goes
+    `variables`: the variables of the installation. What the workspace's `settings.env` says goes
     before them; its record, policy and address are its own.
     """
-    workspace = given.get("COUNTERSIGN_WORKSPACE", "")
+    workspace = variables.get("COUNTERSIGN_WORKSPACE", "")
     if not WORKSPACE_ID_PATTERN.fullmatch(workspace):
-        return dict(given), []  # another than "" the setting itself refuses
-    folder = Path(given.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
-    own, problems = _read_own_settings(folder)
-    taken = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
-    found = {name: value for name, value in given.items() if name not in taken} | own
+        return dict(variables), []  # another than "" the setting itself refuses
+    folder = Path(variables.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
+    own_settings, problems = _read_own_settings(folder)
+    installation_only = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
+    merged = {
+        name: value for name, value in variables.items() if name not in installation_only
+    } | own_settings
     if (folder / WORKSPACE_POLICY_FILE).is_file():
-        found["COUNTERSIGN_POLICY"] = str(folder / WORKSPACE_POLICY_FILE)
-    if "COUNTERSIGN_URL" in found:
-        found["COUNTERSIGN_URL"] = f"{found['COUNTERSIGN_URL'].rstrip('/')}/w/{workspace}"
-    database = found.get("DATABASE_URL", "")
+        merged["COUNTERSIGN_POLICY"] = str(folder / WORKSPACE_POLICY_FILE)
+    if "COUNTERSIGN_URL" in merged:
+        merged["COUNTERSIGN_URL"] = f"{merged['COUNTERSIGN_URL'].rstrip('/')}/w/{workspace}"
+    database = merged.get("DATABASE_URL", "")
     if is_postgres_url(database):
         sign = "&" if "?" in database else "?"
-        found["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
+        merged["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
     else:
-        found["DATABASE_URL"] = f"sqlite:///{folder / WORKSPACE_DATABASE_FILE}"
-    if "COUNTERSIGN_KEY" in found and "COUNTERSIGN_KEY" not in own:  # a record that moved has one
-        found["COUNTERSIGN_KEY"] = _derive_keys(found["COUNTERSIGN_KEY"], workspace)
-    return found, problems
+        merged["DATABASE_URL"] = f"sqlite:///{folder / WORKSPACE_DATABASE_FILE}"
+    # a record that moved has one
+    if "COUNTERSIGN_KEY" in merged and "COUNTERSIGN_KEY" not in own_settings:
+        merged["COUNTERSIGN_KEY"] = _derive_keys(merged["COUNTERSIGN_KEY"], workspace)
+    return merged, problems
 
 
 def get_schema_name(workspace: str) -> str:

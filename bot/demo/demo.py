@@ -136,17 +136,19 @@ def _list_mentioned_users(world: World, text: str) -> list[str]:
 
     Mentions can be of users, groups and channels.
     """
-    found: list[str] = []
+    user_ids: list[str] = []
     for kind, name in re.findall(r"<(@|!subteam\^|#)(\w+)", text):
         if kind == "@":
-            found.append(name)
+            user_ids.append(name)
         elif kind == "#" and name in world.channels:
-            found += world.channels[name].members
+            user_ids += world.channels[name].members
         else:
-            found += next((group.users for group in world.groups.values() if group.id == name), [])
+            user_ids += next(
+                (group.users for group in world.groups.values() if group.id == name), []
+            )
     return [
         user
-        for user in dict.fromkeys(found)
+        for user in dict.fromkeys(user_ids)
         if user in world.by_id and not world.by_id[user].deleted
     ]
 
@@ -363,8 +365,10 @@ def write_demo_settings(
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", DEFAULT_OPERATOR_ID),
     }
     # the key is not ours to write down, and no command beside the bot needs one
-    kept = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
-    (folder / DOTENV).write_text("".join(f"{name}='{kept[name]}'\n" for name in kept), "utf-8")
+    saved_values = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
+    (folder / DOTENV).write_text(
+        "".join(f"{name}='{saved_values[name]}'\n" for name in saved_values), "utf-8"
+    )
     return Settings.load(values)
 
 
@@ -385,12 +389,12 @@ def delete_demo_files(folder: Path) -> None:
     Raises AlreadyRunningError, with the address of its page, while a demo runs there.
     """
     try:
-        held = lock_database(folder / "countersign.db")
+        lock = lock_database(folder / "countersign.db")
     except AlreadyRunningError as error:
         page = folder / URL_FILE_NAME
         where = f"; its page is {page.read_text()}" if page.exists() else ""
         raise AlreadyRunningError(f"{error}{where}") from None
-    with closing(held):
+    with closing(lock):
         for path in (path for pattern in STATE_FILE_PATTERNS for path in folder.glob(pattern)):
             if path.suffix != ".lock":
                 path.unlink()

@@ -207,7 +207,7 @@ class PastProgramRequest:
 
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Send the request; if it has a `result`, get it approved, claim it and report."""
-        asked = self.client.request(
+        request = self.client.request(
             self.action, self.arguments, channel=f"#{ORDERS_CHANNEL}", reason=self.reason
         )
         settle()
@@ -219,8 +219,8 @@ class PastProgramRequest:
         sandbox.clock.advance(4 * 60)
         press_button(sandbox, cleo, orders, card, "approve", settle)
         claimant = generate_claimant_id()
-        self.client.claim(asked.id, claimant)
-        self.client.report(asked.id, claimant, succeeded=True, result=self.result)
+        self.client.claim(request.id, claimant)
+        self.client.report(request.id, claimant, succeeded=True, result=self.result)
         settle()
 
 

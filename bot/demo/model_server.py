@@ -395,15 +395,17 @@ def convert_to_responses_request(body: dict[str, Any]) -> dict[str, Any]:
         for each in (rest if has_system else body["messages"])
         for item in _convert_message(each)
     ]
-    asked = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
+    converted = {"model": body["model"], "input": items, "stream": body.get("stream") or False}
     if has_system:
-        asked["instructions"] = _join_text_parts(first["content"])
-    asked["tools"] = [{"type": "function", **each["function"]} for each in body.get("tools") or []]
+        converted["instructions"] = _join_text_parts(first["content"])
+    converted["tools"] = [
+        {"type": "function", **each["function"]} for each in body.get("tools") or []
+    ]
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
         choice = {"type": "function", **choice["function"]}
     more = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
-    return asked | {name: value for name, value in more.items() if value is not None}
+    return converted | {name: value for name, value in more.items() if value is not None}
 
 
 def _convert_message(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -438,10 +440,10 @@ def _split_combined_message(
             if not isinstance(piece, str):
                 item["content"].append(convert_chat_media_part(piece))
                 continue
-            ours = OWN_HEADING_PATTERN.match(piece)
-            item["role"] = "developer" if ours else item["role"]
-            said = piece[ours.end() :] if ours else piece
-            item["content"].append({"type": "input_text", "text": said})
+            own_heading = OWN_HEADING_PATTERN.match(piece)
+            item["role"] = "developer" if own_heading else item["role"]
+            piece_text = piece[own_heading.end() :] if own_heading else piece
+            item["content"].append({"type": "input_text", "text": piece_text})
     yield item
 
 

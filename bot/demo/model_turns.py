@@ -95,9 +95,9 @@ def parse_call_output(output: str) -> ReportedOutcome:
     if not status:
         return ReportedOutcome("", _parse_json_or_text(output))
     if status[1] != "SUCCEEDED":
-        told = MODEL_INSTRUCTIONS_PATTERN.sub(r"\1", output[status.end() :])
+        explanation = MODEL_INSTRUCTIONS_PATTERN.sub(r"\1", output[status.end() :])
         return ReportedOutcome(
-            status[1].lower(), explanation=" ".join(told.strip(" .:;,\n").split())
+            status[1].lower(), explanation=" ".join(explanation.strip(" .:;,\n").split())
         )
     edited = EDITED_ARGUMENTS_PATTERN.search(first)
     ran = _parse_json_or_text(edited[1]) if edited else None
@@ -122,8 +122,8 @@ def describe_outcome(
     enough.
     """
     shown = format_result_list(outcome.result)
-    looked = REASON_FIELD not in arguments and not outcome.explanation
-    if outcome.status in ("succeeded", "") and looked:
+    is_lookup = REASON_FIELD not in arguments and not outcome.explanation
+    if outcome.status in ("succeeded", "") and is_lookup:
         return shown or "There is nothing to show."
     about = f"**{format_call_label(tool, {**arguments, **(outcome.edited_arguments or {})})}**"
     if not outcome.status:
@@ -137,11 +137,11 @@ def describe_outcome(
     if alone and outcome.explanation.startswith(NOBODY_ASKED_PREFIX) and not outcome.is_repeat:
         why = outcome.explanation.removeprefix(NOBODY_ASKED_PREFIX)
         return f"That would not work, so I asked nobody: {why}."
-    told = "" if outcome.status in FOLLOW_UP_BY_STATUS else outcome.explanation
-    if told:
-        joined = told.startswith(("by ", "before "))
-        told = f" {told}" if joined else f": {told.removesuffix('.')}"
-    return f"{about} {PHRASE_BY_STATUS[outcome.status]}{told}."
+    explanation = "" if outcome.status in FOLLOW_UP_BY_STATUS else outcome.explanation
+    if explanation:
+        joined = explanation.startswith(("by ", "before "))
+        explanation = f" {explanation}" if joined else f": {explanation.removesuffix('.')}"
+    return f"{about} {PHRASE_BY_STATUS[outcome.status]}{explanation}."
 
 
 def format_call_label(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -172,8 +172,8 @@ def format_result_list(result: Any) -> str:
                 if each not in (None, "")
             )
         case list():
-            left = len(result) - MAX_ITEMS
-            more = [f"- … and {left} more"] if left > 0 else []
+            hidden_count = len(result) - MAX_ITEMS
+            more = [f"- … and {hidden_count} more"] if hidden_count > 0 else []
             return "\n".join([*(f"- {_format_value(each)}" for each in result[:MAX_ITEMS]), *more])
     return str(result)
 
@@ -285,12 +285,12 @@ def plan_turn(body: dict[str, Any]) -> Turn:
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = parse_conversation(body["input"])
     beside = tools.pop(REPLACE_PLAN_TOOL, None) is not None
-    said = _find_person_answer(talk)
-    reports = talk.calls and not talk.is_request_newest and said is None
+    person_answer = _find_person_answer(talk)
+    reports = talk.calls and not talk.is_request_newest and person_answer is None
     if reports:
         turn = _build_report_turn(talk, tools)
     else:
-        turn = _build_request_turn(talk, tools, said or "")
+        turn = _build_request_turn(talk, tools, person_answer or "")
     if beside:
         turn = _adjust_for_waiting_calls(talk, turn)
     if body.get("tool_choice") == "required" and tools and not turn.calls:
@@ -318,9 +318,9 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
             case "function_call", _ if item["name"] == REPLACE_PLAN_TOOL:
                 open_calls[item["call_id"]] = TranscriptCall(REPLACE_PLAN_TOOL, {})
             case "function_call", _:
-                made = TranscriptCall(item["name"], _parse_arguments(item["arguments"]))
-                talk.calls.append(made)
-                open_calls[item["call_id"]] = made
+                call = TranscriptCall(item["name"], _parse_arguments(item["arguments"]))
+                talk.calls.append(call)
+                open_calls[item["call_id"]] = call
                 talk.is_request_newest = False
             case "function_call_output", _:
                 open_calls[item["call_id"]].outcome = parse_call_output(
@@ -347,15 +347,15 @@ def _add_user_message(talk: Conversation, text: str) -> None:
         for line in AUTHOR_PATTERN.sub("", text).splitlines()
         if not line.startswith((">", "&gt;"))
     ]
-    said = html.unescape(LEADING_MENTION_PATTERN.sub("", "\n".join(lines))).strip()
+    message_text = html.unescape(LEADING_MENTION_PATTERN.sub("", "\n".join(lines))).strip()
     if talk.is_request_newest:  # the person goes on
-        talk.request = f"{talk.request}. {said}".strip(". ")
+        talk.request = f"{talk.request}. {message_text}".strip(". ")
         return
-    given = order_phrases.parse_order_amount_reason(said) if talk.ends_in_question else {}
-    if not (given and talk.answered):
+    values = order_phrases.parse_order_amount_reason(message_text) if talk.ends_in_question else {}
+    if not (values and talk.answered):
         talk.previous_request, talk.answered = talk.request, {}
-    talk.answered |= given
-    talk.request, talk.is_request_newest = said, True
+    talk.answered |= values
+    talk.request, talk.is_request_newest = message_text, True
     talk.earlier_calls, talk.calls = talk.calls or talk.earlier_calls, []
 
 
@@ -383,12 +383,12 @@ def _build_report_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
         if again.calls:
             return again
     ended = [
-        (made, made.outcome)
-        for made in talk.calls
-        if made.outcome and (made.name != ASK_TOOL or len(talk.calls) == 1)
+        (call, call.outcome)
+        for call in talk.calls
+        if call.outcome and (call.name != ASK_TOOL or len(talk.calls) == 1)
     ]
     alone = len({outcome.status for _, outcome in ended}) == 1
-    lines = [_describe_made_call(made, outcome, alone) for made, outcome in ended]
+    lines = [_describe_made_call(call, outcome, alone) for call, outcome in ended]
     return Turn(text="\n\n".join(dict.fromkeys(lines)))
 
 
@@ -431,22 +431,22 @@ def _build_request_turn(talk: Conversation, tools: dict[str, Values], answer: st
         return Turn(text="You are welcome.")
     if DECISION_PATTERN.match(request) and talk.earlier_calls:
         return Turn(text="Messages don't decide this; use the buttons on the card.")
-    found, left = order_phrases.parse_requested_calls(
+    calls, unmatched = order_phrases.parse_requested_calls(
         request, tools, order_phrases.parse_order_amount_reason(answer)
     )
-    if not found and CORRECTION_PATTERN.search(request) and talk.earlier_calls:
+    if not calls and CORRECTION_PATTERN.search(request) and talk.earlier_calls:
         return _build_corrected_turn(talk, tools)
-    if talk.ends_in_question and (not found or ORDER_NUMBER_PATTERN.fullmatch(request)):
-        said = {"text": request, **talk.answered}
-        said |= order_phrases.parse_order_amount_reason(answer)
-        found, left = order_phrases.parse_requested_calls(talk.previous_request, tools, said)
-    if found and left:
-        return Turn(text=describe_unmatched_request_parts(left))
-    lacking = [each for each in found if each.missing]
+    if talk.ends_in_question and (not calls or ORDER_NUMBER_PATTERN.fullmatch(request)):
+        known = {"text": request, **talk.answered}
+        known |= order_phrases.parse_order_amount_reason(answer)
+        calls, unmatched = order_phrases.parse_requested_calls(talk.previous_request, tools, known)
+    if calls and unmatched:
+        return Turn(text=describe_unmatched_request_parts(unmatched))
+    lacking = [each for each in calls if each.missing]
     if lacking:
         return _build_question_turn(lacking, talk, tools)
-    if found:
-        return Turn(calls=[(each.tool, each.arguments) for each in found])
+    if calls:
+        return Turn(calls=[(each.tool, each.arguments) for each in calls])
     return Turn(text=help_text(tools, is_lost=bool(request) and not HELP_PATTERN.match(request)))
 
 
@@ -478,22 +478,22 @@ def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
     Calls that may have run already are left out.
     """
     again = [
-        made
-        for made in talk.earlier_calls
-        if made.name in tools
-        and not (made.outcome and made.outcome.status in ("succeeded", "unknown", ""))
+        call
+        for call in talk.earlier_calls
+        if call.name in tools
+        and not (call.outcome and call.outcome.status in ("succeeded", "unknown", ""))
     ]
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."
         return Turn(text=f"{ran} Please tell me the whole new request.")
     named = order_phrases.parse_order_amount_reason(talk.request)
-    if not any(named.keys() & made.arguments.keys() for made in again):
+    if not any(named.keys() & call.arguments.keys() for call in again):
         return Turn(text="What is it to be? I understand “make it 30 EUR”, for example.")
     calls = []
-    for made in again:
-        values = {key: value for key, value in named.items() if key in made.arguments}
-        if REASON_FIELD in made.arguments:
-            why = str(made.arguments[REASON_FIELD]).removesuffix(CORRECTION_NOTE).strip()
+    for call in again:
+        values = {key: value for key, value in named.items() if key in call.arguments}
+        if REASON_FIELD in call.arguments:
+            why = str(call.arguments[REASON_FIELD]).removesuffix(CORRECTION_NOTE).strip()
             values[REASON_FIELD] = f"{why} {CORRECTION_NOTE}".strip()
-        calls.append((made.name, {**made.arguments, **values}))
+        calls.append((call.name, {**call.arguments, **values}))
     return Turn(calls=calls)

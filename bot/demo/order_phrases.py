@@ -91,17 +91,17 @@ def parse_requested_calls(
 
     `known`: argument values from elsewhere, used where the request names none.
     """
-    found: list[RequestedCall] = []
-    left: list[str] = []
+    requested: list[RequestedCall] = []
+    unmatched: list[str] = []
     for order in _split_orders(request):
         if call := _parse_order(order, tools, known):
-            found.append(call)
+            requested.append(call)
             known = {**known, **{k: v for k, v in call.arguments.items() if k == "order_id"}}
             if call.tool == "cancel_order":
                 known["text"] = f"Order {call.arguments.get('order_id', '')} has been cancelled."
         else:
-            left.append(order)
-    return found, left
+            unmatched.append(order)
+    return requested, unmatched
 
 
 def parse_order_amount_reason(text: str) -> Values:
@@ -217,11 +217,11 @@ def _split_at_tool_words(name: str, text: str) -> list[str] | None:
     if NEGATION_PATTERN.search(text):
         return None
     for word in re.split(r"[_-]", name):
-        found = re.search(rf"\b{re.escape(word)}(?:es|s)?\b", rest, re.I)
-        if not found:
+        word_match = re.search(rf"\b{re.escape(word)}(?:es|s)?\b", rest, re.I)
+        if not word_match:
             return None
-        gaps.append(rest[: found.start()])
-        rest = rest[found.end() :]
+        gaps.append(rest[: word_match.start()])
+        rest = rest[word_match.end() :]
     return [*gaps, rest]
 
 

@@ -187,50 +187,54 @@ class GateDescriber:
         The policy's own word for the place if that is not known.
         """
         gate, run, authority = self.gate, self.run, self.grounds.authority
-        asked = {
+        place_texts = {
             "thread": "in the thread where it is asked",
             "approvers": "in the approvers' direct messages",
         }
-        wanted = asked.get(gate.post_to) or f"in {self.words.format_channel(gate.post_to)}"
+        wanted_place = (
+            place_texts.get(gate.post_to) or f"in {self.words.format_channel(gate.post_to)}"
+        )
         if not run.channel and gate.post_to == "thread":
-            return wanted
+            return wanted_place
         try:
             first = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
-            named = authority.list_approver_candidates(
+            candidates = authority.list_approver_candidates(
                 gate, first, requester=run.requester, channel=run.channel
             )
-            told = card_routing.list_notified_candidates(authority, run, gate, named)
-            able = authority.list_first_colleagues(told, len(told))
+            notified = card_routing.list_notified_candidates(authority, run, gate, candidates)
+            able = authority.list_first_colleagues(notified, len(notified))
             place = card_routing.resolve_card_place_for_people(authority, run, gate, able)
         except LookupFailedError as error:
-            return f"{wanted} (whether the approvers see it there is not known: {error})"
+            return f"{wanted_place} (whether the approvers see it there is not known: {error})"
         if place.kind is not card_routing.CardPlaceKind.PEOPLE:
-            return f"{wanted}; notified: {self._describe_people(able)}"
+            return f"{wanted_place}; notified: {self._describe_people(able)}"
         instead = (
-            "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
+            ""
+            if gate.post_to == "approvers"
+            else f", because none of the approvers is {wanted_place}"
         )
         people = self._describe_people(place.targets)
         return (
             f"in direct messages to {people}{instead}"
             if people
-            else f"nowhere, for want of approvers ({wanted})"
+            else f"nowhere, for want of approvers ({wanted_place})"
         )
 
     def _describe_times(self) -> str:
         gate = self.gate
-        found = f"no answer within {gate.describe_duration(gate.deadline)} is a no."
+        text = f"no answer within {gate.describe_duration(gate.deadline)} is a no."
         if gate.reminders:
-            found += f" Reminders after {', '.join(map(gate.describe_duration, gate.reminders))}."
+            text += f" Reminders after {', '.join(map(gate.describe_duration, gate.reminders))}."
         if gate.reminders or gate.escalation:
-            found += (
+            text += (
                 " It is urgent: people are reminded at night, too."
                 if gate.urgent
                 else " People are reminded at night only if the deadline is before their morning."
             )
         if gate.hours:
             now = self.grounds.sources.clock.now()
-            found += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."
-        return f"{found} An approval is good for {format_duration(gate.good_for)}."
+            text += f" Only business hours count: {_describe_business_hours(gate.hours, now)}."
+        return f"{text} An approval is good for {format_duration(gate.good_for)}."
 
     def _describe_start(self, at: StartTime) -> str:
         following = at.find_next(self.grounds.sources.clock.now())
@@ -312,14 +316,14 @@ def describe_next_holidays(hours: BusinessHours, now: datetime) -> str:
 
     "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
     """
-    found = hours.list_next_holidays(now, MAX_LISTED_HOLIDAYS + 1)
-    named = [
+    holidays = hours.list_next_holidays(now, MAX_LISTED_HOLIDAYS + 1)
+    day_texts = [
         f"{day.day} {day:%b %Y}" + (f" ({name})" if name else "")
-        for day, name in found[:MAX_LISTED_HOLIDAYS]
+        for day, name in holidays[:MAX_LISTED_HOLIDAYS]
     ]
-    more = " and so on" if len(found) > MAX_LISTED_HOLIDAYS else ""
+    more = " and so on" if len(holidays) > MAX_LISTED_HOLIDAYS else ""
     whose = f", by the calendar {hours.calendar}" if hours.calendar else ""
-    return f"{', '.join(named)}{more}{whose}" if named else ""
+    return f"{', '.join(day_texts)}{more}{whose}" if day_texts else ""
 
 
 def _describe_offer(offer: GrantOffer) -> str:
@@ -444,8 +448,8 @@ def _describe_unknown_facts(
     facts: Facts, grounds: ExplanationSources, tool: Tool[Any], words: MentionStyle
 ) -> list[str]:
     groups, channels, sums = facts.groups or {}, facts.channels or {}, facts.spent or {}
-    missing = [words.format_group(each) for each, found in groups.items() if found is None]
-    missing += [words.format_channel(each) for each, found in channels.items() if found is None]
+    missing = [words.format_group(each) for each, value in groups.items() if value is None]
+    missing += [words.format_channel(each) for each, value in channels.items() if value is None]
     missing += [
         f"what was spent with {each.tool}"
         for each in sorted(
@@ -453,5 +457,5 @@ def _describe_unknown_facts(
         )
         if sums.get(each) is None
     ]
-    told = f"Not known: {', '.join(missing)}. What is not known never allows."
-    return ["", told] if missing else []
+    sentence = f"Not known: {', '.join(missing)}. What is not known never allows."
+    return ["", sentence] if missing else []

@@ -78,7 +78,7 @@ class PolicyReplay:
 
     def build_report_lines(self, since: datetime) -> Iterator[str]:
         """Yield the lines of the report on all calls proposed since this (aware) time."""
-        found: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
+        lines_by_kind: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
         not_told: Counter[str] = Counter()
         with self._sources.store.read() as tx:
             recorded = call_history.list_calls_proposed_since(tx, since)
@@ -86,10 +86,10 @@ class PolicyReplay:
             try:
                 kind, line = self._find_changed_decision(call)
                 if kind:
-                    found[kind].append(line)
+                    lines_by_kind[kind].append(line)
             except UndecidableCallError as error:
                 not_told[str(error)] += 1
-        changed = sum(map(len, found.values()))
+        changed = sum(map(len, lines_by_kind.values()))
         same = len(recorded) - changed - not_told.total()
         calls_recorded = f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded"
         yield f"{calls_recorded} since {format_in_utc(since)}."
@@ -97,7 +97,7 @@ class PolicyReplay:
             f"{changed} would have been decided otherwise, {same} the same;"
             f" {not_told.total()} cannot be told."
         )
-        for kind, lines in found.items():
+        for kind, lines in lines_by_kind.items():
             if lines:
                 heading = f"{HEADINGS[kind]} ({len(lines)}):"
                 yield from ("", heading, *(f"• {line}" for line in lines))

@@ -106,15 +106,15 @@ class Report:
 
 def compute_report(asked: Iterable[CallInReport], since: datetime, until: datetime) -> Report:
     """Compute the report on these calls, which were proposed in [since, until)."""
-    found = [each for each in asked if is_decided_by_people(each)]
-    tools = group_by(found, lambda each: each.tool)
-    votes = [(vote, _measure_voting_time(call, vote)) for call in found for vote in call.votes]
-    total = count_calls("", found)
+    decided = [each for each in asked if is_decided_by_people(each)]
+    tools = group_by(decided, lambda each: each.tool)
+    votes = [(vote, _measure_voting_time(call, vote)) for call in decided for vote in call.votes]
+    total = count_calls("", decided)
     return Report(
         since,
         until,
         total,
-        hasty=sum(_is_hasty(taken) for _, taken in votes),
+        hasty=sum(_is_hasty(duration) for _, duration in votes),
         votes=len(votes),
         tools=tuple(
             sorted(
@@ -122,8 +122,8 @@ def compute_report(asked: Iterable[CallInReport], since: datetime, until: dateti
                 key=lambda each: (-each.asked_count, each.tool),
             )
         ),
-        approvers=_build_approver_stats(found, votes),
-        days=_count_fates_by_day(found),
+        approvers=_build_approver_stats(decided, votes),
+        days=_count_fates_by_day(decided),
     )
 
 
@@ -183,23 +183,23 @@ def _build_approver_stats(
 ) -> tuple[ApproverStats, ...]:
     edited = Counter(person for call in calls for person in list_editors(call))
     of_each = group_by(votes, lambda each: each[0].person)
-    found = []
+    stats = []
     for person in {*of_each, *edited}:
-        given = of_each.get(person, [])
-        verbs = Counter((vote.verb, vote.opened) for vote, _ in given)
+        own_votes = of_each.get(person, [])
+        verbs = Counter((vote.verb, vote.opened) for vote, _ in own_votes)
         alone = verbs[CallVerb.APPROVE, False]
-        found.append(
+        stats.append(
             ApproverStats(
                 person,
                 approved=alone + verbs[CallVerb.APPROVE, True],
                 rejected=verbs[CallVerb.REJECT, False] + verbs[CallVerb.REJECT, True],
                 edited=edited[person],
                 alone=alone,
-                hasty=sum(_is_hasty(taken) for _, taken in given),
-                speed=_compute_speed(taken for _, taken in given),
+                hasty=sum(_is_hasty(duration) for _, duration in own_votes),
+                speed=_compute_speed(duration for _, duration in own_votes),
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.approved - each.rejected, each.person)))
+    return tuple(sorted(stats, key=lambda each: (-each.approved - each.rejected, each.person)))
 
 
 def _count_fates_by_day(
@@ -284,16 +284,16 @@ def render_report_lines(report: Report, words: MentionStyle) -> Iterator[str]:
 def describe_decision_speed(report: Report) -> str:
     """Return one or two sentences on how long decisions took and how many votes were hasty."""
     speed = report.total.speed
-    taken = (
+    text = (
         f"Half of the decisions took {format_duration(speed.median)} or less,"
         f" nine of ten {format_duration(speed.slow)} or less."
         if speed.median is not None
         else "People have decided nothing yet."
     )
     if not report.hasty:
-        return taken
+        return text
     share = round(100 * report.hasty / report.votes)
-    return f"{taken} {report.hasty} of {report.votes} votes ({share}%) were given in {HASTY_LABEL}."
+    return f"{text} {report.hasty} of {report.votes} votes ({share}%) were given in {HASTY_LABEL}."
 
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:
@@ -327,14 +327,16 @@ def left_out_line(number: int, limit: int, what: str) -> Iterator[str]:
 
 def _render_day_chart(report: Report) -> Iterator[str]:
     """Yield a bar for each of the newest days: approved █, rejected ▒, expired ░."""
-    shown = (CallFate.APPROVED, "█"), (CallFate.REJECTED, "▒"), (CallFate.EXPIRED, "░")
+    fate_marks = (CallFate.APPROVED, "█"), (CallFate.REJECTED, "▒"), (CallFate.EXPIRED, "░")
     days = report.days[-MAX_CHART_DAYS:]
-    most = max(sum(counts[each] for each, _ in shown) for _, counts in days) or 1
-    yield "  ".join(f"{mark} {each}" for each, mark in shown)
+    max_count = max(sum(counts[each] for each, _ in fate_marks) for _, counts in days) or 1
+    yield "  ".join(f"{mark} {each}" for each, mark in fate_marks)
     for day, counts in days:
-        bar = "".join(mark * -(-counts[each] * MAX_BAR_CHARS // most) for each, mark in shown)
-        told = " · ".join(f"{counts[each]} {each}" for each, _ in shown if counts[each])
-        yield f"{day:%Y-%m-%d}  {bar}  {told}" if told else f"{day:%Y-%m-%d}"
+        bar = "".join(
+            mark * -(-counts[each] * MAX_BAR_CHARS // max_count) for each, mark in fate_marks
+        )
+        counts_text = " · ".join(f"{counts[each]} {each}" for each, _ in fate_marks if counts[each])
+        yield f"{day:%Y-%m-%d}  {bar}  {counts_text}" if counts_text else f"{day:%Y-%m-%d}"
     if len(report.days) > MAX_CHART_DAYS:
         yield f"… and {len(report.days) - MAX_CHART_DAYS} days before"
 
@@ -385,14 +387,16 @@ def render_report_blocks(
     report: Report, titles: Mapping[str, str], note: str = ""
 ) -> list[block_kit.Json]:
     """Draw the report as Slack blocks; `titles`: tools' titles by name; `note`: mrkdwn below it."""
-    span = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
-    asked = report.total.asked_count
-    told = describe_decision_speed(report) if asked else "Nobody was asked about anything."
+    period = f"From {report.since:%Y-%m-%d} to {report.until:%Y-%m-%d} (UTC)."
+    asked_count = report.total.asked_count
+    summary = describe_decision_speed(report) if asked_count else "Nobody was asked about anything."
     blocks = [
         block_kit.header_block(_build_block_id("title"), TITLE),
-        block_kit.section_block(_build_block_id("summary"), block_kit.mrkdwn(f"{span} {told}")),
+        block_kit.section_block(
+            _build_block_id("summary"), block_kit.mrkdwn(f"{period} {summary}")
+        ),
     ]
-    if asked:
+    if asked_count:
         blocks += _render_list_section(
             "tools", "What was asked", _render_tool_items(report, titles)
         )
@@ -400,12 +404,12 @@ def render_report_blocks(
             "people", "Who decided", map(_render_approver_item, report.approvers[:MAX_LISTED_ITEMS])
         )
         blocks += _render_list_section("days", "Day by day", _render_day_items(report))
-    more = [
+    left_out = [
         *left_out_line(len(report.tools), MAX_LISTED_ITEMS, "tools"),
         *left_out_line(len(report.approvers), MAX_LISTED_ITEMS, "people"),
         *left_out_line(len(report.days), MAX_LISTED_DAYS, "days before"),
     ]
-    if notes := "  ·  ".join(filter(None, [*more, note])):
+    if notes := "  ·  ".join(filter(None, [*left_out, note])):
         blocks.append(block_kit.context_block(_build_block_id("notes"), [block_kit.mrkdwn(notes)]))
     return blocks
 

@@ -132,8 +132,8 @@ def _count_fates_by_column(report: Report, width: int) -> dict[date, dict[CallFa
 
 def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) -> None:
     """Draw a bar for each tool's median time, and a mark where nine of ten are decided."""
-    known = [each for each in report.tools if each.speed.median is not None]
-    shown = known[:MAX_TOOLS]
+    decided = [each for each in report.tools if each.speed.median is not None]
+    shown = decided[:MAX_TOOLS]
     axes.set_title("Time to decide", loc="left", color=INK_COLOUR)
     axes.spines["left"].set_visible(False)
     if not shown:
@@ -154,12 +154,12 @@ def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) 
         max(len(shown), 3) - 0.4, -0.6
     )  # the most asked on top, no bar thicker than three
     for place, each in zip(places, shown, strict=True):
-        told = f"{format_duration(each.speed.median)}, 90% {format_duration(each.speed.slow)}"
+        label = f"{format_duration(each.speed.median)}, 90% {format_duration(each.speed.slow)}"
         axes.text(
-            1.02, place, told, transform=axes.get_yaxis_transform(), va="center", color=INK_COLOUR
+            1.02, place, label, transform=axes.get_yaxis_transform(), va="center", color=INK_COLOUR
         )
     left_out = (
-        f"; {len(known) - MAX_TOOLS} more tools are not shown" if len(known) > MAX_TOOLS else ""
+        f"; {len(decided) - MAX_TOOLS} more tools are not shown" if len(decided) > MAX_TOOLS else ""
     )
     axes.set_xlabel(f"bar: median, ◆: 90% decided within{left_out}", color=INK_COLOUR)
 

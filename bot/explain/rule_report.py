@@ -80,13 +80,13 @@ def compute_rule_report(
 
     `given`: the different gates and refusals of all calls; see `call_history.list_gates_given`.
     """
-    found = [each for each in asked if report.is_decided_by_people(each)]
-    groups = report.group_by(found, lambda each: load_gate(each.gate).rule)
+    decided = [each for each in asked if report.is_decided_by_people(each)]
+    groups = report.group_by(decided, lambda each: load_gate(each.gate).rule)
     amounts = AmountReader(tools)
     rules = [_compute_rule_stats(rule, calls, amounts) for rule, calls in groups.items()]
     zone = find_policy_zone(policy)
-    place = ZoneInfo(zone)
-    hours = Counter(vote.at.astimezone(place).hour for call in found for vote in call.votes)
+    time_zone = ZoneInfo(zone)
+    hours = Counter(vote.at.astimezone(time_zone).hour for call in decided for vote in call.votes)
     return RuleReport(
         tuple(sorted(rules, key=lambda x: (-x.counts.asked_count, x.counts.tool))),
         tuple(hours[hour] for hour in range(24)),
@@ -215,8 +215,8 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
         if note:
             refusals.add(note)
         else:
-            known = load_gate(gate)
-            used |= {known.rule, *(known.added if isinstance(known, Ask) else ())}
+            loaded_gate = load_gate(gate)
+            used |= {loaded_gate.rule, *(loaded_gate.added if isinstance(loaded_gate, Ask) else ())}
     for rule in policy.rules:
         denies = isinstance(rule.gate, Deny) and any(
             note.endswith(rule.gate.reason) or repr(rule.name) in note for note in refusals
@@ -228,25 +228,30 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
 # The report as sentences and tables: for a terminal, a message, and Home.
 
 
-def list_findings(found: RuleReport, words: MentionStyle, limit: int = 0) -> Iterator[str]:
+def list_findings(rule_report: RuleReport, words: MentionStyle, limit: int = 0) -> Iterator[str]:
     """Yield the report's findings, a sentence each; at most `limit` rules of a kind (0: all)."""
-    approvals, alone = (sum(x.approvals for x in found.rules), sum(x.alone for x in found.rules))
-    hasty = sum(each.hasty for each in found.rules)
+    approvals, alone = (
+        sum(x.approvals for x in rule_report.rules),
+        sum(x.alone for x in rule_report.rules),
+    )
+    hasty = sum(each.hasty for each in rule_report.rules)
     if approvals:
         yield (
             f"Approved with one click on the card, without Review or Edit: {alone} of {approvals}."
             f" Votes in under {report.HASTY_VOTE_THRESHOLD.seconds} s: {hasty}."
         )
-    if any(found.hours):
-        hour = max(range(24), key=found.hours.__getitem__)
-        yield f"Most votes come between {hour:02}:00 and {hour + 1:02}:00 ({found.zone})."
-    approved = [each for each in found.rules if each.is_always_approved]
+    if any(rule_report.hours):
+        hour = max(range(24), key=rule_report.hours.__getitem__)
+        yield f"Most votes come between {hour:02}:00 and {hour + 1:02}:00 ({rule_report.zone})."
+    approved = [each for each in rule_report.rules if each.is_always_approved]
     for each in approved[: limit or None]:
         yield _always_approved_sentence(each, words)
-    if found.unused:
-        names = ", ".join(words.quote_text(each) for each in found.unused[: limit or None])
+    if rule_report.unused:
+        names = ", ".join(words.quote_text(each) for each in rule_report.unused[: limit or None])
         more = (
-            f" and {len(found.unused) - limit} more" if limit and limit < len(found.unused) else ""
+            f" and {len(rule_report.unused) - limit} more"
+            if limit and limit < len(rule_report.unused)
+            else ""
         )
         yield f"Rules that applied to nothing: {names}{more}."
 
@@ -256,15 +261,15 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
     counts = rule.counts
     people = [f"{words.format_person(who)} ({count})" for who, count in rule.approvers[:5]]
     people += [f"{len(rule.approvers) - 5} more"] if len(rule.approvers) > 5 else []
-    told = [f"by {', '.join(people)}"]
+    facts = [f"by {', '.join(people)}"]
     for name, extent in rule.amounts.items():
-        told.append(f"{words.quote_text(rule.titles[name])} {format_range(extent)}")
-    told += [f"{counts.edited} edited"] if counts.edited else []
+        facts.append(f"{words.quote_text(rule.titles[name])} {format_range(extent)}")
+    facts += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
     name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
-    every = f"All {approved} calls of rule {name} were approved"
-    every = every if approved > 1 else f"The only call of rule {name} was approved"
-    return f"{every}: {'; '.join(told)}{speed}."
+    opening = f"All {approved} calls of rule {name} were approved"
+    opening = opening if approved > 1 else f"The only call of rule {name} was approved"
+    return f"{opening}: {'; '.join(facts)}{speed}."
 
 
 def format_range(extent: Extent) -> str:
@@ -273,9 +278,9 @@ def format_range(extent: Extent) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator[str]:
+def render_rule_report_lines(rule_report: RuleReport, words: MentionStyle) -> Iterator[str]:
     """Yield the rules as a table, then the hours and the findings; nothing if nobody was asked."""
-    if found.rules:
+    if rule_report.rules:
         head = (
             "rule",
             *report.COUNT_COLUMNS,
@@ -284,20 +289,20 @@ def render_rule_report_lines(found: RuleReport, words: MentionStyle) -> Iterator
             "one click",
             report.HASTY_LABEL,
         )
-        shown = found.rules[: report.MAX_TABLE_ROWS]
+        shown = rule_report.rules[: report.MAX_TABLE_ROWS]
         rows = [
             (*report.build_counts_row(x.counts), *report.format_counts_as_cells(x.alone, x.hasty))
             for x in shown
         ]
         yield from ("", *report.render_table(head, rows))
-        yield from report.left_out_line(len(found.rules), report.MAX_TABLE_ROWS, "rules")
-    if any(found.hours):
-        yield from ("", f"votes by the hour of the day ({found.zone})")
-        longest = max(found.hours)
-        for hour, count in enumerate(found.hours):
+        yield from report.left_out_line(len(rule_report.rules), report.MAX_TABLE_ROWS, "rules")
+    if any(rule_report.hours):
+        yield from ("", f"votes by the hour of the day ({rule_report.zone})")
+        longest = max(rule_report.hours)
+        for hour, count in enumerate(rule_report.hours):
             if count:
                 yield f"{hour:02}:00  {'█' * -(-count * report.MAX_BAR_CHARS // longest)}  {count}"
-    findings = list(list_findings(found, words))
+    findings = list(list_findings(rule_report, words))
     yield from ["", *findings] if findings else ()
 
 

@@ -109,21 +109,21 @@ class PolicySuggester:
 
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
         """Add to `suggested` the rules that these calls suggest; to `reasons`, why not others."""
-        found = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
-        judged = [each for each in found if each and each.fate in report.DECIDED_FATES]
+        loaded = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
+        judged = [each for each in loaded if each and each.fate in report.DECIDED_FATES]
         self._of_tool = report.group_by(judged, lambda x: x.call.tool)
         groups = report.group_by(judged, lambda x: (x.gate.rule, x.call.tool))
         for (rule, tool), decided in sorted(groups.items(), key=lambda each: -len(each[1])):
-            why: list[str] = []
+            reasons: list[str] = []
             for suggest in (self._allow, self._remember, self._ask_fewer, self._ask_more):
                 try:
                     self.suggested += suggest(rule, decided)
                 except NoSuggestionError as error:
-                    why += filter(None, [str(error)])
-            if why:
-                told = self.words.quote_text(f"{tool}, asked by rule {rule!r}")
-                self.reasons.append(f"{told}: {'; '.join(dict.fromkeys(why))}.")
-        if unread := found.count(None):
+                    reasons += filter(None, [str(error)])
+            if reasons:
+                subject = self.words.quote_text(f"{tool}, asked by rule {rule!r}")
+                self.reasons.append(f"{subject}: {'; '.join(dict.fromkeys(reasons))}.")
+        if unread := loaded.count(None):
             gone = "their tool is gone or takes other arguments now, or they were purged"
             self.reasons.append(f"{unread} calls were left out: {gone}.")
 
@@ -159,47 +159,56 @@ class PolicySuggester:
         if not fields or decided[0].tool.needs_approval:  # what reads more than is allowed unasked
             raise NoSuggestionError("it has no amount up to which it could be allowed")
         units = _list_choice_fields(decided[0].tool, units=True)
-        full = [x for x in decided if set(fields) <= x.amounts.keys()]
-        groups = report.group_by(full, lambda x: tuple(x.read_choice(unit) for unit in units))
-        found, why = [], ["no call has an amount"]
-        for some in sorted(groups.values(), key=len):
+        with_amounts = [x for x in decided if set(fields) <= x.amounts.keys()]
+        groups = report.group_by(
+            with_amounts, lambda x: tuple(x.read_choice(unit) for unit in units)
+        )
+        suggested, reasons = [], ["no call has an amount"]
+        for group in sorted(groups.values(), key=len):
             try:
-                found.append(self._allow_up_to(rule, fields, some))
+                suggested.append(self._allow_up_to(rule, fields, group))
             except NoSuggestionError as error:
-                why.append(str(error))
-        if not found:
-            raise NoSuggestionError(why[-1])
-        return found
+                reasons.append(str(error))
+        if not suggested:
+            raise NoSuggestionError(reasons[-1])
+        return suggested
 
     def _allow_up_to(
-        self, rule: str, fields: Sequence[str], some: Sequence[JudgedCall]
+        self, rule: str, fields: Sequence[str], calls: Sequence[JudgedCall]
     ) -> SuggestedRule:
-        main, (place, entry) = fields[0], self._find_place(rule)
-        bad = min((x.amounts[main] for x in some if not x.is_good), default=None)
-        good = [x for x in some if x.is_good and (bad is None or x.amounts[main] < bad)]
-        _require_enough(good, "" if bad is None else f" below {main} {bad:f}, which was not")
+        main_field, (place, entry) = fields[0], self._find_place(rule)
+        refused_from = min((x.amounts[main_field] for x in calls if not x.is_good), default=None)
+        approved = [
+            x
+            for x in calls
+            if x.is_good and (refused_from is None or x.amounts[main_field] < refused_from)
+        ]
+        _require_enough(
+            approved,
+            "" if refused_from is None else f" below {main_field} {refused_from:f}, which was not",
+        )
         tests = [f"({entry['when']})"] if "when" in entry else []
-        told = []
+        ranges = []
         for name in fields:
-            low, *_, high = sorted(x.amounts[name] for x in good)
+            low, *_, high = sorted(x.amounts[name] for x in approved)
             tests.append(f"args.{name} >= {min(low, Decimal(0)):f} && args.{name} <= {high:f}")
-            told.append(f"{name} {rule_report.format_range((low, high))}")
-        choices = _list_choice_fields(some[0].tool)
+            ranges.append(f"{name} {rule_report.format_range((low, high))}")
+        choices = _list_choice_fields(calls[0].tool)
         for name in choices:
-            seen = sorted({x.read_choice(name) for x in good})
+            seen = sorted({x.read_choice(name) for x in approved})
             tests.append(f"args.{name} in [{', '.join(seen)}]")
         scope = ("risk", "channel", "requester")
-        kept: dict[str, Any] = {key: each for key, each in entry.items() if key in scope}
-        kept |= {"when": " && ".join(tests), "verdict": "allow"}
-        entry = self._name_entry("allow", good[0], kept)
-        unasked = self._try_rule(place, entry, self._of_tool[good[0].call.tool], Allow)
-        if wrong := [x for x in unasked if not x.is_good]:
-            raise NoSuggestionError(f"it would have let through {self._name_calls(wrong)}")
-        free = ", ".join(sorted(good[0].values.keys() - {*fields, *choices})) or "nothing"
+        copied: dict[str, Any] = {key: each for key, each in entry.items() if key in scope}
+        copied |= {"when": " && ".join(tests), "verdict": "allow"}
+        entry = self._name_entry("allow", approved[0], copied)
+        unasked = self._try_rule(place, entry, self._of_tool[approved[0].call.tool], Allow)
+        if refused := [x for x in unasked if not x.is_good]:
+            raise NoSuggestionError(f"it would have let through {self._name_calls(refused)}")
+        unlimited = ", ".join(sorted(approved[0].values.keys() - {*fields, *choices})) or "nothing"
         return _build_suggestion(
-            *(entry, rule, good, told),
-            f"Would have run unasked: {self._name_calls(unasked, main)}.",
-            f"{NOTHING_REFUSED_SENTENCE} Not limited by it: {free}.",
+            *(entry, rule, approved, ranges),
+            f"Would have run unasked: {self._name_calls(unasked, main_field)}.",
+            f"{NOTHING_REFUSED_SENTENCE} Not limited by it: {unlimited}.",
         )
 
     def _remember(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
@@ -209,28 +218,28 @@ class PolicySuggester:
         if gate.remember or gate.once or _get_quorum(gate) != 1 or "owner of" in str(entry):
             raise NoSuggestionError
         _require_reversible(decided)
-        same = report.group_by(decided, lambda x: (x.call.requester, x.call.newest_arguments))
+        groups = report.group_by(decided, lambda x: (x.call.requester, x.call.newest_arguments))
         often = {
-            key: some
-            for key, some in same.items()
-            if len(some) >= MIN_SAME_APPROVALS and all(x.is_good for x in some)
+            key: calls
+            for key, calls in groups.items()
+            if len(calls) >= MIN_SAME_APPROVALS and all(x.is_good for x in calls)
         }
         if not often:
             least = f"no call was approved {MIN_SAME_APPROVALS} times for one person"
             raise NoSuggestionError(f"{least} and never otherwise")
-        good = [x for some in often.values() for x in some]
-        entry = self._name_entry("remember", good[0], entry)
+        approved = [x for calls in often.values() for x in calls]
+        entry = self._name_entry("remember", approved[0], entry)
         entry |= {
             "requester": sorted({who for who, _ in often}),
             "remember": [SUGGESTED_GRANT_OFFER],
         }
-        applied = {*self._try_rule(place, entry, good, Ask)}
-        unasked = [x for some in often.values() for x in _list_repeats(some) if x in applied]
-        told = [
+        applied = {*self._try_rule(place, entry, approved, Ask)}
+        unasked = [x for calls in often.values() for x in _list_repeats(calls) if x in applied]
+        reasons = [
             f"{len(often)} different calls, each at least {MIN_SAME_APPROVALS} times for one person"
         ]
         effect = f"Would have run unasked, if saved: {self._name_calls(unasked)}."
-        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED_SENTENCE)]
+        return [_build_suggestion(entry, rule, approved, reasons, effect, NOTHING_REFUSED_SENTENCE)]
 
     def _ask_fewer(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule that asks one person fewer, if no call that went wrong would have run."""
@@ -238,24 +247,28 @@ class PolicySuggester:
         if quorum < 2:
             raise NoSuggestionError
         _require_reversible(decided)
-        if wrong := [x for x in decided if not x.is_good and _is_approved_by(x, quorum - 1)]:
-            raise NoSuggestionError(f"fewer would have let through {self._name_calls(wrong)}")
-        good = [x for x in decided if x.is_good]
-        _require_enough(good)
+        if let_through := [x for x in decided if not x.is_good and _is_approved_by(x, quorum - 1)]:
+            raise NoSuggestionError(f"fewer would have let through {self._name_calls(let_through)}")
+        approved = [x for x in decided if x.is_good]
+        _require_enough(approved)
         place, entry = self._find_place(rule)
-        entry = self._name_entry("ask fewer", good[0], entry) | {"quorum": quorum - 1}
-        applied = self._try_rule(place, entry, good, Ask)
-        told = [f"{quorum} people each, of whom the last never differed"]
+        entry = self._name_entry("ask fewer", approved[0], entry) | {"quorum": quorum - 1}
+        applied = self._try_rule(place, entry, approved, Ask)
+        reasons = [f"{quorum} people each, of whom the last never differed"]
         effect = f"Would have run after {quorum - 1} of {quorum}: {self._name_calls(applied)}."
-        return [_build_suggestion(entry, rule, good, told, effect, NOTHING_REFUSED_SENTENCE)]
+        return [_build_suggestion(entry, rule, approved, reasons, effect, NOTHING_REFUSED_SENTENCE)]
 
     def _ask_more(self, rule: str, decided: Sequence[JudgedCall]) -> list[SuggestedRule]:
         """Return a rule with a larger quorum, if many calls were rejected or edited."""
         quorum, voted = _get_quorum(decided[-1].gate), [x for x in decided if x.call.votes]
         rejected = [x for x in voted if x.fate is _FATE.REJECTED]
         edited = [x for x in voted if x.is_edited and x.fate is _FATE.APPROVED]
-        wrong = len(rejected) + len(edited)
-        if not quorum or len(voted) < MIN_DECISIONS or wrong < MIN_CORRECTED_SHARE * len(voted):
+        wrong_count = len(rejected) + len(edited)
+        if (
+            not quorum
+            or len(voted) < MIN_DECISIONS
+            or wrong_count < MIN_CORRECTED_SHARE * len(voted)
+        ):
             raise NoSuggestionError
         if len({vote.person for x in voted for vote in x.call.votes}) <= quorum:
             raise NoSuggestionError("many were rejected or edited, but nobody else decides")
@@ -263,11 +276,11 @@ class PolicySuggester:
         entry = self._name_entry("ask more", voted[0], entry) | {"quorum": quorum + 1}
         entry["verdict"] = "ask"
         entry.pop("remember", None)
-        ran = [x for x in voted if x.fate is _FATE.APPROVED]
-        applied = self._try_rule(place, entry, ran, Ask)
-        told = [f"{len(rejected)} rejected, {len(edited)} edited, of {len(voted)} decided"]
+        approved = [x for x in voted if x.fate is _FATE.APPROVED]
+        applied = self._try_rule(place, entry, approved, Ask)
+        reasons = [f"{len(rejected)} rejected, {len(edited)} edited, of {len(voted)} decided"]
         effect = f"Would have waited for one more person: {self._name_calls(applied)}."
-        return [_build_suggestion(entry, rule, voted, told, effect)]
+        return [_build_suggestion(entry, rule, voted, reasons, effect)]
 
     def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
         """Return the rule's place in the file and its entry; raises NoSuggestionError."""
@@ -303,11 +316,11 @@ class PolicySuggester:
         except PolicyError as error:
             raise NoSuggestionError(f"the rule would not be valid: {error.problems[0]}") from None
         limits = {x.name for x in policy.rules if x.when and parse_cached_condition(x.when).spent}
-        rest = tuple(x for x in policy.rules if x.name not in limits)
+        unlimited_rules = tuple(x for x in policy.rules if x.name not in limits)
         asking = self.sources.policy.policy.asking
-        policy = policy.model_copy(update={"rules": rest, "asking": asking})
+        policy = policy.model_copy(update={"rules": unlimited_rules, "asking": asking})
         sources = replace(self.sources, policy=CurrentPolicy(policy))
-        build_key, gates, found = policy.build_facts_key(), dict[str, Gate](), list[JudgedCall]()
+        build_key, gates, applied = policy.build_facts_key(), dict[str, Gate](), list[JudgedCall]()
         for each in calls:
             if limits & {each.gate.rule, *each.gate.added}:
                 continue
@@ -315,10 +328,10 @@ class PolicySuggester:
             if key not in gates:
                 gates[key] = policy.get_gate(call_gates.look_up_policy_facts(sources, each.facts))
             if gates[key].rule == entry["name"] and isinstance(gates[key], kind):
-                found.append(each)
-        if not found:
+                applied.append(each)
+        if not applied:
             raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
-        return found
+        return applied
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
         """Return the number of calls and the effects of some; with `field`, of its largest ones."""
@@ -433,7 +446,7 @@ def _dump_value(value: Any) -> str:
             return str(value)
 
 
-def render_suggestions(written: Mapping[str, Any], found: PolicySuggester) -> Iterator[str]:
+def render_suggestions(written: Mapping[str, Any], suggester: PolicySuggester) -> Iterator[str]:
     """Yield the suggested rules as lines of a complete policy file, and why others are missing.
 
     `written`: the policy they are for; what its rules need of it is copied.
@@ -442,16 +455,20 @@ def render_suggestions(written: Mapping[str, Any], found: PolicySuggester) -> It
     if not {"approvers", "stages"} & defaults.keys():
         named = (x["approvers"] for x in written.get("rule", []) if "approvers" in x)
         defaults["approvers"] = [x for x in next(named, []) if "owner of" not in x] or ["channel"]
-    used = dump_toml({"defaults": defaults, "rule": [x.entry for x in found.suggested]})
+    used = dump_toml({"defaults": defaults, "rule": [x.entry for x in suggester.suggested]})
     yield from dump_toml(_select_used_tables(written, used)).splitlines()
     yield from ("[defaults]", *dump_toml(defaults).splitlines())
-    for each in found.suggested:
+    for each in suggester.suggested:
         place = "at the end" if each.above == "default" else f"above the rule {each.above!r}"
         lines = (*each.evidence, f"It belongs {place}.")
         yield from ("", *(f"# {line}" for line in lines), "[[rule]]")
         yield from dump_toml(each.entry).splitlines()
-    if found.reasons:
-        yield from ("", "# Nothing else is suggested:", *(f"# {each}" for each in found.reasons))
+    if suggester.reasons:
+        yield from (
+            "",
+            "# Nothing else is suggested:",
+            *(f"# {each}" for each in suggester.reasons),
+        )
 
 
 def _select_used_tables(written: Mapping[str, Any], used: str) -> dict[str, Any]:

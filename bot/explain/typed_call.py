@@ -72,17 +72,17 @@ def describe_refused_arguments(
 
 
 def _parse_key_values(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise TypedCallError(
                 f"{word!r} is no argument; write key=value, in quotes where it has blanks."
             )
-        if key in found:
+        if key in arguments:
             raise TypedCallError(f"{key} stands there twice.")
-        found[key] = value
-    return found
+        arguments[key] = value
+    return arguments
 
 
 def _validate_arguments(

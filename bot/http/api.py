@@ -250,13 +250,15 @@ class HookRoutes:
     ) -> Response:
         """Return the answer to a hook if people decide soon, else 202; raises ProblemError."""
         said = _PREFER_WAIT_PATTERN.search(request.headers["prefer"])
-        found = await self._request_approval(key, use, terms)
-        if found.status in UNDECIDED_STATUSES and said:
-            found = await self._routes.get_request(key, found.id, request, min(int(said[1]), 60))
-        if found.status in UNDECIDED_STATUSES:
-            about = {"id": found.id, "link": found.link, "status": found.status}
+        approval = await self._request_approval(key, use, terms)
+        if approval.status in UNDECIDED_STATUSES and said:
+            approval = await self._routes.get_request(
+                key, approval.id, request, min(int(said[1]), 60)
+            )
+        if approval.status in UNDECIDED_STATUSES:
+            about = {"id": approval.id, "link": approval.link, "status": approval.status}
             return JSONResponse(about, HTTPStatus.ACCEPTED)
-        return JSONResponse(await self._build_decision_answer(key, use, found))
+        return JSONResponse(await self._build_decision_answer(key, use, approval))
 
     async def _stream_final_answer(
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
@@ -264,27 +266,27 @@ class HookRoutes:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
         left_alone = ""  # a request that nobody waits for any more
         try:
-            found = await self._request_approval(key, use, terms)
+            approval = await self._request_approval(key, use, terms)
             until = time.monotonic() + terms.wait_seconds + DEADLINE_GRACE_SECONDS
-            left_alone = _get_id_if_open(found)
+            left_alone = _get_id_if_open(approval)
             while (
-                found.status in UNDECIDED_STATUSES
+                approval.status in UNDECIDED_STATUSES
                 and time.monotonic() < until
                 and not self._is_stopping()
             ):
                 yield b" "
-                found = await self._routes.get_request(
-                    key, found.id, request, KEEPALIVE_INTERVAL_SECONDS
+                approval = await self._routes.get_request(
+                    key, approval.id, request, KEEPALIVE_INTERVAL_SECONDS
                 )
-                left_alone = _get_id_if_open(found)
+                left_alone = _get_id_if_open(approval)
                 if await request.is_disconnected():
                     return
             if self._is_stopping():
                 answer = hook_formats.build_hook_deny_answer(STOPPED_WHILE_WAITING_ERROR, use.event)
             else:
-                if found.status in UNDECIDED_STATUSES:
-                    found = await self._cancel_or_get_request(key, found.id, request)
-                answer = await self._build_decision_answer(key, use, found)
+                if approval.status in UNDECIDED_STATUSES:
+                    approval = await self._cancel_or_get_request(key, approval.id, request)
+                answer = await self._build_decision_answer(key, use, approval)
                 left_alone = ""
         except api_bodies.ProblemError as error:
             answer = hook_formats.build_hook_deny_answer(str(error), use.event)
@@ -302,7 +304,7 @@ class HookRoutes:
     ) -> api_bodies.RequestShown:
         """Ask people about a tool use, once however often it is sent; raises ProblemError."""
         try:
-            wanted = api_bodies.ActionWanted(
+            body = api_bodies.ActionWanted(
                 action=use.build_action(terms.effect_kind),
                 arguments=use.tool_input,
                 reason=use.reason,
@@ -315,7 +317,7 @@ class HookRoutes:
             raise api_bodies.build_field_problem(
                 ".".join(map(str, first["loc"])), first["msg"]
             ) from None
-        return await self._routes.ask(key, wanted, Response(), use.idempotency_key)
+        return await self._routes.ask(key, body, Response(), use.idempotency_key)
 
     async def _cancel_or_get_request(
         self, key: ProgramApiKey, request_id: str, request: Request

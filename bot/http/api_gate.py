@@ -153,8 +153,8 @@ class ApiKeyChecker:
 
         A revoked key is not good from that moment on.
         """
-        scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
-        text = parse_api_key(given.strip()) if scheme.lower() == AUTH_SCHEME.lower() else None
+        scheme, _, credentials = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+        text = parse_api_key(credentials.strip()) if scheme.lower() == AUTH_SCHEME.lower() else None
         if text is not None:
             with self._store.read() as tx:
                 key = programs.find_api_key(tx, text.id)
@@ -184,8 +184,8 @@ class ApiKeyChecker:
             return
         now = self._clock.now()
         with self._store.read() as tx:
-            asked = programs.has_request_with_idempotency_key
-            if idempotency and asked(tx, key.name, idempotency, while_open=while_open):
+            has_request = programs.has_request_with_idempotency_key
+            if idempotency and has_request(tx, key.name, idempotency, while_open=while_open):
                 return
             since = programs.find_time_of_nth_newest_request(
                 tx, key.name, key.per_hour, now - programs.RATE_LIMIT_PERIOD
@@ -293,18 +293,18 @@ async def read_request_body(
     receive: Receive, max_bytes: int = MAX_BODY_BYTES, seconds: float = BODY_TIMEOUT_SECONDS
 ) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
-    found = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
                     raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
-                found += message.get("body", b"")
-                if len(found) > max_bytes:
+                body += message.get("body", b"")
+                if len(body) > max_bytes:
                     raise _build_too_long_problem(max_bytes)
                 if not message.get("more_body", False):
-                    return bytes(found)
+                    return bytes(body)
     except TimeoutError:
         raise ProblemError(
             HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {seconds:.0f} seconds."
@@ -330,12 +330,12 @@ def check_json_body(body: bytes, headers: Headers) -> None:
             f"The body must be {JSON_MEDIA_TYPE}, without compression.",
         )
     try:
-        found = parse_json_entry(body.decode())
+        value = parse_json_entry(body.decode())
     except UnicodeDecodeError:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
     except UnreadableEntryError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
-    if any(NUL in each for each in _list_strings(found)):
+    if any(NUL in each for each in _list_strings(value)):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
 
 

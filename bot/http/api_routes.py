@@ -165,18 +165,18 @@ class ApiRoutes:
         with self._waiting.watch_request(key.id, request_id) as changed:
             while True:
                 changed.clear()
-                found = await self._load_request(key, request_id)
-                left = until - time.monotonic()
+                shown = await self._load_request(key, request_id)
+                seconds_left = until - time.monotonic()
                 if (
-                    not api_bodies.should_program_keep_waiting(found)
-                    or left <= 0
+                    not api_bodies.should_program_keep_waiting(shown)
+                    or seconds_left <= 0
                     or self._is_stopping()
                 ):
-                    return found
+                    return shown
                 if await request.is_disconnected():
-                    return found
+                    return shown
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, DISCONNECT_CHECK_SECONDS)):
+                    async with asyncio.timeout(min(seconds_left, DISCONNECT_CHECK_SECONDS)):
                         await changed.wait()
 
     async def get_receipts(self, key: Key, request_id: Id) -> api_bodies.ReceiptsShown:
@@ -200,17 +200,17 @@ class ApiRoutes:
         """
         until = time.monotonic() + CLAIM_TIMEOUT_SECONDS
         while True:
-            found = await self._run_with_valid_key(
+            claimed = await self._run_with_valid_key(
                 key, lambda: self._asking.claim_call(key, request_id, sent)
             )
-            if found is not None:
+            if claimed is not None:
                 signed = await self.get_receipts(key, request_id)
                 return api_bodies.ClaimedShown(
                     receipt=signed.decision,
-                    arguments=found.arguments,
-                    revision=found.revision,
-                    digest=found.digest,
-                    lease_seconds=int(found.lease.total_seconds()),
+                    arguments=claimed.arguments,
+                    revision=claimed.revision,
+                    digest=claimed.digest,
+                    lease_seconds=int(claimed.lease.total_seconds()),
                 )
             if time.monotonic() >= until or self._is_stopping():
                 raise api_bodies.build_retry_later_problem(

@@ -104,17 +104,17 @@ class RequestWatcher:
     ) -> dict[str, program_requests.StatusFingerprint]:
         """Set the events of requests whose status is not as in `seen`; return how it is now."""
         try:
-            found = await to_thread.run_sync(
+            marks = await to_thread.run_sync(
                 self._load_status_marks, list(self._waiters), limiter=self._turns
             )
         except Exception:
             log.exception("the record could not be looked at")  # who waits goes on waiting
             return seen
-        for run_id, mark in found.items():
+        for run_id, mark in marks.items():
             if mark != seen.get(run_id):
                 for event in self._waiters.get(run_id, ()):
                     event.set()
-        return found
+        return marks
 
     def _load_status_marks(
         self, run_ids: list[str]
@@ -181,16 +181,16 @@ class ProgramRequestService:
         try:
             requester = self._resolve_requester_id(key, body.requester)
             channel = self._resolve_channel_id(body.channel, requester)
-            asked = self._create_request(key, call, requester, channel, idempotency)
+            program_request = self._create_request(key, call, requester, channel, idempotency)
         except (LookupFailedError, LookupPendingError) as error:
             raise api_bodies.build_slack_unavailable_problem(error) from error
         if key.webhook:
             with self._store.write() as tx:
                 webhooks.register_request_for_webhooks(
-                    tx, key.id, asked.run_id, at=self._clock.now()
+                    tx, key.id, program_request.run_id, at=self._clock.now()
                 )
             self._expect()
-        return api_bodies.build_request_shown(asked.load_status()), asked.is_new
+        return api_bodies.build_request_shown(program_request.load_status()), program_request.is_new
 
     def get_request(self, key: ProgramApiKey, run_id: str) -> ProgramRequest:
         """Return the request of that id; raises ProblemError if this key did not make it."""
@@ -235,23 +235,23 @@ class ProgramRequestService:
                     )
             before = run.created_at, run.id
         with self._store.read() as tx:
-            looked = program_requests.list_requests_under_key_name(
+            scanned = program_requests.list_requests_under_key_name(
                 tx, key, before, MAX_SCANNED_REQUESTS
             )
-        found: list[api_bodies.RequestShown] = []
+        matching: list[api_bodies.RequestShown] = []
         last = ""
-        for number, (run, is_own) in enumerate(looked, 1):
+        for number, (run, is_own) in enumerate(scanned, 1):
             if not is_own:
                 continue
             last = run.id
             shown = api_bodies.build_request_shown(self.get_request(key, last).load_status())
             if not statuses or shown.status in statuses:
-                found.append(shown)
-            if len(found) == limit:
-                is_last = number == len(looked) < MAX_SCANNED_REQUESTS
-                return api_bodies.RequestsShown(requests=found, next=None if is_last else last)
-        more = len(looked) == MAX_SCANNED_REQUESTS and last
-        return api_bodies.RequestsShown(requests=found, next=last if more else None)
+                matching.append(shown)
+            if len(matching) == limit:
+                is_last = number == len(scanned) < MAX_SCANNED_REQUESTS
+                return api_bodies.RequestsShown(requests=matching, next=None if is_last else last)
+        more = len(scanned) == MAX_SCANNED_REQUESTS and last
+        return api_bodies.RequestsShown(requests=matching, next=last if more else None)
 
     def find_request_by_idempotency_key(self, key: ProgramApiKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none."""
@@ -277,12 +277,12 @@ class ProgramRequestService:
             raise api_bodies.build_field_problem(
                 "result", f"This has more than {MAX_RESULT_BYTES:,} bytes."
             )
-        asked = self.get_request(key, run_id)
+        program_request = self.get_request(key, run_id)
         try:
-            asked.report_outcome(sent.claimant, sent.succeeded, sent.result)
+            program_request.report_outcome(sent.claimant, sent.succeeded, sent.result)
         except program_calls.ClaimRefusedError as error:
             raise _build_conflict_problem(error) from error
-        return api_bodies.build_request_shown(asked.load_status())
+        return api_bodies.build_request_shown(program_request.load_status())
 
     def cancel_request(self, key: ProgramApiKey, run_id: str) -> api_bodies.RequestShown:
         """Cancel a request, unless it was cancelled before; return it. Raises ProblemError."""

@@ -115,7 +115,7 @@ class ToolUse:
 def parse_tool_use(event: Any) -> ToolUse:
     """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
     try:
-        found = ToolUse(
+        tool_use = ToolUse(
             HookEventKind(event["hook_event_name"]),
             event["tool_name"],
             dict(event["tool_input"]),
@@ -126,10 +126,10 @@ def parse_tool_use(event: Any) -> ToolUse:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(UNKNOWN_EVENT_ERROR) from None
-    texts = (found.tool, found.session, found.id, found.folder)
-    if not all(isinstance(each, str) for each in texts) or not (found.session and found.id):
+    texts = (tool_use.tool, tool_use.session, tool_use.id, tool_use.folder)
+    if not all(isinstance(each, str) for each in texts) or not (tool_use.session and tool_use.id):
         raise ValueError(UNKNOWN_EVENT_ERROR)
-    return found
+    return tool_use
 
 
 def drop_tool_output(body: bytes) -> bytes:
@@ -138,10 +138,10 @@ def drop_tool_output(body: bytes) -> bytes:
     That is kept nowhere, and may be what no database stores: half a character, U+0000.
     """
     try:
-        said = json.loads(body)
-        if said["hook_event_name"] in APPROVAL_EVENTS:
+        event = json.loads(body)
+        if event["hook_event_name"] in APPROVAL_EVENTS:
             return body
-        short = hook_formats.drop_tool_output(said)
+        short = hook_formats.drop_tool_output(event)
         return json.dumps(replace_unstorable_characters(short)).encode()
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return body

@@ -87,16 +87,16 @@ def _open_private_socket(path: Path) -> socket.socket | None:
     if len(str(path).encode()) > MAX_SOCKET_PATH_BYTES:
         log.warning("the path of %s is too long for a socket: no command can reach the bot", path)
         return None
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # what an earlier life left: the lock beside the database says that it is over
         if path.is_socket():  # nothing else is ours to remove
             path.unlink(missing_ok=True)
-        made.bind(str(path))
+        listener.bind(str(path))
         path.chmod(0o600)  # before anybody is heard
-        made.listen(BACKLOG)
+        listener.listen(BACKLOG)
     except OSError as error:
-        made.close()
+        listener.close()
         log.warning("no command can reach the bot: %s: %s", path, error.strerror)
         return None
-    return made
+    return listener

@@ -91,17 +91,17 @@ def _read_request_options(context: Context, params: types.CallToolRequestParams)
 
     The API checks whether the key may use them. Raises NotAllowed for a value that is not a text.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     meta: Mapping[str, Any] = {**(params.meta or {})}
     for each in PLACE_FIELDS:
-        said = meta.get(META_NAME_TEMPLATE.format(each))
-        if said is None:
-            said = _get_headers(context).get(HEADER_NAME_TEMPLATE.format(each), "")
-        if not isinstance(said, str):
+        value = meta.get(META_NAME_TEMPLATE.format(each))
+        if value is None:
+            value = _get_headers(context).get(HEADER_NAME_TEMPLATE.format(each), "")
+        if not isinstance(value, str):
             raise NotAllowed(f"The metadata {META_NAME_TEMPLATE.format(each)} has to be a text.")
-        if said.strip():
-            found[each] = said.strip()
-    return found
+        if value.strip():
+            options[each] = value.strip()
+    return options
 
 
 def _get_headers(context: Context) -> Mapping[str, str]:
@@ -179,7 +179,7 @@ class McpEndpoint:
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call, or tell the host to make it again if this process ends before that."""
-        found = build_text_result(STOPPING_ERROR, is_error=True)
+        result = build_text_result(STOPPING_ERROR, is_error=True)
         async with create_task_group() as both:
 
             async def look() -> None:
@@ -188,9 +188,9 @@ class McpEndpoint:
                 both.cancel_scope.cancel()
 
             both.start_soon(look)
-            found = await self._run_tool_call(context, params)
+            result = await self._run_tool_call(context, params)
             both.cancel_scope.cancel()
-        return found
+        return result
 
     async def _run_tool_call(
         self, context: Context, params: types.CallToolRequestParams
@@ -209,13 +209,13 @@ class McpEndpoint:
     def _get_held_calls(self, key: str, around: dict[str, str]) -> HeldCallRunner:
         """Return the runner of the calls that a key makes for one requester in one channel."""
         name = (key, *(around.get(each, "") for each in PLACE_FIELDS))
-        found = self._held_calls.pop(name, None)
-        if found is None:
-            found = HeldCallRunner(Countersign(self._url, key), around, MAX_HOLD_SECONDS, MCP_PATH)
-        self._held_calls[name] = found
+        runner = self._held_calls.pop(name, None)
+        if runner is None:
+            runner = HeldCallRunner(Countersign(self._url, key), around, MAX_HOLD_SECONDS, MCP_PATH)
+        self._held_calls[name] = runner
         while len(self._held_calls) > MAX_REMEMBERED_RUNNERS:
             self._held_calls.popitem(last=False)
-        return found
+        return runner
 
     def _list_tools_of_key(self, key: str) -> list[types.Tool]:
         """Return the tools that a key may ask for; blocks on the database."""

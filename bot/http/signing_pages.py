@@ -344,19 +344,19 @@ class SigningPages:
             return HTMLResponse(
                 render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND, SECURITY_HEADERS
             )
-        known = find_display_name(self.names, link.person) or link.person
+        display_name = find_display_name(self.names, link.person) or link.person
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
             if outcome is not None:
                 problem = outcome or BEING_DECIDED_NOTICE
-            name = slack_text.sanitise_as_plain_text(known, 80)
-            asked = None if problem else self._build_question(tx, link, name, now)
-        if asked is None:
+            name = slack_text.sanitise_as_plain_text(display_name, 80)
+            question = None if problem else self._build_question(tx, link, name, now)
+        if question is None:
             page = render_page(format_field_error(self.names, problem or UNKNOWN_LINK_ERROR))
             return HTMLResponse(page, HTTPStatus.GONE, SECURITY_HEADERS)
         find_name = partial(find_display_name, self.names)
-        page = render_question_page(asked, link.expires_at, now, find_name)
+        page = render_question_page(question, link.expires_at, now, find_name)
         return HTMLResponse(page, headers=SECURITY_HEADERS)
 
     def _take(self, token: str, body: bytes) -> Response:
@@ -370,7 +370,11 @@ class SigningPages:
         if problem:
             sentence = format_field_error(self.names, problem)
             raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
-        if self.software and isinstance(given := json.loads(body), dict) and given.get("software"):
+        if (
+            self.software
+            and isinstance(answer := json.loads(body), dict)
+            and answer.get("software")
+        ):
             body = self._answer_in_software(self.software, link, body)
         credential = signatures.parse_credential(link.kind, body)
         if credential is None:
@@ -434,8 +438,8 @@ class SigningPages:
         lead = RUN_AGAIN_TEXT if link.verb == UnknownCallResolution.AGAIN else SIGNS_EXACTLY_TEXT
         button = BUTTON_LABEL_BY_VERB[link.verb] if "submit" in view else ""
         software, keys = "", self.software
-        if keys and (held := sum(keys.has_key(each.credential_id) for each in usable)):
-            software = "only" if held == len(usable) else "also"
+        if keys and (held_count := sum(keys.has_key(each.credential_id) for each in usable)):
+            software = "only" if held_count == len(usable) else "also"
         return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options, software)
 
 

@@ -271,13 +271,13 @@ class SlackEndpoint:
             try:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
-                left = until - time.monotonic()
+                seconds_left = until - time.monotonic()
                 if FORWARDED_HEADER in headers:  # whoever sent it on looks again whose it is
                     raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from None
-                if left <= 0:
+                if seconds_left <= 0:
                     log.warning("the process at %s does not answer", elsewhere.url)
                     raise HTTPException(HTTPStatus.BAD_GATEWAY) from None
-                answer = _forward_request(elsewhere.url, body, headers, left)
+                answer = _forward_request(elsewhere.url, body, headers, seconds_left)
             if answer is not None:
                 return answer
             time.sleep(FORWARD_RETRY_SECONDS)
@@ -296,17 +296,17 @@ def _forward_request(
 
     It checks the signature itself. None if it does not answer, or takes nothing any more.
     """
-    there, sent = f"{url}/slack/events", {**headers, FORWARDED_HEADER: "1"}
+    target_url, sent = f"{url}/slack/events", {**headers, FORWARDED_HEADER: "1"}
     try:
-        found = _get_forwarding_client().post(
-            there, content=body.encode(), headers=sent, timeout=seconds
+        answer = _get_forwarding_client().post(
+            target_url, content=body.encode(), headers=sent, timeout=seconds
         )
     except httpx2.HTTPError:
         return None
-    if found.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         return None
-    kind = found.headers.get("content-type")
-    return Response(found.content, found.status_code, {"content-type": kind} if kind else None)
+    kind = answer.headers.get("content-type")
+    return Response(answer.content, answer.status_code, {"content-type": kind} if kind else None)
 
 
 def _parse_payload(body: str, kind: str) -> dict[str, Any]:

@@ -175,10 +175,10 @@ class WebhookNotifier:
         """Store new events, post those that are due; return the seconds until the next look."""
         now = self._clock.now()
         with self._store.read() as tx:
-            found = webhooks.list_unstored_webhooks(tx)
-        if found:
+            unstored = webhooks.list_unstored_webhooks(tx)
+        if unstored:
             with self._store.write(durable=False) as tx:
-                for each in found:
+                for each in unstored:
                     webhooks.make_webhook_due(tx, each, at=now)
         with self._store.read() as tx:
             due = webhooks.list_due_webhooks(tx, now, MAX_CONCURRENT_POSTS)
@@ -204,26 +204,26 @@ class WebhookNotifier:
                 return
             if not webhooks.begin_webhook_attempt(tx, row, at=now):
                 return
-        asked = self._programs.find_request(row.run_id, key)
-        if asked is None:
+        program_request = self._programs.find_request(row.run_id, key)
+        if program_request is None:
             return
-        data = build_request_shown(asked.load_status()).model_dump(mode="json")
+        data = build_request_shown(program_request.load_status()).model_dump(mode="json")
         secrets = tuple(
             derive_webhook_secret(each, key.id)
             for each in list_current_and_older_keys(self._store.signing_key)
         )
         at = get_machine_time(self._clock)  # whoever takes it compares it with theirs
         envelope = WebhookMessage(row.id, row.kind.value, secrets, at, row.made_at, data)
-        came = self._poster.post_message(key.webhook, envelope)
+        post_result = self._poster.post_message(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
-            if came.is_taken:
+            if post_result.is_taken:
                 webhooks.mark_webhook_delivered(tx, row, at=self._clock.now())
-            elif came.is_last:
-                webhooks.give_up_webhook(tx, row, came.why)
+            elif post_result.is_last:
+                webhooks.give_up_webhook(tx, row, post_result.why)
             else:
-                webhooks.record_failed_webhook_attempt(tx, row, came.why)
-        if not came.is_taken:
-            log.warning("the address of %s was not told: %s", key.name, came.why)
+                webhooks.record_failed_webhook_attempt(tx, row, post_result.why)
+        if not post_result.is_taken:
+            log.warning("the address of %s was not told: %s", key.name, post_result.why)
 
 
 def _has_succeeded(attempt: Future[None]) -> bool:

@@ -116,43 +116,43 @@ def convert_tool_result(result: CallToolResult) -> Any:
     Raises BrokeOffError with the server's words if the server reports a failure, as it does not say
     how much was done.
     """
-    given = result.structured_content
+    values = result.structured_content
     if result.is_error:
         text = "\n".join(_format_content_blocks(result.content))
         raise BrokeOffError(text or "The server says that it failed, and not why.")
-    blocks = (each for each in result.content if not _is_copy_of_values(each, given))
+    blocks = (each for each in result.content if not _is_copy_of_values(each, values))
     text = "\n".join(_format_content_blocks(blocks))
-    if given is None:
+    if values is None:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
     is_all_text = all(each.type == "text" for each in result.content)
     # then a single value beside it says the same
-    if list(given) == ["result"] and result.content and is_all_text:
-        return text or given["result"] if isinstance(given["result"], str) else given["result"]
+    if list(values) == ["result"] and result.content and is_all_text:
+        return text or values["result"] if isinstance(values["result"], str) else values["result"]
     if not text:
-        return given
-    return f"{text}\n{json.dumps(given, ensure_ascii=False)}"
+        return values
+    return f"{text}\n{json.dumps(values, ensure_ascii=False)}"
 
 
-def _is_copy_of_values(block: ContentBlock, given: dict[str, Any] | None) -> bool:
+def _is_copy_of_values(block: ContentBlock, values: dict[str, Any] | None) -> bool:
     """Return whether a text block only repeats the structured values of its result.
 
     Servers send such a text for clients that take only text.
 
     The text may be JSON in any layout, also fenced, or the single value alone.
     """
-    if given is None or block.type != "text":
+    if values is None or block.type != "text":
         return False
     fenced = _CODE_FENCE_PATTERN.fullmatch(block.text)
     text = (fenced[1] if fenced else block.text).strip()
-    alone = next(iter(given.values())) if len(given) == 1 else given
-    if isinstance(alone, str) and alone.strip() == text:
+    single_value = next(iter(values.values())) if len(values) == 1 else values
+    if isinstance(single_value, str) and single_value.strip() == text:
         return True
     try:
-        said = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return said in (given, alone)  # in any order of keys
+    return parsed in (values, single_value)  # in any order of keys
 
 
 def _parse_json_container(text: str) -> Any:
@@ -174,17 +174,19 @@ def _format_content_blocks(blocks: Iterable[ContentBlock]) -> Iterator[str]:
             case "image" | "audio":
                 yield f"[{each.type}, {each.mime_type}, {_format_data_size(each.data)}]"
             case "resource_link":
-                said = each.title or each.name
-                yield f"{said}: {each.uri}" + (f" ({each.description})" if each.description else "")
+                title = each.title or each.name
+                yield f"{title}: {each.uri}" + (
+                    f" ({each.description})" if each.description else ""
+                )
             case "resource":
-                held = each.resource
-                text = getattr(held, "text", None)
+                resource = each.resource
+                text = getattr(resource, "text", None)
                 if text is not None:
-                    yield f"{held.uri}:\n{text}"
+                    yield f"{resource.uri}:\n{text}"
                 else:
-                    kind = held.mime_type or "unknown kind"
-                    size = _format_data_size(getattr(held, "blob", ""))
-                    yield f"[file {held.uri}, {kind}, {size}]"
+                    kind = resource.mime_type or "unknown kind"
+                    size = _format_data_size(getattr(resource, "blob", ""))
+                    yield f"[file {resource.uri}, {kind}, {size}]"
 
 
 def _format_data_size(data: str) -> str:
@@ -294,8 +296,8 @@ class AcceptedToolConnection:
         if running_call is None and len(self._under_way) == 1:
             [running_call] = self._under_way
         if running_call is None or running_call not in self._under_way:
-            said = "a question of the server %s is about none of its calls, or one of several"
-            log.warning(said, self._server.name)
+            message = "a question of the server %s is about none of its calls, or one of several"
+            log.warning(message, self._server.name)
             return ElicitResult(action="cancel")
         return await running_call.answer_elicitation(params)
 
@@ -323,18 +325,18 @@ class AcceptedToolConnection:
         except ServerNotReachedError as error:
             log.warning("the server %s: %s", self._server.name, error)
 
-    def _disable_changed_tools(self, found: Definitions) -> None:
+    def _disable_changed_tools(self, definitions: Definitions) -> None:
         """Switch off accepted tools that the server changed or removed, others on; log once."""
-        server, off = self._server.name, dict[str, str]()
+        server, disabled = self._server.name, dict[str, str]()
         for name, accepted in self._accepted.items():
-            now = found.get(name)
-            if now == accepted:
+            current = definitions.get(name)
+            if current == accepted:
                 continue
-            what = "has changed" if now else "no longer has"
-            off[name] = (
-                f"The server {server} {what} its tool {name} since that was accepted; it is"
+            change = "has changed" if current else "no longer has"
+            disabled[name] = (
+                f"The server {server} {change} its tool {name} since that was accepted; it is"
                 " switched off until its operator accepts it again."
             )
             if name not in self._disabled_tools:
-                log.warning("%s See `countersign mcp accept %s`.", off[name], server)
-        self._disabled_tools = off
+                log.warning("%s See `countersign mcp accept %s`.", disabled[name], server)
+        self._disabled_tools = disabled

@@ -114,8 +114,8 @@ def parse_servers(
         server = _parse_server(entry, index, environ, problems)
         if server is None:
             continue
-        for taken in servers:
-            if server.name == taken.name or server.tool_prefix == taken.tool_prefix:
+        for other in servers:
+            if server.name == other.name or server.tool_prefix == other.tool_prefix:
                 sentence = f"the name or prefix {server.tool_prefix!r} is taken; give each its own"
                 problems.add(("server", index, "name"), sentence)
         servers.append(server)
@@ -185,11 +185,11 @@ class ToolDefinition:
             "may be repeated": self.idempotent,
         }
         words = {True: "yes", False: "no"}
-        said = [f"{name}: {words[each]}" for name, each in hints.items() if each is not None]
+        hint_lines = [f"{name}: {words[each]}" for name, each in hints.items() if each is not None]
         return [
             *(f"title: {line}" for line in self.title.splitlines() or [""]),
             *(f"| {line}" for line in self.description.splitlines()),
-            *(f"hint, {each}" for each in said),
+            *(f"hint, {each}" for each in hint_lines),
             *json.dumps(self.schema, indent=2, sort_keys=True, ensure_ascii=False).splitlines(),
         ]
 

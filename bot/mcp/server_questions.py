@@ -78,18 +78,18 @@ class _RequestedValue:
     answer_field: AnswerField
     option_values: Mapping[str, str]  # what stands for each option
 
-    def convert_answer(self, given: Any) -> Any:
+    def convert_answer(self, answer: Any) -> Any:
         """Return an answer in the form that the server accepts; raises InvalidAnswerError."""
         match self.answer_field.kind:
             case AnswerKind.NUMBER:
-                return self._convert_number(Decimal(str(given)))
+                return self._convert_number(Decimal(str(answer)))
             case AnswerKind.CHOICE:
-                return self.option_values[given]
+                return self.option_values[answer]
             case AnswerKind.TEXT if self.schema.get("type") == "array":
-                return self._convert_choices(str(given))
+                return self._convert_choices(str(answer))
             case AnswerKind.TEXT:
-                return self._convert_text(str(given))
-        return given
+                return self._convert_text(str(answer))
+        return answer
 
     def _convert_number(self, given: Decimal) -> int | float:
         least, most = self.schema.get("minimum"), self.schema.get("maximum")
@@ -136,8 +136,8 @@ class Elicitation:
         if not isinstance(properties, Mapping) or not properties:
             raise UnaskableQuestionError("it wants no value")
         if len(properties) > MAX_QUESTIONS * MAX_FIELDS:
-            most = MAX_QUESTIONS * MAX_FIELDS
-            raise UnaskableQuestionError(f"it wants more than {most} values")
+            max_values = MAX_QUESTIONS * MAX_FIELDS
+            raise UnaskableQuestionError(f"it wants more than {max_values} values")
         try:
             self._fields = [
                 _build_requested_value(name, _normalize_schema(each), optional=name not in required)
@@ -148,9 +148,11 @@ class Elicitation:
         self._message = message.strip()
         list(self.build_questions())  # what cannot be put, or is too long, is said first
         labels = [each.answer_field.label for each in self._fields]
-        told = [_CAUTION_PATTERN.sub("", _describe_requested_value(each)) for each in self._fields]
-        words = _normalize_text(" ".join([message, *properties, *labels, *told]))
-        if secret := _SECRET_WORDS_PATTERN.search(words):
+        descriptions = [
+            _CAUTION_PATTERN.sub("", _describe_requested_value(each)) for each in self._fields
+        ]
+        searched_text = _normalize_text(" ".join([message, *properties, *labels, *descriptions]))
+        if secret := _SECRET_WORDS_PATTERN.search(searched_text):
             raise UnaskableQuestionError(f"it wants what may be a secret ({secret[0]})")
 
     def build_questions(self, wrong: str = "") -> Iterator[tuple[AskPerson, list[_RequestedValue]]]:
@@ -162,12 +164,12 @@ class Elicitation:
             self._fields[first : first + MAX_FIELDS]
             for first in range(0, len(self._fields), MAX_FIELDS)
         ]
-        for number, part in enumerate(parts, start=1):
-            which = f"({number} of {len(parts)})" if len(parts) > 1 else ""
-            said = map(_describe_requested_value, part)
-            text = " ".join(filter(None, [wrong, self._message, which, *said]))
+        for number, fields in enumerate(parts, start=1):
+            position = f"({number} of {len(parts)})" if len(parts) > 1 else ""
+            descriptions = map(_describe_requested_value, fields)
+            text = " ".join(filter(None, [wrong, self._message, position, *descriptions]))
             try:
-                yield _build_question(text, part), part
+                yield _build_question(text, fields), fields
             except ValidationError as error:
                 why = "it says too much, or too little, for a question"
                 raise UnaskableQuestionError(why) from error
@@ -218,16 +220,16 @@ def _build_requested_value(
     if kind is AnswerKind.TEXT and values:
         label = f"{label} (some of {', '.join(values)})"
     options = list(values) if kind is AnswerKind.CHOICE else []
-    said = schema.get("default")
+    default = schema.get("default")
     if kind is AnswerKind.CHOICE:
-        said = next((shown for shown, value in values.items() if value == said), None)
-    if isinstance(said, list):
-        said = ", ".join(shown for shown, value in values.items() if value in said)
-    suggestion = "" if said is None else str(said)
-    asked = AnswerField(
+        default = next((option for option, value in values.items() if value == default), None)
+    if isinstance(default, list):
+        default = ", ".join(option for option, value in values.items() if value in default)
+    suggestion = "" if default is None else str(default)
+    answer_field = AnswerField(
         label=label, kind=kind, options=options, suggestion=suggestion, optional=optional
     )
-    return _RequestedValue(name, schema, asked, values)
+    return _RequestedValue(name, schema, answer_field, values)
 
 
 def _choose_answer_kind(schema: Mapping[str, Any], values: Mapping[str, str]) -> AnswerKind:
@@ -330,42 +332,42 @@ class RunningServerCall:
     async def _collect_answers(self, fields: ElicitRequestParams) -> Content:
         if not isinstance(fields, ElicitRequestFormParams):
             raise UnaskableQuestionError("it wants somebody to open an address")
-        found: Content = {}
+        content: Content = {}
         elicited = Elicitation(fields.message, fields.requested_schema)
-        for number, (asked, part) in enumerate(elicited.build_questions()):
-            again = asked
+        for number, (asked, requested_values) in enumerate(elicited.build_questions()):
+            question = asked
             for _ in range(MAX_ANSWER_ATTEMPTS):
-                heard = await self._ask_question(again)
+                answer = await self._ask_question(question)
                 try:
-                    found |= convert_answers_for_server(part, heard.values)
+                    content |= convert_answers_for_server(requested_values, answer.values)
                     break
                 except InvalidAnswerError as error:
-                    again = list(elicited.build_questions(wrong=str(error)))[number][0]
+                    question = list(elicited.build_questions(wrong=str(error)))[number][0]
             else:
                 raise _NoAnswerError(ElicitResult(action="cancel"))
-        return found
+        return content
 
     async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask people one question; raises _NoAnswerError if there is no answer."""
-        began = anyio.current_time()
+        started_at = anyio.current_time()
         if self._to_answer < MIN_ANSWER_SECONDS:
             raise _NoAnswerError(ElicitResult(action="cancel"))
-        over = threading.Event()
+        is_over = threading.Event()
         question = ElicitationRequest(asked, self._server.name, self._to_answer)
         try:
-            heard = await to_thread.run_sync(
-                partial(self._line.ask, question, over.is_set),
+            answer = await to_thread.run_sync(
+                partial(self._line.ask, question, is_over.is_set),
                 abandon_on_cancel=True,
                 limiter=self._threads,
             )
         finally:
-            over.set()
-            self._to_answer -= anyio.current_time() - began
-        match heard.outcome:
+            is_over.set()
+            self._to_answer -= anyio.current_time() - started_at
+        match answer.outcome:
             case ElicitationOutcome.ANSWERED:
-                return heard
+                return answer
             case ElicitationOutcome.REFUSED:
-                raise UnaskableQuestionError(heard.why)
+                raise UnaskableQuestionError(answer.why)
             case ElicitationOutcome.DECLINED:
                 raise _NoAnswerError(ElicitResult(action="decline"))
             case ElicitationOutcome.NOBODY:

@@ -73,7 +73,7 @@ class _LazyConnection:
 
 
 def build_server_tool(
-    server: server_file.Server, definition: server_file.ToolDefinition, line: _LazyConnection
+    server: server_file.Server, definition: server_file.ToolDefinition, connection: _LazyConnection
 ) -> Tool[Any]:
     """Return one tool of a server as a tool of the agent.
 
@@ -89,12 +89,12 @@ def build_server_tool(
     async def function(args: BaseModel, context: ToolContext) -> Any:
         from bot.mcp.server_connection import convert_tool_result
 
-        given = args.model_dump(mode="json")
-        result = await line.get_connection().call(definition.name, given, context.line)
+        values = args.model_dump(mode="json")
+        result = await connection.get_connection().call(definition.name, values, context.line)
         return convert_tool_result(result)
 
     async def preview(_args: BaseModel, _context: ToolContext) -> Preview:
-        await line.get_connection().check_tool(definition.name)
+        await connection.get_connection().check_tool(definition.name)
         return Preview("")
 
     return Tool(
@@ -110,7 +110,7 @@ def build_server_tool(
         timeout=server.timeout + server.answer_within + _EXTRA_TIMEOUT_SECONDS,
         risk=DEFAULT_RISK_BY_EFFECT[does],
         effect_source=_get_effect_source(server, definition),
-        is_available=lambda: line.is_enabled(definition.name),
+        is_available=lambda: connection.is_enabled(definition.name),
     )
 
 
@@ -140,8 +140,8 @@ def _get_effect_source(
 
     The hint "destructive" is believed of any server.
     """
-    said = definition.read_only or definition.destructive is not None
-    if not said:
+    has_hints = definition.read_only or definition.destructive is not None
+    if not has_hints:
         return EffectSource.BY_NOBODY
     is_known = server.trusted or (definition.destructive and not definition.read_only)
     return EffectSource.BY_AUTHOR if is_known else EffectSource.BY_STRANGER

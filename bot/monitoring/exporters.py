@@ -31,16 +31,16 @@ def create_exporters(
     """
     if traces is not None and not is_extra_installed(TRACES_EXTRA):
         raise MissingExtraError(missing_extra_text(TRACES_EXTRA))
-    made: list[Exporter] = []
+    exporters: list[Exporter] = []
     if counts and is_extra_installed(METRICS_EXTRA):
         from bot.monitoring.metrics import PrometheusMetrics
 
-        made.append(PrometheusMetrics(now))
+        exporters.append(PrometheusMetrics(now))
     if traces is not None:
         from bot.monitoring.traces import OpenTelemetryTraces
 
-        made.append(OpenTelemetryTraces(traces))
-    return tuple(made)
+        exporters.append(OpenTelemetryTraces(traces))
+    return tuple(exporters)
 
 
 def is_extra_installed(extra: str) -> bool:

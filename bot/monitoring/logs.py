@@ -104,14 +104,14 @@ def _extract_named_ids(record: logging.LogRecord) -> dict[str, str]:
     values = record.args
     if not isinstance(record.msg, str) or not values or isinstance(values, Mapping):
         return {}
-    found: dict[str, str] = {}
-    place = 0
+    ids_by_field: dict[str, str] = {}
+    argument_index = 0
     for match in _PLACEHOLDER_PATTERN.finditer(record.msg):
         if match[1] is None:
-            place += match[0] != "%%"
-        elif place < len(values):
-            found.setdefault(_FIELD_BY_WORD[match[1]], str(values[place]))
-    return found
+            argument_index += match[0] != "%%"
+        elif argument_index < len(values):
+            ids_by_field.setdefault(_FIELD_BY_WORD[match[1]], str(values[argument_index]))
+    return ids_by_field
 
 
 def create_log_handler(form: LogFormat, stream: TextIO | None = None) -> logging.Handler:

@@ -462,20 +462,20 @@ class BacklogCollector(Collector):
         yield _build_gauge(DATABASE_UP, self._written.get_valid_or_new_result() == OK)
         yield from self._build_gauges(found)
 
-    def _build_gauges(self, found: Backlog) -> Iterator[GaugeMetricFamily]:
+    def _build_gauges(self, backlog: Backlog) -> Iterator[GaugeMetricFamily]:
         now = self._now()
-        yield _build_gauge(PENDING_CALLS, found.pending)
+        yield _build_gauge(PENDING_CALLS, backlog.pending)
         yield _build_gauge(
-            OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(found.oldest_asked, now)
+            OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(backlog.oldest_asked, now)
         )
         runs = _build_gauge_family(OPEN_RUNS)
         for status in OPEN_RUN_STATUSES:
-            runs.add_metric([status], found.runs.get(status, 0))
+            runs.add_metric([status], backlog.runs.get(status, 0))
         yield runs
-        yield _build_gauge(OUTBOX_MESSAGES, found.unsent)
-        yield _build_gauge(OUTBOX_LAG_SECONDS, self._compute_outbox_lag(found.oldest_unsent, now))
-        yield _build_gauge(INBOX_DELIVERIES, found.unread)
-        yield _build_gauge(INBOX_LAG_SECONDS, _compute_age_seconds(found.oldest_unread, now))
+        yield _build_gauge(OUTBOX_MESSAGES, backlog.unsent)
+        yield _build_gauge(OUTBOX_LAG_SECONDS, self._compute_outbox_lag(backlog.oldest_unsent, now))
+        yield _build_gauge(INBOX_DELIVERIES, backlog.unread)
+        yield _build_gauge(INBOX_LAG_SECONDS, _compute_age_seconds(backlog.oldest_unread, now))
 
     def _compute_outbox_lag(self, oldest: int | None, now: datetime) -> float:
         """Return the seconds since this message was first seen as the oldest unsent one."""

@@ -59,15 +59,15 @@ class OpenTelemetryTraces(Exporter):
         if not span.run_id or span.work in _UNTRACED_WORK_KINDS:
             return
         name = f"{span.work.replace('_', ' ')} {span.subject}".strip()
-        told: dict[str, str | int] = {"countersign.call_id": span.call_id}
-        told["countersign.end"] = span.end
-        told |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
+        attributes: dict[str, str | int] = {"countersign.call_id": span.call_id}
+        attributes["countersign.end"] = span.end
+        attributes |= {f"countersign.tokens.{way}": n for way, n in span.amounts.items()}
         parent = _find_parent_span_id(span)
         self._queue_span(
             span.run_id,
             name,
             (span.begun_at, span.ended_at),
-            told,
+            attributes,
             number=_get_span_id(span),
             parent=parent,
             kind=SpanKind.CLIENT if span.work in _CLIENT_WORK_KINDS else SpanKind.INTERNAL,
@@ -89,17 +89,17 @@ class OpenTelemetryTraces(Exporter):
                 self._link_sub_agent_run(fact)
             if fact.since is None:
                 continue
-            told: dict[str, str | int] = {"countersign.call_id": fact.call_id}
-            told["countersign.end"] = fact.event
+            attributes: dict[str, str | int] = {"countersign.call_id": fact.call_id}
+            attributes["countersign.end"] = fact.event
             if fact.event in _DECISION_EVENTS:
-                told["countersign.tool"] = str(fact.data.get("tool", ""))
-                self._queue_span(fact.run_id, "wait for people", (fact.since, fact.at), told)
+                attributes["countersign.tool"] = str(fact.data.get("tool", ""))
+                self._queue_span(fact.run_id, "wait for people", (fact.since, fact.at), attributes)
             elif fact.event in _RUN_END_EVENTS:
                 self._queue_span(
                     fact.run_id,
                     "request",
                     (fact.since, fact.at),
-                    told,
+                    attributes,
                     number=_compute_root_span_id(fact.run_id),
                     parent=0,
                     is_bad=fact.event == "run.failed",

@@ -74,15 +74,17 @@ ApproverList = Annotated[list[str], AfterValidator(validate_approvers)]
 
 def build_approvers(named: Iterable[str], silent: Iterable[str] = ()) -> Approvers:
     """Return the Approvers that a list names; `silent` lists more of them, who are not notified."""
-    told = tuple(dict.fromkeys(named))
-    silent = tuple(dict.fromkeys(each for each in silent if each not in told))
-    who = (*told, *silent)
+    notified = tuple(dict.fromkeys(named))
+    silent = tuple(dict.fromkeys(each for each in silent if each not in notified))
+    everybody = (*notified, *silent)
     return Approvers(
-        owners=tuple(found[1] or found[2] for found in map(_OWNER_PATTERN.fullmatch, who) if found),
-        users=tuple(each for each in who if each[0] in "UW"),
-        groups=tuple(each[1:] for each in who if each[0] == "@"),
-        channel="channel" in who,
-        requester="requester" in who,
+        owners=tuple(
+            match[1] or match[2] for match in map(_OWNER_PATTERN.fullmatch, everybody) if match
+        ),
+        users=tuple(each for each in everybody if each[0] in "UW"),
+        groups=tuple(each[1:] for each in everybody if each[0] == "@"),
+        channel="channel" in everybody,
+        requester="requester" in everybody,
         silent=silent,
     )
 
@@ -251,18 +253,20 @@ class OwnerResolver:
                 yield Approvers(owners=(field,))
             return
         value, owner = read_owned_value(self._args, field), Approvers()
-        where = f"it is not in [owners.{field}]"
+        reason = f"it is not in [owners.{field}]"
         if field == MANAGER_OF_REQUESTER:
             owner = build_approvers(self._found.get(field) or ())
-            where = f"Slack's profile field {function!r} names no person that could be looked up"
+            reason = f"Slack's profile field {function!r} names no person that could be looked up"
         elif value is not None and str(value) in table:
             owner = table[str(value)]
         elif function and value is not None:
-            found = self._found.get(field)
-            owner = build_approvers(found or ())
-            where = f"{function} names nobody" if found is not None else f"{function} has failed"
+            looked_up = self._found.get(field)
+            owner = build_approvers(looked_up or ())
+            reason = (
+                f"{function} names nobody" if looked_up is not None else f"{function} has failed"
+            )
         names = ", ".join(owner.names)
-        self.notes.append(f"{describe_owner(field)} is {names or f'nobody: {where}'}")
+        self.notes.append(f"{describe_owner(field)} is {names or f'nobody: {reason}'}")
         yield owner
 
 
@@ -334,14 +338,14 @@ class _PolicyNames:
         self._found: dict[tuple[str, str], Any] = {}  # what each name stands for, by table and name
 
     def expand_file(self) -> dict[str, Any]:
-        there = [(table, name) for table, names in self._named.items() for name in names]
-        for loc in there:
+        all_names = [(table, name) for table, names in self._named.items() for name in names]
+        for loc in all_names:
             self._resolve_name(*loc, ())
-        rest = {key: each for key, each in self._written.items() if key not in self._named}
-        found: dict[str, Any] = self._expand(rest, ())
-        for loc in sorted({*there} - self._used):
+        other_tables = {key: each for key, each in self._written.items() if key not in self._named}
+        expanded: dict[str, Any] = self._expand(other_tables, ())
+        for loc in sorted({*all_names} - self._used):
             self._problems.add(loc, "is used nowhere; use it, or remove it")
-        return found
+        return expanded
 
     def _load_name_table(self, table: str, kind: type) -> Mapping[str, Any]:
         """Return the usable entries of one table of names; the others are reported."""
@@ -349,18 +353,18 @@ class _PolicyNames:
         if not isinstance(written, dict):
             self._problems.add((table,), f"write a table, headed [{table}]")
             return {}
-        what = 'a list, as in ["@finance"]' if kind is list else "a condition in quotes"
-        found = {}
+        expected_form = 'a list, as in ["@finance"]' if kind is list else "a condition in quotes"
+        entries = {}
         for name, value in written.items():
             if not _NAME_PATTERN_BY_TABLE[table].fullmatch(name) or (
                 table == APPROVERS_TABLE and name in _RESERVED_NAMES
             ):
                 self._problems.add((table, name), "cannot be a name; write another, in lower case")
             elif not isinstance(value, kind):
-                self._problems.add((table, name), f"write {what}")
+                self._problems.add((table, name), f"write {expected_form}")
             else:
-                found[name] = value
-        return found
+                entries[name] = value
+        return entries
 
     def _resolve_name(self, table: str, name: str, path: tuple[str, ...]) -> Any:
         """Return what a name stands for: approvers, or a condition.
@@ -381,10 +385,10 @@ class _PolicyNames:
         return self._found[loc]
 
     def _resolve_set(self, name: str, path: tuple[str, ...]) -> list[str]:
-        found = self._resolve_people(self._named[APPROVERS_TABLE][name], path)
-        if not all(isinstance(each, str) for each in found):
+        people = self._resolve_people(self._named[APPROVERS_TABLE][name], path)
+        if not all(isinstance(each, str) for each in people):
             raise ValueError("write each in quotes")
-        return validate_approvers(found)
+        return validate_approvers(people)
 
     def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
         # only now: the library behind it takes a moment to load
@@ -415,12 +419,12 @@ class _PolicyNames:
                 self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
                 return "true"
             self._used.add((CONDITIONS_TABLE, name))
-            found = self._resolve_name(CONDITIONS_TABLE, name, path)
-            return f"({found}\n)" if "//" in found else f"({found})"
+            expanded = self._resolve_name(CONDITIONS_TABLE, name, path)
+            return f"({expanded}\n)" if "//" in expanded else f"({expanded})"
 
-        found = _CONDITION_NAME_PATTERN.sub(one, written)
-        if len(found) <= _MAX_EXPANDED_CHARS:
-            return found
+        expanded = _CONDITION_NAME_PATTERN.sub(one, written)
+        if len(expanded) <= _MAX_EXPANDED_CHARS:
+            return expanded
         self._problems.add(loc, "is too long with the conditions it names; split it")
         return "true"
 
@@ -434,18 +438,18 @@ class _PolicyNames:
         fixed = loc[:1] == ("template",) and loc[2:] == ("fixed",)
         if not isinstance(written, dict) or fixed:
             return written
-        found = {key: self._expand(each, (*loc, key)) for key, each in written.items()}
-        if isinstance(found.get("when"), str):
-            found["when"] = self._insert_conditions(found["when"], (*loc, "when"))
-        for key in found if loc[:1] == ("owners",) else PEOPLE_KEYS:
-            if isinstance(found.get(key), list):
-                found[key] = self._resolve_people(found[key])
+        expanded = {key: self._expand(each, (*loc, key)) for key, each in written.items()}
+        if isinstance(expanded.get("when"), str):
+            expanded["when"] = self._insert_conditions(expanded["when"], (*loc, "when"))
+        for key in expanded if loc[:1] == ("owners",) else PEOPLE_KEYS:
+            if isinstance(expanded.get(key), list):
+                expanded[key] = self._resolve_people(expanded[key])
         if (
-            isinstance(asks := found.get(REQUESTER_KEY), str)
-            and asks in self._named[APPROVERS_TABLE]
+            isinstance(requester := expanded.get(REQUESTER_KEY), str)
+            and requester in self._named[APPROVERS_TABLE]
         ):
-            found[REQUESTER_KEY] = self._resolve_people([asks])
-        return found
+            expanded[REQUESTER_KEY] = self._resolve_people([requester])
+        return expanded
 
 
 def _circular_name_sentence(names: list[str]) -> str:

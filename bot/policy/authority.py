@@ -232,15 +232,15 @@ class Authority:
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> dict[str, frozenset[str]]:
         """Return the ids of everybody in the approvers' list now, by reason ("member of @ops")."""
-        found = {"named": frozenset(approvers.users)}
+        people_by_reason = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
             group = self.directory.find_group(handle)
-            found[f"member of @{handle}"] = group.members if group else frozenset()
+            people_by_reason[f"member of @{handle}"] = group.members if group else frozenset()
         if approvers.channel:
-            found[f"member of {channel}"] = self.directory.list_channel_members(channel)
+            people_by_reason[f"member of {channel}"] = self.directory.list_channel_members(channel)
         if approvers.requester:
-            found["requester"] = frozenset({requester})
-        return found
+            people_by_reason["requester"] = frozenset({requester})
+        return people_by_reason
 
     def list_approver_candidates(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
@@ -351,15 +351,17 @@ class Authority:
             if not self.is_active_colleague(person):
                 return Denial("stranger")
             approvers = gate.get_stage_approvers(stage, waited)
-            found = self._list_named_by_reason(approvers, requester=requester, channel=channel)
-            if not (why := _describe_naming_reasons(found, person)):
-                anywhere = self.may_reject(
+            people_by_reason = self._list_named_by_reason(
+                approvers, requester=requester, channel=channel
+            )
+            if not (why := _describe_naming_reasons(people_by_reason, person)):
+                verdict = self.may_reject(
                     gate, person, requester=requester, channel=channel, waited=waited
                 )
-                return Denial("not_yet") if isinstance(anywhere, Permission) else anywhere
-            told = approvers.notified
-            is_silent = told is not approvers and person not in self.list_named_people(
-                told, requester=requester, channel=channel
+                return Denial("not_yet") if isinstance(verdict, Permission) else verdict
+            notified = approvers.notified
+            is_silent = notified is not approvers and person not in self.list_named_people(
+                notified, requester=requester, channel=channel
             )
         except LookupFailedError:
             return Denial("lookup")
@@ -385,12 +387,12 @@ class Authority:
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
         if Denial("lookup") in verdicts:
             return Denial("lookup")
-        found = {at: each for at, each in enumerate(verdicts) if isinstance(each, Permission)}
-        now = [at for at in found if at in open_stages]
-        if now:
-            also = tuple(at for at in found if at != now[0])
-            return replace(found[now[0]], stage=now[0], also=also)
-        if found:
+        permissions = {at: each for at, each in enumerate(verdicts) if isinstance(each, Permission)}
+        open_permitted = [at for at in permissions if at in open_stages]
+        if open_permitted:
+            also = tuple(at for at in permissions if at != open_permitted[0])
+            return replace(permissions[open_permitted[0]], stage=open_permitted[0], also=also)
+        if permissions:
             return Denial("enough")
         return next((each for each in verdicts if each != Denial("not_yet")), verdicts[0])
 
@@ -405,8 +407,8 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` is an approver of any stage, even if it is their own request."""
         everybody = gate.approvers | gate.get_stage_approvers(0, waited)
-        found = self._check_named(everybody, person, requester=requester, channel=channel)
-        return found or Denial("not_approver")
+        verdict = self._check_named(everybody, person, requester=requester, channel=channel)
+        return verdict or Denial("not_approver")
 
     def may_break_glass(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
         """Return whether `person` may run the call, even their own, alone and without approval."""
@@ -417,16 +419,18 @@ class Authority:
         return found or Denial("no_break_glass")
 
     def _check_named(
-        self, who: Approvers, person: str, *, requester: str, channel: str
+        self, approvers: Approvers, person: str, *, requester: str, channel: str
     ) -> Verdict | None:
         """Return the permission of a colleague who is named; None for one who is not."""
         try:
             if not self.is_active_colleague(person):
                 return Denial("stranger")
-            found = self._list_named_by_reason(who, requester=requester, channel=channel)
+            people_by_reason = self._list_named_by_reason(
+                approvers, requester=requester, channel=channel
+            )
         except LookupFailedError:
             return Denial("lookup")
-        why = _describe_naming_reasons(found, person)
+        why = _describe_naming_reasons(people_by_reason, person)
         return Permission(why=why) if why else None
 
     def may_edit(

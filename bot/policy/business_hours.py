@@ -208,13 +208,13 @@ def parse_start_time(written: object) -> StartTime:
     """
     if not isinstance(written, str):
         raise ValueError("write it in quotes")
-    found = _START_TIME_PATTERN.fullmatch(written)
-    if found is None:
+    match = _START_TIME_PATTERN.fullmatch(written)
+    if match is None:
         raise ValueError(
             f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '
             'week "sat 22:00 Europe/Berlin"'
         )
-    day, hour, minute, zone = found.groups()
+    day, hour, minute, zone = match.groups()
     number = WEEKDAYS.index(day) + 1 if day else 0
     return StartTime(
         zone=validate_time_zone(zone), minutes=int(hour) * 60 + int(minute), day=number

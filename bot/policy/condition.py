@@ -217,20 +217,20 @@ class ConditionEvaluator:
     def _evaluate_all(self, nodes: list[Any]) -> list[Any]:
         return [self.evaluate(each) for each in nodes]
 
-    def _evaluate_macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
-        if not isinstance(found, list | dict | frozenset):
+    def _evaluate_macro(self, name: str, items: Any, variable: str, body: Any) -> Any:
+        if not isinstance(items, list | dict | frozenset):
             raise UnknownValueError(f"only a list, a map or a group has .{name}()")
-        each = self._evaluate_each(
-            sorted(found) if isinstance(found, frozenset) else list(found), variable, body
+        evaluated = self._evaluate_each(
+            sorted(items) if isinstance(items, frozenset) else list(items), variable, body
         )
         if name == "map":
-            return [value for _, value in each]
+            return [value for _, value in evaluated]
         if name == "all":
-            return all(require_boolean(value) for _, value in each)
+            return all(require_boolean(value) for _, value in evaluated)
         if name == "exists":
-            return any(require_boolean(value) for _, value in each)
-        true = [one for one, value in each if require_boolean(value)]
-        return true if name == "filter" else len(true) == 1
+            return any(require_boolean(value) for _, value in evaluated)
+        matching = [item for item, value in evaluated if require_boolean(value)]
+        return matching if name == "filter" else len(matching) == 1
 
     def _evaluate_each(
         self, items: list[Any], variable: str, body: Any
@@ -371,21 +371,21 @@ class Condition:
         self._check_node(given[1], bound | {str(given[0].children[0])}, True)
 
     def _check_function(self, node: Tree[Any]) -> None:
-        name, given = str(node.children[0]), node.children[1:]
+        name, arguments = str(node.children[0]), node.children[1:]
         if name not in FUNCTION_NAMES:
             raise ConditionError(
                 f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTION_NAMES))}"
             )
         if name in SPENDING_FUNCTIONS:
-            self._check_sum(name, list(_list_text_literals(given)), len(given))
-        elif len(given) != 1:
+            self._check_sum(name, list(_list_text_literals(arguments)), len(arguments))
+        elif len(arguments) != 1:
             raise ConditionError(f"needs one value in {name}()")
         elif name == "has" and (
-            given[0].data != "member_dot" or _find_namespace(given[0].children[0])
+            arguments[0].data != "member_dot" or _find_namespace(arguments[0].children[0])
         ):
             raise ConditionError("needs a field in has(), as in has(args.note)")
-        elif name == "has" and _is_identifier(given[0].children[0], "args"):
-            self.asked.add(str(given[0].children[1]))
+        elif name == "has" and _is_identifier(arguments[0].children[0], "args"):
+            self.asked.add(str(arguments[0].children[1]))
 
     def _check_sum(self, name: str, words: list[str], given: int) -> None:
         try:
@@ -431,14 +431,14 @@ def _list_named_members(node: Tree[Any]) -> list[str]:
 
 
 def _check_method(node: Tree[Any]) -> None:
-    method, given = str(node.children[1]), node.children[2:]
+    method, arguments = str(node.children[1]), node.children[2:]
     if method not in METHODS:
-        there = ", ".join(sorted(METHODS))
-        raise ConditionError(f"calls .{method}(), which is not there; there are {there}")
-    if len(given) not in ((0, 1) if method in TIMESTAMP_METHODS else (int(method != "size"),)):
+        known_methods = ", ".join(sorted(METHODS))
+        raise ConditionError(f"calls .{method}(), which is not there; there are {known_methods}")
+    if len(arguments) not in ((0, 1) if method in TIMESTAMP_METHODS else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
     if method == "matches" or method in TIMESTAMP_METHODS:
-        if len(texts := list(_list_text_literals(given))) != len(given):
+        if len(texts := list(_list_text_literals(arguments))) != len(arguments):
             raise ConditionError(f"needs words in quotes in .{method}()")
         for text in texts:
             (compile_pattern if method == "matches" else load_time_zone)(text)

@@ -120,16 +120,16 @@ class Policy(BaseModel):
         """
         if facts.tool == gates.ADD_PASSKEY:
             return Judgement(self._build_passkey_gate(facts), ())
-        known, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
+        is_known_effect, facts = facts.effect in policy_file.EFFECTS, self._add_time_facts(facts)
         owners = approver_lists.OwnerResolver(
             self.owners, self.owner_functions, facts.args, facts.owners
         )
         tried: list[RuleMatchResult] = []
-        found: Allow | Ask | None = None
+        base_gate: Allow | Ask | None = None
         additions: list[tuple[GateAddOn, bool]] = []  # with whether it is known to apply
-        doubtful = not known
+        doubtful = not is_known_effect
         for rule in self.rules:
-            fits, why = rule.match_call(facts, facts.effect if known else "destructive")
+            fits, why = rule.match_call(facts, facts.effect if is_known_effect else "destructive")
             tried.append(RuleMatchResult(rule.name, fits, why, isinstance(rule.gate, GateAddOn)))
             if fits is False:
                 continue
@@ -138,19 +138,21 @@ class Policy(BaseModel):
             if isinstance(rule.gate, GateAddOn):
                 additions.append((owners.replace_owners_in_gate(rule.gate), bool(fits)))
                 continue
-            if found is None and isinstance(rule.gate, Allow):
-                named = facts.tool not in self.asking or rule.has_specific_pattern_for(facts.tool)
-                if fits is None or doubtful or not named:
-                    idle = TOOL_NOT_NAMED_REASON if not named else EARLIER_RULE_UNKNOWN_REASON
+            if base_gate is None and isinstance(rule.gate, Allow):
+                is_named = facts.tool not in self.asking or rule.has_specific_pattern_for(
+                    facts.tool
+                )
+                if fits is None or doubtful or not is_named:
+                    idle = TOOL_NOT_NAMED_REASON if not is_named else EARLIER_RULE_UNKNOWN_REASON
                     tried[-1] = replace(tried[-1], idle=idle)
                 else:
-                    found = rule.gate
+                    base_gate = rule.gate
                 doubtful = doubtful or fits is None
-            elif found is None:
-                found = rule.gate
-        if not (found or doubtful) and facts.effect == "read" and facts.tool not in self.asking:
-            found = Allow(rule="default")
-        gate = owners.replace_owners_in_gate(found) if found else self.default
+            elif base_gate is None:
+                base_gate = rule.gate
+        if not (base_gate or doubtful) and facts.effect == "read" and facts.tool not in self.asking:
+            base_gate = Allow(rule="default")
+        gate = owners.replace_owners_in_gate(base_gate) if base_gate else self.default
         gate = tighten_gate(gate, additions) if gate else None
         judged = self._deny_or_restrict_gate(gate, facts.effect)
         return Judgement(judged, tuple(tried), tuple(dict.fromkeys(owners.notes)))
@@ -167,13 +169,13 @@ class Policy(BaseModel):
         owners = approver_lists.OwnerResolver(
             self.owners, self.owner_functions, facts.args, facts.owners
         )
-        found = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
-        adding = [
+        matched_gates = [(rule.gate, rule.match_call(facts, effect)[0]) for rule in self.rules]
+        additions = [
             (owners.replace_owners_in_gate(gate), bool(fits))
-            for gate, fits in found
+            for gate, fits in matched_gates
             if isinstance(gate, GateAddOn) and fits is not False
         ]
-        gate = tighten_gate(self.default, adding)
+        gate = tighten_gate(self.default, additions)
         assert isinstance(gate, Ask)
         return gate
 
@@ -265,8 +267,8 @@ class Policy(BaseModel):
         adding = [gate for gate in gates if isinstance(gate, GateAddOn)]
         for each in adding:  # as they are where they add to one
             base = each.ask or next(iter(asks), None)
-            found = tighten_gate(base, [(each, True)]) if base else None
-            asks += [found] if isinstance(found, Ask) else []
+            tightened = tighten_gate(base, [(each, True)]) if base else None
+            asks += [tightened] if isinstance(tightened, Ask) else []
         return asks
 
     def list_signers(self, *, alone: bool = False) -> Approvers:
@@ -276,13 +278,13 @@ class Policy(BaseModel):
         `alone`: also who may break glass.
         """
         adds = any(isinstance(each.gate, GateAddOn) and each.gate.signature for each in self.rules)
-        found = Approvers()
+        signers = Approvers()
         for gate in (each for each in self.asks() if adds or each.wants_signature):
-            found |= gate.get_approvers_of_stages(
+            signers |= gate.get_approvers_of_stages(
                 range(len(gate.stages)), timedelta(seconds=gate.deadline)
             )
-            found |= gate.break_glass if alone and gate.break_glass else Approvers()
-        return found
+            signers |= gate.break_glass if alone and gate.break_glass else Approvers()
+        return signers
 
     def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:
         """Return the gate of a new passkey: by no rule, but by those who may decide signed calls.

@@ -71,14 +71,14 @@ class Approvers(_FrozenModel):
 
         Silent is only who is notified by neither.
         """
-        told = {name for who in (self.notified, other.notified) for name in who.names}
+        notified = {name for who in (self.notified, other.notified) for name in who.names}
         return Approvers(
             users=tuple(dict.fromkeys((*self.users, *other.users))),
             groups=tuple(dict.fromkeys((*self.groups, *other.groups))),
             channel=self.channel or other.channel,
             requester=self.requester or other.requester,
             owners=tuple(dict.fromkeys((*self.owners, *other.owners))),
-            silent=tuple(dict.fromkeys(e for e in self.silent + other.silent if e not in told)),
+            silent=tuple(dict.fromkeys(e for e in self.silent + other.silent if e not in notified)),
         )
 
     @property

@@ -317,12 +317,12 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 
 def _list_unaddable_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """Yield each key of an "add" rule that would loosen other rules or add nothing, and a fix."""
-    said = rule.written_keys
-    if not said:
+    written_keys = rule.written_keys
+    if not written_keys:
         yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
-    for key in sorted(said & {"post_to", "remember", "break_glass"}):
+    for key in sorted(written_keys & {"post_to", "remember", "break_glass"}):
         yield key, 'means nothing with verdict = "add"; say it in the rule that asks'
-    for key in sorted(said & {"self_approval", "editor_counts"}):
+    for key in sorted(written_keys & {"self_approval", "editor_counts"}):
         if getattr(rule, key):
             yield key, "would loosen what other rules ask; a rule that adds can only say false"
     if rule.signature == "none":
@@ -434,13 +434,13 @@ def build_request_templates(
 ) -> tuple[RequestTemplate, ...]:
     """Return the prepared requests of a file, in order; repeated titles are added to `problems`."""
     titles: set[str] = set()
-    found = []
+    templates = []
     for index, entry in enumerate(entries):
         if (title := entry.title.casefold()) in titles:
             sentence = f"the title {entry.title!r} is taken; give each template its own"
             problems.add(("template", index, "title"), sentence)
         titles.add(title)
-        found.append(
+        templates.append(
             RequestTemplate(
                 title=entry.title,
                 tool=entry.tool,
@@ -449,4 +449,4 @@ def build_request_templates(
                 place=problems.describe_key_location(("template", index)),
             )
         )
-    return tuple(found)
+    return tuple(templates)

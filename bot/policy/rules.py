@@ -125,10 +125,14 @@ class Rule(BaseModel):
         except ValueError as error:
             return None, f"its condition {error}"
         why = f"its condition is {'true' if holds else 'not true'}: {self.when}"
-        told = parse_cached_condition(self.when)
-        if told.freezes or "in_freeze" in told.names:
-            on = [name for name, is_on in (facts.freezes or {}).items() if is_on]
-            why += f" (in force: {', '.join(on)})" if on else " (no freeze is in force)"
+        condition = parse_cached_condition(self.when)
+        if condition.freezes or "in_freeze" in condition.names:
+            active_freezes = [name for name, is_on in (facts.freezes or {}).items() if is_on]
+            why += (
+                f" (in force: {', '.join(active_freezes)})"
+                if active_freezes
+                else " (no freeze is in force)"
+            )
         return holds, why
 
     def has_specific_pattern_for(self, tool: str) -> bool:
@@ -279,10 +283,10 @@ class RuleBuilder:
             self._problems.add(("rule", index, key), sentence)
         if entry.verdict == "add":
             return self._build_addition(index, entry, name)
-        asked = build_merged_ask_gate(name, entry, self._written.defaults, self._hours)
+        ask_gate = build_merged_ask_gate(name, entry, self._written.defaults, self._hours)
         if entry.verdict in ("ask", "once"):
             for key, sentence in policy_file.list_contradictory_keys(
-                entry, self._written.defaults, asked
+                entry, self._written.defaults, ask_gate
             ):
                 self._problems.add(("rule", index, key), sentence)
         if set(entry.effect) <= self._covered and entry.verdict != "deny":
@@ -294,10 +298,10 @@ class RuleBuilder:
                 return Allow(rule=name, after_rejection=heeds or "ask")
             case "deny":
                 return Deny(rule=name, reason=entry.reason or "")
-            case "once" if asked is not None:
-                return asked.model_copy(update={"remember": (), "once": ONCE_GRANT_OFFER})
+            case "once" if ask_gate is not None:
+                return ask_gate.model_copy(update={"remember": (), "once": ONCE_GRANT_OFFER})
             case _:
-                return asked
+                return ask_gate
 
     def _build_addition(self, index: int, entry: policy_file.RuleEntry, name: str) -> GateAddOn:
         """Return what the entry adds to other gates; options that can never apply are reported."""
@@ -310,21 +314,23 @@ class RuleBuilder:
         ):
             self._problems.add(("rule", index, key), sentence)
         # these are in `ask` already
-        who = {"approvers", "quorum", "silent", "stages", "any_order", "business_hours"}
-        said = policy_file.ASK_KEYS - {"post_to", "remember", "break_glass"} - who
-        own = entry.model_dump(exclude_none=True, include=set(said))
-        own_word = entry.business_hours
-        counted = defaults.business_hours if own_word is None else own_word
+        ask_keys = {"approvers", "quorum", "silent", "stages", "any_order", "business_hours"}
+        copied_keys = policy_file.ASK_KEYS - {"post_to", "remember", "break_glass"} - ask_keys
+        options = entry.model_dump(exclude_none=True, include=set(copied_keys))
+        own_setting = entry.business_hours
+        counted = defaults.business_hours if own_setting is None else own_setting
         hours = self._hours if counted else None
-        _parse_times(own, hours)
+        _parse_times(options, hours)
         for key in ("self_approval", "editor_counts"):  # true is noted as odd already
-            own[key] = False if own.get(key) is False else None
-        own["urgent"] = own.get("urgent") or None  # false is noted as odd already
-        own["signature"] = policy_file.SIGNATURE_BY_SETTING[own.get("signature", "none")] or None
+            options[key] = False if options.get(key) is False else None
+        options["urgent"] = options.get("urgent") or None  # false is noted as odd already
+        options["signature"] = (
+            policy_file.SIGNATURE_BY_SETTING[options.get("signature", "none")] or None
+        )
         if ask is not None:  # its own escalation is added only where it surely applies
             steps = (each.model_dump() for each in defaults.escalation or ())
             ask = ask.model_copy(update={"escalation": _build_escalation(steps, ask.hours)})
-        return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
+        return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **options)
 
     def _build_business_hours(self) -> business_hours.BusinessHours | None:
         """Return the hours of [hours], None without; missing, unused or wrong ones are reported."""
@@ -343,7 +349,9 @@ class RuleBuilder:
             return None
         if not (
             any(each.business_hours for _, each in self._list_located_options())
-            or any("in_business_hours" in told.names for _, told in self._list_conditions())
+            or any(
+                "in_business_hours" in condition.names for _, condition in self._list_conditions()
+            )
         ):
             sentence = "is used nowhere; write business_hours = true in a rule, or remove it"
             self._problems.add(("hours",), sentence)
@@ -367,23 +375,23 @@ class RuleBuilder:
                 freezes[name] = entry.build_freeze(name, zone)
             except ValueError as error:
                 self._problems.add(("freezes", name), str(error))
-        names, used = set[str](), set[str]()
-        for index, told in self._list_conditions():
-            names, used = names | told.names, used | told.freezes
-            for name in sorted(told.freezes - written.freezes.keys()):
+        names, used_freezes = set[str](), set[str]()
+        for index, condition in self._list_conditions():
+            names, used_freezes = names | condition.names, used_freezes | condition.freezes
+            for name in sorted(condition.freezes - written.freezes.keys()):
                 near = nearest_name_hint([name], written.freezes)
                 sentence = f"names freezes.{name}, which is not there{near}"
                 self._problems.add(("rule", index, "when"), sentence)
             tables = {"in_freeze": "freezes", "in_business_hours": "hours"}
             for name, table in tables.items():
-                if name in told.names and not getattr(written, table):
+                if name in condition.names and not getattr(written, table):
                     sentence = f"asks for {name}, and there is no [{table}]; add it"
                     self._problems.add(("rule", index, "when"), sentence)
-        for name in () if "in_freeze" in names else sorted(written.freezes.keys() - used):
+        for name in () if "in_freeze" in names else sorted(written.freezes.keys() - used_freezes):
             self._problems.add(("freezes", name), "is used nowhere; use it, or remove it")
         hours = self._hours if "in_business_hours" in names else None
-        found = business_hours.PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
-        return found if freezes or hours else None
+        calendar = business_hours.PolicyCalendar(freezes=tuple(freezes.values()), hours=hours)
+        return calendar if freezes or hours else None
 
     def _list_conditions(self) -> Iterator[tuple[int, Condition]]:
         """Yield the condition of each rule that has one, with the rule's number from 0."""

@@ -31,19 +31,21 @@ def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
         name == "spent" and not _NAME_PATTERN.fullmatch(field)
     ):
         raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
-    same: set[str] = set()
+    same_fields: set[str] = set()
     anyone = False
     for word in words[needed:]:
         if word == BY_ANYONE:
             anyone = True
-        elif found := _SAME_FIELD_PATTERN.fullmatch(word):
-            same.add(found[1])
+        elif match := _SAME_FIELD_PATTERN.fullmatch(word):
+            same_fields.add(match[1])
         else:
             raise ValueError(
                 f"has {word!r} in {name}(), which means nothing there; "
                 f'write "{BY_ANYONE}" or "same currency"'
             )
-    return SpendingSum(tool, field, parse_window_seconds(window), tuple(sorted(same)), anyone)
+    return SpendingSum(
+        tool, field, parse_window_seconds(window), tuple(sorted(same_fields)), anyone
+    )
 
 
 def parse_window_seconds(text: str) -> int:

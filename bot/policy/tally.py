@@ -52,14 +52,14 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     them if that makes room for somebody else. Votes after the end are ignored. Breaking glass
     stands for all approvals that are missing, where the gate lets somebody.
     """
-    found = _tally_votes(gate, ballots)
+    tally = _tally_votes(gate, ballots)
     signed = not gate.wants_signature
     broken = any(
         each.verb is CallVerb.BREAK_GLASS and (signed or each.is_signed) for each in ballots
     )
-    if gate.break_glass is None or not broken or found.outcome is not VoteOutcome.OPEN:
-        return found
-    return replace(found, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
+    if gate.break_glass is None or not broken or tally.outcome is not VoteOutcome.OPEN:
+        return tally
+    return replace(tally, outcome=VoteOutcome.APPROVED, needed=0, open_stages=())
 
 
 def _tally_votes(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
@@ -121,13 +121,13 @@ def _list_open_stages(
 
     Of stages with an order, the first of them alone.
     """
-    found = {at for at, people in enumerate(seats) if len(people) < gate.stages[at].quorum}
+    open_stages = {at for at, people in enumerate(seats) if len(people) < gate.stages[at].quorum}
     if not gate.any_order:
-        return tuple(sorted(found)[:1])
-    while more := {
+        return tuple(sorted(open_stages)[:1])
+    while movable := {
         at
         for at, people in enumerate(seats)
-        if at not in found and any({*may[person]} & found for person in people)
+        if at not in open_stages and any({*may[person]} & open_stages for person in people)
     }:
-        found |= more
-    return tuple(sorted(found))
+        open_stages |= movable
+    return tuple(sorted(open_stages))

@@ -109,8 +109,8 @@ def create_replica_or_single_process(
         return SingleProcess(workers)
     from bot.replicas.replicas import ReplicaMembership
 
-    found = ReplicaMembership(
+    membership = ReplicaMembership(
         store, clock, signals, settings, workers, heard=handle_event, paused=pauses.add_pauses
     )
-    pauses.set_pause_callback(found.share_slack_pause)
-    return found
+    pauses.set_pause_callback(membership.share_slack_pause)
+    return membership

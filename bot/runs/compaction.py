@@ -184,20 +184,20 @@ class CompactingPlanner:
             whole = (
                 e for e in reversed(thread.compactions) if e.is_summed_up and e.seal in ("", seal)
             )
-            found = cut_transcript(thread, next(whole, None), on_record, room)
-            return found if found and found.replaced_characters >= least else None
+            cut = cut_transcript(thread, next(whole, None), on_record, room)
+            return cut if cut and cut.replaced_characters >= least else None
 
-        made: transcripts.Compaction | None = None
-        if seal and (found := part(seal)):
-            made, tokens = self._compact_by_server(found, asked, seal, least)
-        if made is None:
-            found = part("")
-            if found is None:
+        compaction: transcripts.Compaction | None = None
+        if seal and (cut := part(seal)):
+            compaction, tokens = self._compact_by_server(cut, asked, seal, least)
+        if compaction is None:
+            cut = part("")
+            if cut is None:
                 return None
-            made, more = self._compact_by_summary(run, found, int(window * rate))
-            tokens += more
+            compaction, summary_tokens = self._compact_by_summary(run, cut, int(window * rate))
+            tokens += summary_tokens
         retry_until_stored(
-            partial(self._store_compaction, run, made, tokens),
+            partial(self._store_compaction, run, compaction, tokens),
             self._signals.stopping,
             f"run {run.id}: what stands for its thread",
         )
@@ -231,7 +231,7 @@ class CompactingPlanner:
         for share in SUMMARY_SHARES:
             item, out = prompt.build_item_to_summarize(part.items_to_replace, int(window * share))
             try:
-                said = self._planner.take_turn(
+                model_answer = self._planner.take_turn(
                     [item], [], prompt.SUMMARY_INSTRUCTIONS, SilentAnswer()
                 )
             except turn.ModelRequestTooLongError:
@@ -241,16 +241,16 @@ class CompactingPlanner:
                     raise
                 log.warning("run %s: its thread could not be summed up: %s", run.id, error)
             else:
-                reply = said if isinstance(said, turn.Reply) else reply
+                reply = model_answer if isinstance(model_answer, turn.Reply) else reply
             break
         whole = bool(reply.text.strip())
-        stands = prompt.build_omitted_items_note(len(part.items_to_replace))
+        replacement_item = prompt.build_omitted_items_note(len(part.items_to_replace))
         if whole:
-            stands = prompt.build_summary_item(
+            replacement_item = prompt.build_summary_item(
                 reply.text, out, min(window // 10, part.replaced_characters // 2)
             )
         return transcripts.Compaction(
-            part.until_seq, part.kept_seqs, (stands,), is_summed_up=whole
+            part.until_seq, part.kept_seqs, (replacement_item,), is_summed_up=whole
         ), reply.tokens
 
     def _store_compaction(self, run: Run, made: transcripts.Compaction, tokens: int) -> None:
@@ -335,13 +335,16 @@ def cut_transcript(
     begin = bisect_right(transcript.seqs, base.until_seq) if base else 0
     blocks = list(_split_into_blocks(transcript, begin, on_record))
     kept_before = base.kept_seqs if base else frozenset()
-    found = _find_cut_index(
+    cut_index = _find_cut_index(
         transcript, begin, blocks, max_size - _count_characters_of_items(transcript, kept_before)
     )
-    if found is None:
+    if cut_index is None:
         return None
     older = [
-        (index, block.is_kept) for block in blocks for index in block.item_indexes if index < found
+        (index, block.is_kept)
+        for block in blocks
+        for index in block.item_indexes
+        if index < cut_index
     ]
     go = sorted(index for index, stays in older if not stays)
     if not go:
@@ -350,7 +353,7 @@ def cut_transcript(
     gained = sum(transcript.sizes[index] for index in go)
     stood = base.items if base else ()
     return TranscriptCut(
-        transcript.seqs[found - 1],
+        transcript.seqs[cut_index - 1],
         kept,
         (*stood, *(transcript.items[index] for index in go)),
         gained,
@@ -416,16 +419,16 @@ def _find_cut_index(
     sizes = transcript.sizes
     behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # characters from each index on
     stayed = reached = 0
-    found = None
+    cut_index = None
     for before, block in pairwise(blocks):
         reached = max(reached, -1 if before.is_kept else before.end)
         stayed += sum(sizes[index] for index in before.item_indexes) if before.is_kept else 0
         if reached >= block.begin:
             continue
-        found = block.begin
-        if stayed + behind[found - begin] <= most:
+        cut_index = block.begin
+        if stayed + behind[cut_index - begin] <= most:
             break
-    return found
+    return cut_index
 
 
 def _count_characters_of_items(transcript: transcripts.Transcript, seqs: frozenset[int]) -> int:

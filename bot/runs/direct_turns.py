@@ -85,23 +85,23 @@ class DirectCallTurnTaker:
                 return self._decline_form(run, submitted[0], sentence)
             case FieldErrors(errors=errors):
                 why = next(iter(errors.values()), "")
-                said = (
+                decline_text = (
                     sentences.request_not_made_reply(why) if why else sentences.FORM_CHANGED_REPLY
                 )
-                return self._decline_form(run, submitted[0], said)
+                return self._decline_form(run, submitted[0], decline_text)
 
     def _read_request(self, run: Run, delivery: Delivery) -> DirectCall | FieldErrors | FormRefusal:
         if delivery.kind is DeliveryKind.PROGRAM:
-            asked = json.loads(delivery.body)
+            request_body = json.loads(delivery.body)
             birth: dict[str, Any] = {"program": True} if run.source is RunSource.PROGRAM else {}
             birth |= {"client": run.client} if run.client else {}
             return DirectCall(
-                asked["tool"],
-                asked["arguments"],
-                asked["why"],
+                request_body["tool"],
+                request_body["arguments"],
+                request_body["why"],
                 birth,
-                action=asked.get("action", ""),
-                decide_within_seconds=asked.get("within"),
+                action=request_body.get("action", ""),
+                decide_within_seconds=request_body.get("within"),
             )
         match self._read_form(run, delivery):
             case FilledForm() as entry:
@@ -131,8 +131,10 @@ class DirectCallTurnTaker:
     def _propose_call(self, run: Run, delivery: Delivery, spec: DirectCall) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        asked = FunctionCall("", spec.tool, json.dumps(spec.values), 0)
-        prepared = self._proposals.prepare_calls(run, row.id, [asked], frozenset(), spec.action)
+        function_call = FunctionCall("", spec.tool, json.dumps(spec.values), 0)
+        prepared = self._proposals.prepare_calls(
+            run, row.id, [function_call], frozenset(), spec.action
+        )
         for each in prepared:
             call, each.call.reason = each.call, spec.reason_for_approver
             if call.deadline is not None and spec.decide_within_seconds is not None:
@@ -143,21 +145,23 @@ class DirectCallTurnTaker:
         waits = plans.should_wait_for_people(prepared)
         with self._store.write(durable=False) as tx:
             asks = plans.needs_approval_or_answer(prepared)
-            held = runs.add_turn_to_counters(tx, run, tokens=0, calls=len(prepared), cards=asks)
+            current_run = runs.add_turn_to_counters(
+                tx, run, tokens=0, calls=len(prepared), cards=asks
+            )
             effect = self._effect_text(prepared)
             runs.append_transcript_item(
-                tx, held, prompt.build_form_request_item(run.requester, effect), at=now
+                tx, current_run, prompt.build_form_request_item(run.requester, effect), at=now
             )
             if spec.quoted:
-                about, who = quoted_message_line(spec.quoted), run.requester
+                quoted_line, who = quoted_message_line(spec.quoted), run.requester
                 runs.append_transcript_item(
-                    tx, held, prompt.build_request_item(who, who, about, now), at=now
+                    tx, current_run, prompt.build_request_item(who, who, quoted_line, now), at=now
                 )
             plans.store_plan(tx, self._tools, row, prepared, actor=run.requester)
             inbox.mark_delivery_done(tx, delivery, "asked")
-            plans.post_plan_cards(tx, held, row.id, prepared)
+            plans.post_plan_cards(tx, current_run, row.id, prepared)
             if waits and not moves.change_run_status(
-                tx, held, RunStatus.WAITING, at=now, fence=run.fence
+                tx, current_run, RunStatus.WAITING, at=now, fence=run.fence
             ):
                 raise moves.StaleFenceError(run.id)
         if waits:

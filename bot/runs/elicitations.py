@@ -70,10 +70,10 @@ class ElicitationBroker:
         finally:
             self._free.release()
 
-    def _store_question(self, run: Run, call: Call, asked: ElicitationRequest) -> Run | None:
+    def _store_question(self, run: Run, call: Call, request: ElicitationRequest) -> Run | None:
         """Store the question as a run of its own and return that; None if the call is over."""
         now = self._clock.now()
-        client = build_asking_server_client_name(asked.server)
+        client = build_asking_server_client_name(request.server)
         child = Run(
             team=run.team,
             channel=run.channel,
@@ -88,9 +88,9 @@ class ElicitationBroker:
         )
         body = {
             "tool": ASK_PERSON.name,
-            "arguments": asked.question.model_dump(mode="json"),
+            "arguments": request.question.model_dump(mode="json"),
             "why": "",
-            "within": asked.seconds,
+            "within": request.seconds,
         }
         delivery = Delivery(
             key=programs.build_delivery_key(client, child.id),
@@ -160,8 +160,8 @@ def _is_still_running(tx: Transaction, run: Run, call: Call) -> bool:
 
 def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     """Return the answer to the question, or how it ended without one; None while it is open."""
-    found = calls.list_calls_of_run(tx, child.id)
-    if not found:
+    child_calls = calls.list_calls_of_run(tx, child.id)
+    if not child_calls:
         row = runs.find_run(tx, child.id)
         is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
         return (
@@ -169,7 +169,7 @@ def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
             if is_open
             else ElicitationAnswer(ElicitationOutcome.REFUSED, why="it could not be asked")
         )
-    call = found[0]
+    call = child_calls[0]
     match call.status:
         case CallStatus.ANSWERED:
             answer = calls.find_person_answer(tx, call.id)

@@ -56,24 +56,25 @@ class CallOutcomeStore:
         Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
         """
         tool = self.tools.get_call_tool_even_if_off(call)
-        shown = load_gate(call.gate)
+        shown_gate = load_gate(call.gate)
         now = call_gates.compute_gate(self.sources, run, tool, args, call=call)
         if isinstance(now, Deny):
             return runner.ToolFailure(
                 f"{why} Nothing was done, and policy now forbids it: {now.reason}"
             )
-        gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
-        if isinstance(now, Ask) and isinstance(shown, Ask):
-            gate = combine_gates(shown, now)
+        # people who were asked once are asked again
+        gate = now if isinstance(now, Ask) else shown_gate
+        if isinstance(now, Ask) and isinstance(shown_gate, Ask):
+            gate = combine_gates(shown_gate, now)
         if not isinstance(gate, Ask):
             return runner.ToolFailure(f"{why} Nothing was done.")
         context = call_state.build_tool_context(run, call, self.sources.clock.now())
         try:
-            seen = self.previews.run_preview(tool, args, context)
-            seen = call_gates.allow_full_preview_in_thread(self.sources, run, seen)
+            preview = self.previews.run_preview(tool, args, context)
+            preview = call_gates.allow_full_preview_in_thread(self.sources, run, preview)
         except ToolError as error:
             return runner.ToolFailure(f"{why} {error}")
-        return call_gates.ReapprovalRequest(gate, seen, why, "worker")
+        return call_gates.ReapprovalRequest(gate, preview, why, "worker")
 
     def return_call_to_pending(
         self, tx: Transaction, run: Run, call: Call, request: call_gates.ReapprovalRequest
@@ -82,9 +83,9 @@ class CallOutcomeStore:
 
         The worker then makes a new card. Returns False if the call has changed meanwhile.
         """
-        now, gate, seen = self.sources.clock.now(), dump_gate(request.gate), request.preview
+        now, gate, preview = self.sources.clock.now(), dump_gate(request.gate), request.preview
         digest = call_state.compute_next_revision_digest(
-            tx, self.key, run, call, self.tools, gate=gate, expects=seen.expects
+            tx, self.key, run, call, self.tools, gate=gate, expects=preview.expects
         )
         is_asked = bool(digest) and decisions.return_call_to_pending(
             tx,
@@ -96,7 +97,7 @@ class CallOutcomeStore:
             digest=digest,
             gate=gate,
             next_at=call_state.find_next_notification_time(request.gate, now),
-            **call_state.dump_preview_to_call_columns(seen),
+            **call_state.dump_preview_to_call_columns(preview),
         )
         if is_asked:
             remove_calls_from_cards(tx, call.plan_id, {call.id})
@@ -113,26 +114,26 @@ class CallOutcomeStore:
         UNKNOWN.
         """
         call, what = shown.call, f"run {run.id} call {shown.call.id}"
-        ended = outcome
+        final_outcome = outcome
         if isinstance(outcome, runner.StaleToolCall):
             why = outcome.message
-            ended = self._retry_until_stored(
+            final_outcome = self._retry_until_stored(
                 lambda: self.build_reapproval_or_refusal(run, call, args, why),
                 f"{what}: what it is to be asked again",
             )
         call.status = C.RUNNING
-        held = self._retry_until_stored(
-            lambda: self._try_store_outcome(run, shown, ended),
-            f"{what}: its result ({type(ended).__name__})",
+        run_with_calls = self._retry_until_stored(
+            lambda: self._try_store_outcome(run, shown, final_outcome),
+            f"{what}: its result ({type(final_outcome).__name__})",
         )
         if isinstance(outcome, runner.ToolTimeout):
             self._watch_for_late_result(run, call, outcome.future)
         self.signals.outbox.notify()
         if self._is_sub_agent_call(call):
             self.signals.work.notify()  # its run is ready
-        if held is None:
+        if run_with_calls is None:
             raise moves.StaleFenceError(run.id)
-        return held
+        return run_with_calls
 
     def _retry_until_stored(self, work: Callable[[], T], what: str) -> T:
         return retry_until_stored(work, self.signals.stopping, what)
@@ -234,10 +235,10 @@ class CallOutcomeStore:
         """
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
         with self.sources.store.write() as tx:
-            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            current_run = runs.get_run_with_fence(tx, run.id, run.fence)
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
-                self.mark_call_unknown(tx, held, call, why)
+                self.mark_call_unknown(tx, current_run, call, why)
             else:
                 moves.change_call_status(
                     tx,

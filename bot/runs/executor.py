@@ -164,8 +164,10 @@ class CallExecutor:
         call, now = shown.call, self.sources.clock.now()
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
         with self.sources.store.write() as tx:
-            held = runs.get_run_with_fence(tx, run.id, run.fence)
-            if held.status is not RunStatus.RUNNING or call_state.is_approval_expired(call, now):
+            current_run = runs.get_run_with_fence(tx, run.id, run.fence)
+            if current_run.status is not RunStatus.RUNNING or call_state.is_approval_expired(
+                call, now
+            ):
                 return False  # what has aged while people were looked up is looked at again
             gate = call_gates.compute_gate_in_transaction(
                 tx, self.sources, run, tool, facts, call=call
@@ -189,10 +191,12 @@ class CallExecutor:
                     build = by_grant if call.grant_id else call_gates.build_policy_change_reapproval
                     self.outcomes.return_call_to_pending(tx, run, call, build(call, gate))
                     return False
-            more: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
+            change_details: dict[str, Any] = {"draws": False, "data": {"digest": call.digest}}
             if tool.action:
-                more |= {"draws": True, "held_until": now + programs.CLAIM_LEASE_DURATION}
-            return moves.change_call_status(tx, call, C.RUNNING, at=now, actor="worker", **more)
+                change_details |= {"draws": True, "held_until": now + programs.CLAIM_LEASE_DURATION}
+            return moves.change_call_status(
+                tx, call, C.RUNNING, at=now, actor="worker", **change_details
+            )
 
     def _ask_again_if_too_old(self, run: Run, call: Call, args: BaseModel) -> bool:
         """Ask people again about a call approved too long ago, or invalidate it; True if so."""
@@ -228,8 +232,8 @@ class CallExecutor:
         Looks people up in Slack if the gate's terms differ from those that were shown.
         """
         call, votes = approved.call, approved.votes
-        shown = load_gate(call.gate)
-        if not isinstance(shown, Ask) or gate.run_at not in (None, shown.run_at):
+        shown_gate = load_gate(call.gate)
+        if not isinstance(shown_gate, Ask) or gate.run_at not in (None, shown_gate.run_at):
             return False
         good_for = timedelta(seconds=gate.good_for)
         if call.decided_at and self.sources.clock.now() > call.decided_at + good_for:
@@ -243,19 +247,19 @@ class CallExecutor:
             or each.verb != CallVerb.APPROVE
             or is_reason_in_own_words(each.verb, each.reason)
         )
-        if shown.counts_votes_like(gate):
-            return call_state.tally_votes(shown, votes).outcome is VoteOutcome.APPROVED
+        if shown_gate.counts_votes_like(gate):
+            return call_state.tally_votes(shown_gate, votes).outcome is VoteOutcome.APPROVED
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto:
             return False
         # also one cast after the deadline, for what was approved and waited for its time to start
         if alone := call_state.find_break_glass_vote(approved.votes):
-            found = self.authority.may_break_glass(
+            permission = self.authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel
             )
             signed = bool(alone.passkey_id) or not gate.wants_signature
-            if alone in votes or not (signed and isinstance(found, Permission)):
-                return signed and isinstance(found, Permission)
+            if alone in votes or not (signed and isinstance(permission, Permission)):
+                return signed and isinstance(permission, Permission)
         try:
             return self.authority.is_gate_met(
                 gate,

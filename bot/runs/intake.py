@@ -124,17 +124,18 @@ class MessageIntake:
             find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
             # else words in a request's thread are its agent's
-            ours = run is None or "<@" in (event.get("text") or "")
-            if ours and self.questions(delivery.user, delivery.channel, delivery.thread_ts, text):
+            is_ours = run is None or "<@" in (event.get("text") or "")
+            place = delivery.user, delivery.channel, delivery.thread_ts
+            if is_ours and self.questions(*place, text):
                 inbox.finish_delivery_and_erase_body(tx, delivery, "a question about approvals")
                 return None
             if refusal := self._refuse_words(tx, delivery, run, event, addressed=addressed):
                 outbox.queue_private_reply(tx, delivery, refusal)
                 inbox.mark_delivery_done(tx, delivery, "words decide nothing")
                 return None
-            made = self._act_on_message(tx, delivery, run, text, in_private=closed)
-            if made and is_shared:
-                shared_channels.post_where_request_continues(tx, made, delivery, text)
+            new_run = self._act_on_message(tx, delivery, run, text, in_private=closed)
+            if new_run and is_shared:
+                shared_channels.post_where_request_continues(tx, new_run, delivery, text)
         return None
 
     def _refuse_words(
@@ -147,7 +148,7 @@ class MessageIntake:
         addressed: bool,
     ) -> str:
         """Return what to reply to a message that the agent must not get; "" if it may have it."""
-        said, text = event.get("text") or "", views.extract_message_text(event, self.bot_user)
+        raw_text, text = event.get("text") or "", views.extract_message_text(event, self.bot_user)
         if run is None or run.requester != delivery.user:
             return self._refuse_bystander(tx, delivery, run, text)
         if addressed or views.is_only_cancellation(text):
@@ -158,7 +159,7 @@ class MessageIntake:
             return ""
         if is_waiting_for_answers_only(tx, run):
             return sentences.ANSWER_BY_BUTTONS_REPLY
-        among_people = "<@" in said or not _has_bot_been_asked_first(tx, delivery)
+        among_people = "<@" in raw_text or not _has_bot_been_asked_first(tx, delivery)
         return notices.NOT_FOR_AGENT_REPLY if among_people else ""
 
     def _is_own_request_continued(
@@ -207,10 +208,12 @@ class MessageIntake:
         card = outbox.find_newest_card_of_thread(
             tx, delivery.team, delivery.channel, delivery.thread_ts
         )
-        about = run or (runs.find_run(tx, card.run_id) if card else None)
-        if about is None or not runs.is_run_open(about):
+        request_run = run or (runs.find_run(tx, card.run_id) if card else None)
+        if request_run is None or not runs.is_run_open(request_run):
             return ""
-        is_asked_here = card or (about.status is R.WAITING and about.channel == delivery.channel)
+        is_asked_here = card or (
+            request_run.status is R.WAITING and request_run.channel == delivery.channel
+        )
         return sentences.ONLY_BUTTONS_DECIDE_REPLY if is_asked_here else ""
 
     def _act_on_message(
@@ -237,10 +240,12 @@ class MessageIntake:
             queue_form_invitation(tx, delivery, in_private=in_private)
             inbox.mark_delivery_done(tx, delivery, "there is no model")
             return None
-        made = pass_message_to_agent(tx, delivery, run, at=self.clock.now(), in_private=in_private)
-        if made:
+        new_run = pass_message_to_agent(
+            tx, delivery, run, at=self.clock.now(), in_private=in_private
+        )
+        if new_run:
             self._greet_once(tx, delivery)
-        return made
+        return new_run
 
     def _cancel_run(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         if run and _cancel_and_announce(tx, run, at=self.clock.now(), actor=delivery.user):
@@ -389,7 +394,7 @@ def pass_message_to_agent(
     `run`: the newest of the thread. `in_private`: a new run belongs in direct messages: it goes on
     in the thread that it has there, or waits until its first message has been posted there.
     """
-    made = None
+    new_run = None
     if run is None or not runs.is_run_open(run):
         if run is not None and run.status is RunStatus.FAILED:
             endings.supersede_calls_of_ended_run(tx, run, at=at, words=outputs)
@@ -399,7 +404,7 @@ def pass_message_to_agent(
         elif in_private:
             channel, thread = delivery.user, ""
         elsewhere = in_private and delivery.channel not in ("", channel)
-        run = made = Run(
+        run = new_run = Run(
             team=delivery.team,
             asked_in=delivery.channel if elsewhere else "",
             channel=channel,
@@ -413,7 +418,7 @@ def pass_message_to_agent(
         # a side turn: what waits goes on waiting, unless the model is asked to change it
         moves.change_run_status(tx, run, RunStatus.READY, at=at, actor=delivery.user)
     inbox.hold_message_until_next_turn(tx, delivery, run.id)
-    return made
+    return new_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,14 +156,14 @@ class MainLoop:
     def _handle_new_deliveries(self) -> None:
         with self._store.read() as tx:
             arrived, now = inbox.list_new_deliveries(tx), self._clock.now()
-        theirs = {
+        taken_elsewhere = {
             each.seq for each in arrived if self._others.is_handled_by_other_replica(each, now)
         }
-        ours = [each for each in arrived if each.seq not in theirs]
-        if any(each.kind in inbox.CLICK_KINDS for each in ours):
+        own_deliveries = [each for each in arrived if each.seq not in taken_elsewhere]
+        if any(each.kind in inbox.CLICK_KINDS for each in own_deliveries):
             self._decisions.hold_other_work()
         try:
-            self._look_ahead(ours)
+            self._look_ahead(own_deliveries)
             behind: set[OrderKey] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
@@ -171,18 +171,18 @@ class MainLoop:
                 if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
                 place, cards = build_delivery_order_keys(delivery)
-                waits = {place, cards} & behind or self._waiting.is_waiting_for_lookups(
+                must_wait = {place, cards} & behind or self._waiting.is_waiting_for_lookups(
                     delivery.seq
                 )
-                if delivery.seq in theirs:
+                if delivery.seq in taken_elsewhere:
                     behind |= {place, cards}
-                elif waits or not self._handle_delivery(delivery):
+                elif must_wait or not self._handle_delivery(delivery):
                     behind.add(place)
         finally:
             self._decisions.release_other_work()
-        if ours:
+        if own_deliveries:
             self._post.notify()
-        if theirs:  # one of ours may wait for it, and whoever has it may be no more
+        if taken_elsewhere:  # one of ours may wait for it, and whoever has it may be no more
             self._alarm.schedule_wake(OTHER_PROCESS_POLL_INTERVAL, "theirs")
 
     def _handle_delivery(self, delivery: Delivery) -> bool:
@@ -213,17 +213,19 @@ class MainLoop:
 
         Messages are not dropped while Slack does not let the bot in: they wait until it does.
         """
-        known, seq = isinstance(error, LookupFailedError), delivery.seq
+        is_lookup_failure, seq = isinstance(error, LookupFailedError), delivery.seq
         waits = isinstance(error, TokenRefusedError) and delivery.kind not in inbox.CLICK_KINDS
         limit = sys.maxsize if waits else MAX_DELIVERY_TRIES
         why = f"{type(error).__name__}: {error_text(error)}"
-        log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
+        log.warning(
+            "delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not is_lookup_failure
+        )
         with self._store.write() as tx:
             if (
                 inbox.count_failed_delivery_attempt(tx, delivery, why, limit=limit)
                 and delivery.user
             ):
-                text = event_handling_failed_reply(known)
+                text = event_handling_failed_reply(is_lookup_failure)
                 outbox.queue_private_reply(tx, delivery, text, key=f"broken:{delivery.seq}")
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
         self._not_before[delivery.seq] = self._clock.now() + wait
@@ -250,11 +252,11 @@ class MainLoop:
             )
         if not (lapsed or cut) or not self._others.may_reclaim_lapsed_runs():
             return
-        ours = self._workers.list_active_run_ids()
+        active_run_ids = self._workers.list_active_run_ids()
         until = now + timedelta(seconds=self._settings.lease)
         with self._store.write() as tx:
             for run in lapsed:
-                if run.id in ours:
+                if run.id in active_run_ids:
                     moves.renew_lease(tx, run.id, run.fence, until)
                 else:
                     why = {"why": "its lease lapsed"}
@@ -262,7 +264,7 @@ class MainLoop:
                         tx, run, RunStatus.READY, at=now, actor="system", data=why
                     )
             for run in cut:
-                if run.id not in ours:
+                if run.id not in active_run_ids:
                     endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
 
     def reclaim_orphaned_runs(self) -> None:

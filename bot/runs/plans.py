@@ -197,10 +197,12 @@ class MissingCardPoster:
                 if calls.is_waiting_for_people(c) and c.id not in on_cards
             ]
         for call in missing:
-            found = None if call.status is C.UNKNOWN else self._find_place_or_refusal(run, call)
+            place_or_refusal = (
+                None if call.status is C.UNKNOWN else self._find_place_or_refusal(run, call)
+            )
             with self.sources.store.write() as tx:
                 runs.get_run_with_fence(tx, run.id, run.fence)
-                match found:
+                match place_or_refusal:
                     case None:
                         card = card_routing.build_card_of_allowed_call(run, plan_id, call)
                         outbox.queue_message(tx, card)

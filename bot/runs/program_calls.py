@@ -129,19 +129,19 @@ class ProgramCallClaimManager:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             if call.status is target:
                 return
-            shown = calls.find_call_with_votes(tx, call)
-            if call.status not in (C.RUNNING, C.UNKNOWN) or shown is None:
+            call_with_votes = calls.find_call_with_votes(tx, call)
+            if call.status not in (C.RUNNING, C.UNKNOWN) or call_with_votes is None:
                 raise ClaimRefusedError(_claim_refusal_text(call))
             line = " ".join(text.split())[:SUMMARY_MAX_CHARS]
             if succeeded is None:
-                self.outcomes.mark_call_unknown_after_handover(tx, run, shown, line)
+                self.outcomes.mark_call_unknown_after_handover(tx, run, call_with_votes, line)
             else:
                 done, failed = (
                     ToolSuccess(text[:RESULT_MAX_CHARS], line),
                     ToolFailure(line, certain=False),
                 )
                 self.outcomes.store_program_reported_outcome(
-                    tx, run, shown, done if succeeded else failed
+                    tx, run, call_with_votes, done if succeeded else failed
                 )
                 if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
                     post_outcome_unless_posted(tx, self.tools, run, ended)
@@ -258,11 +258,13 @@ def _add_unproposed_call(
 ) -> ProgramRequestStatus:
     """Return the status with the call that the program asked for, while it is not yet proposed."""
     delivery = programs.find_first_program_delivery(tx, begun.id)
-    asked = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
-    name, action = asked.get("tool", ""), asked.get("action", "")
+    request_body = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
+    name, action = request_body.get("tool", ""), request_body.get("action", "")
     tool = tools.find_action_tool(action) if action else tools.get(name)
     effect, arguments = (
-        _describe_effect_and_arguments(tool, asked["arguments"]) if tool and asked else ("", None)
+        _describe_effect_and_arguments(tool, request_body["arguments"])
+        if tool and request_body
+        else ("", None)
     )
     return replace(
         begun,
@@ -270,7 +272,7 @@ def _add_unproposed_call(
         title=tool.title if tool else name,
         effect=effect,
         arguments=arguments,
-        reason=asked.get("why", ""),
+        reason=request_body.get("why", ""),
         handed_over=bool(action),
     )
 
@@ -300,7 +302,7 @@ def _add_call(
         tools.find_tool_of_call(call),
         calls.list_votes_on_revision(tx, call.id, call.revision),
     )
-    given = json.loads(current.arguments) if current else None
+    argument_values = json.loads(current.arguments) if current else None
     against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     rejected, alone = call.status is CallStatus.REJECTED, call_state.find_break_glass_vote(votes)
     words = "; ".join(vote.reason for vote in against if vote.reason) if rejected else ""
@@ -310,7 +312,9 @@ def _add_call(
         tool=call.tool,
         title=tool.title if tool else call.tool,
         effect=call_state.describe_revision_effect(tools, call, current) if current else "",
-        arguments=tool.mask_arguments(given) if tool and given is not None else None,
+        arguments=tool.mask_arguments(argument_values)
+        if tool and argument_values is not None
+        else None,
         revision=call.revision,
         digest=call.digest,
         reason=call.reason,

@@ -148,19 +148,19 @@ class ProgramRequests:
         """
         caller, by_key = (client, None) if isinstance(client, str) else (client.name, client)
         action = "" if isinstance(tool, str) else check_and_dump_action(tool, self.tools, caller)
-        known = self.tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
-        if known is None:
+        definition = self.tools.get(tool) if isinstance(tool, str) else load_action_tool(action)
+        if definition is None:
             raise KeyError(tool)
-        args = known.arguments.model_validate(dict(arguments))
-        check_effect_sentence_length(known, args)
-        asked: dict[str, Any] = {"tool": known.name, "arguments": args.model_dump(mode="json")}
-        asked |= {"why": why} | ({"action": action} if action else {})
-        asked |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # no part of the call
-        asked |= {"within": deadline.total_seconds()} if deadline else {}
-        effect = mask_secrets(known.effect_sentence(args))
+        args = definition.arguments.model_validate(dict(arguments))
+        check_effect_sentence_length(definition, args)
+        body: dict[str, Any] = {"tool": definition.name, "arguments": args.model_dump(mode="json")}
+        body |= {"why": why} | ({"action": action} if action else {})
+        body |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # no part of the call
+        body |= {"within": deadline.total_seconds()} if deadline else {}
+        effect = mask_secrets(definition.effect_sentence(args))
         self._require_colleague(requester)
         name = self._prepare_delivery_key(caller, key, while_open=while_open)
-        delivery = self._build_delivery(name, requester, channel, asked)
+        delivery = self._build_delivery(name, requester, channel, body)
         place = self._places.get_channel_if_allowed(channel, requester)
         run_id, is_new = self._store_request(delivery, effect, place, caller, by_key)
         self.wake()
@@ -213,7 +213,7 @@ class ProgramRequests:
 
     def _store_request(
         self,
-        asked: Delivery,
+        delivery: Delivery,
         effect: str,
         place: str,
         client: str,
@@ -225,24 +225,24 @@ class ProgramRequests:
         id, which is that of an earlier one if the same request was made before, and whether it is
         new.
         """
-        now = asked.received_at
+        now = delivery.received_at
         run = Run(
             team=self._authority.team,
-            channel=place or asked.user,
+            channel=place or delivery.user,
             thread_ts="",
-            requester=asked.user,
+            requester=delivery.user,
             source=RunSource.PROGRAM,
             client=client,
-            asked_in="" if place else asked.channel,
+            asked_in="" if place else delivery.channel,
             created_at=now,
             updated_at=now,
         )
         with self.store.write() as tx:
-            is_new = inbox.insert_delivery(tx, asked)
-            stored = inbox.find_delivery(tx, asked.key)
+            is_new = inbox.insert_delivery(tx, delivery)
+            stored = inbox.find_delivery(tx, delivery.key)
             assert stored is not None
             if not is_new:
-                return _get_run_id_of_same_request(tx, stored, asked, key), False
+                return _get_run_id_of_same_request(tx, stored, delivery, key), False
             if key:  # counted here, so that of many at once no more are let through
                 _check_rate_limit(tx, key, now)
             begin_direct_request(tx, run, stored, effect)
@@ -259,7 +259,7 @@ def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: date
 
 
 def _get_run_id_of_same_request(
-    tx: Transaction, stored: Delivery, asked: Delivery, key: programs.ProgramApiKey | None
+    tx: Transaction, stored: Delivery, delivery: Delivery, key: programs.ProgramApiKey | None
 ) -> str:
     """Return the run's id of an earlier request with this key, which has to be the same.
 
@@ -268,12 +268,12 @@ def _get_run_id_of_same_request(
     The reason and the deadline may differ: those of the first request apply.
     """
     once, now = (
-        (each.user, each.channel, _extract_call_definition(each)) for each in (stored, asked)
+        (each.user, each.channel, _extract_call_definition(each)) for each in (stored, delivery)
     )
     run = runs.find_run(tx, stored.run_id or "")
     is_theirs = key is None or (run is not None and programs.is_request_of_key(tx, run, key))
     if once != now or not stored.run_id or not is_theirs:
-        name = asked.key.partition(":")[2]
+        name = delivery.key.partition(":")[2]
         raise program_calls.RequestKeyReusedError(f"the key {name!r} was used for something else")
     return stored.run_id
 

@@ -132,15 +132,15 @@ class ProposalPreparer:
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         facts = load_policy_facts(self.sources, run, tool, args)
         siblings = [(each.call, each.revision.arguments) for each in earlier if each.revision]
-        beside = [(each.tool, given) for each, given in siblings]
+        others = [(each.tool, given) for each, given in siblings]
         with self.sources.store.read() as tx:
             repeat = find_earlier_same_call(tx, run, tool, arguments, siblings, call.created_at)
             if repeat and repeat.reusable_call:
                 raise prepared.build_repeated_call_refusal(repeat.reusable_call)
-            gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=beside)
-            asked = (tx, run, tool, gate, arguments, earlier)
-            given, reached = self._list_grants_and_check_limit(*asked)
-        remembered = self._find_covering_grant(run, gate, given, reached)
+            gate = compute_gate_in_transaction(tx, self.sources, run, tool, facts, siblings=others)
+            limit_inputs = (tx, run, tool, gate, arguments, earlier)
+            given, limit = self._list_grants_and_check_limit(*limit_inputs)
+        remembered = self._find_covering_grant(run, gate, given, limit)
         prepared.gate = gate
         match gate:
             case Deny(reason=reason):

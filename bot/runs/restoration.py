@@ -127,14 +127,20 @@ class RestoredRecordSettler:
             endings.cancel_run(tx, ready, at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
-                end, said = (
+                end, output_text = (
                     C.CANCELLED,
                     outputs.stopped_sub_agent_output(
                         RESTORED_RECORD_NOTE, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                     ),
                 )
                 sub_agents.end_call_of_sub_agent(
-                    tx, run, end, at=now, actor="system", output=said, note=RESTORED_RECORD_NOTE
+                    tx,
+                    run,
+                    end,
+                    at=now,
+                    actor="system",
+                    output=output_text,
+                    note=RESTORED_RECORD_NOTE,
                 )
             return waits
         text = restored_run_notice(waits)

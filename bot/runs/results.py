@@ -29,59 +29,66 @@ MAX_TABLE_ROWS = 20
 MAX_TABLE_COLUMNS = 10
 
 
-def post_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
+def post_table(tx: Transaction, run: Run, call: Call, table: Table) -> None:
     """Post the rows that `call` found in its thread, and all of them as a file if not all fit.
 
     Posts nothing if there are no rows, as the call's result says that.
     """
-    if not found.rows:
+    if not table.rows:
         return
-    cells = [[tables.format_table_cell(value) for value in row] for row in found.rows]
-    columns, shown = (
-        found.columns[:MAX_TABLE_COLUMNS],
+    cells = [[tables.format_table_cell(value) for value in row] for row in table.rows]
+    columns, shown_rows = (
+        table.columns[:MAX_TABLE_COLUMNS],
         [row[:MAX_TABLE_COLUMNS] for row in cells[:MAX_TABLE_ROWS]],
     )
-    shown = shown[: answers.count_rows_fitting_table(columns, shown)]
+    shown_rows = shown_rows[: answers.count_rows_fitting_table(columns, shown_rows)]
     whole = (
-        len(cells) <= len(shown)
-        and len(found.columns) <= MAX_TABLE_COLUMNS
-        and all(map(answers.is_short_enough_for_cell, chain(columns, *shown)))
+        len(cells) <= len(shown_rows)
+        and len(table.columns) <= MAX_TABLE_COLUMNS
+        and all(map(answers.is_short_enough_for_cell, chain(columns, *shown_rows)))
     )
     # nobody else's: it is how a lost answer is found
     name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
     body = {
-        "title": found.title,
+        "title": table.title,
         "columns": columns,
-        "rows": shown,
+        "rows": shown_rows,
         "total": len(cells),
     }
-    body |= {"width": len(found.columns), "more": found.more, "file": "" if whole else name}
+    body |= {"width": len(table.columns), "more": table.more, "file": "" if whole else name}
     outbox.queue_thread_message(
         tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE
     )
     if not whole:
-        file = {"name": name, "title": found.title, "content": tables.csv_text(found)}
+        file = {"name": name, "title": table.title, "content": tables.csv_text(table)}
         outbox.queue_thread_message(
             tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE
         )
 
 
 def post_call_outcome(
-    tx: Transaction, tools: Registry, run: Run, ended: calls.CallWithVotes, *, answered: bool
+    tx: Transaction,
+    tools: Registry,
+    run: Run,
+    call_with_votes: calls.CallWithVotes,
+    *,
+    answered: bool,
 ) -> None:
     """Post how a call that people were asked about ended, unless the model's answer will tell it.
 
     `answered`: the model's answer to the run, which tells it, is still to come. An unknown outcome
     is posted in any case, as people have to look at once.
     """
-    call = ended.call
+    call = call_with_votes.call
     if call.status not in RAN_STATUSES or not isinstance(load_gate(call.gate), Ask):
         return
     unknown = call.status is CallStatus.UNKNOWN and not calls.was_left_unreported_by_program(call)
     if answered and not unknown:
         return
     approvers = [
-        vote.counted_person for vote in call_state.list_approving_votes(ended.votes) if unknown
+        vote.counted_person
+        for vote in call_state.list_approving_votes(call_with_votes.votes)
+        if unknown
     ]
     by = notices.asked_by_sentence(run.requester, approvers)
     body = {"text": f"{_build_outcome_sentence(tx, tools, call)} {by}"}
@@ -111,11 +118,11 @@ def is_answer_to_come(run: Run) -> bool:
 
 
 def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str:
-    tool, done = tools.find_tool_of_call(call), call.status is CallStatus.SUCCEEDED
-    stated = call.note if done and tool is not None and tool.outcome is not None else ""
+    tool, has_succeeded = tools.find_tool_of_call(call), call.status is CallStatus.SUCCEEDED
+    stated = call.note if has_succeeded and tool is not None and tool.outcome is not None else ""
     if not stated:
         effect = _effect_text(tx, tools, call)
-        stated = f"Done: {effect}" if done else effect
+        stated = f"Done: {effect}" if has_succeeded else effect
     gate, alone = load_gate(call.gate), None
     if isinstance(gate, Ask) and gate.break_glass:
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
@@ -152,32 +159,38 @@ def build_answer_footer(
     claims = detect_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
         return answers.ModelAnswerFooter(note=note)
-    found = calls.list_calls_of_request(tx, run.id)  # also of its sub-agents
+    all_calls = calls.list_calls_of_request(tx, run.id)  # also of its sub-agents
     counting = [
-        call for place, call in enumerate(found) if _is_covered_by_footer(call, found[place + 1 :])
+        call
+        for place, call in enumerate(all_calls)
+        if _is_covered_by_footer(call, all_calls[place + 1 :])
     ]
-    told = {call.id for call in counting if is_outcome_posted(tx, call)}
-    new = [call for call in counting if call.status in FOOTER_STATUSES and call.id not in told]
-    asked = any(isinstance(load_gate(call.gate), Ask) for call in new)
-    requester = run.requester if last and asked else ""
-    ended = [
-        answers.CallOutcome(call.status, "", call.id in told, failed_midway=_is_failed_midway(call))
+    posted_ids = {call.id for call in counting if is_outcome_posted(tx, call)}
+    unposted_calls = [
+        call for call in counting if call.status in FOOTER_STATUSES and call.id not in posted_ids
+    ]
+    asked_people = any(isinstance(load_gate(call.gate), Ask) for call in unposted_calls)
+    requester = run.requester if last and asked_people else ""
+    call_outcomes = [
+        answers.CallOutcome(
+            call.status, "", call.id in posted_ids, failed_midway=_is_failed_midway(call)
+        )
         for call in counting
     ]
     unapproved = claims.says_approved and not any(_was_approved(tx, call) for call in counting)
-    if unapproved or do_claims_contradict_record(claims, ended, whole=last):
-        known = [
+    if unapproved or do_claims_contradict_record(claims, call_outcomes, whole=last):
+        outcomes_with_effects = [
             each if each.was_reported else replace(each, effect=_effect_text(tx, tools, call))
-            for call, each in zip(counting, ended, strict=True)
+            for call, each in zip(counting, call_outcomes, strict=True)
         ]
-        record = answers.build_call_outcomes_line(known) + (
+        record = answers.build_call_outcomes_line(outcomes_with_effects) + (
             NOBODY_APPROVED_TEXT if unapproved else ""
         )
         return answers.ModelAnswerFooter(requester=requester, record=record, note=note)
-    outcomes = [_build_outcome_sentence(tx, tools, call) for call in new] if last else []
+    outcomes = [_build_outcome_sentence(tx, tools, call) for call in unposted_calls] if last else []
     if len(outcomes) > MAX_FOOTER_OUTCOMES:
-        more = len(outcomes) - MAX_FOOTER_OUTCOMES + 1
-        outcomes[MAX_FOOTER_OUTCOMES - 1 :] = [f"And {more} more: the cards show each."]
+        more_count = len(outcomes) - MAX_FOOTER_OUTCOMES + 1
+        outcomes[MAX_FOOTER_OUTCOMES - 1 :] = [f"And {more_count} more: the cards show each."]
     return answers.ModelAnswerFooter(outcomes, requester, note=note)
 
 

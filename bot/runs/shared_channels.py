@@ -30,9 +30,9 @@ def find_newest_run_for_message(
     continue. `closed`: ignore runs begun in the channel itself, before it was shared.
     """
     team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
-    found = runs.find_newest_run_in_thread(tx, team, channel, thread)
-    if (found is not None and not closed) or not is_shared:
-        return found
+    newest_run = runs.find_newest_run_in_thread(tx, team, channel, thread)
+    if (newest_run is not None and not closed) or not is_shared:
+        return newest_run
     begun = runs.find_newest_run_of_person_in_thread(tx, team, channel, thread, delivery.user)
     if begun is None or begun.channel == channel:
         return None
@@ -50,10 +50,10 @@ def post_where_request_continues(tx: Transaction, run: Run, delivery: Delivery, 
     if run.channel == delivery.channel:
         _post_in_channel(tx, delivery, f"shared:{run.id}", notices.SHARED_CHANNEL_NOTICE)
         return
-    told = (
+    notice_builder = (
         notices.quoted_request_notice if run.thread_ts else notices.moved_from_shared_channel_notice
     )
-    text = told(delivery.channel, words)
+    text = notice_builder(delivery.channel, words)
     blocks = [
         *render_notice_sentence(text),
         *render_request_mode_note(get_strictest_channel_mode(tx, run)),
@@ -120,7 +120,7 @@ class ChannelChangeHandler:
 
     def _move_run_to_private(self, tx: Transaction, run: Run) -> None:
         now = self.clock.now()
-        said = [
+        message_texts = [
             prompt.extract_request_text(item)
             for item in runs.list_user_messages_until(tx, run.id, now)
         ]
@@ -130,7 +130,7 @@ class ChannelChangeHandler:
         line = {"text": notices.request_continues_in_private_notice(run.requester)}
         outbox.queue_notice(tx, run, f"private:{run.id}", line)
         text = notices.moved_from_shared_channel_notice(
-            run.channel, next(filter(str.strip, said), "")
+            run.channel, next(filter(str.strip, message_texts), "")
         )
         moved = runs.find_run(tx, run.id)
         assert moved is not None

@@ -103,16 +103,16 @@ class ModelTurnTaker:
             *([outputs.REPLACE_PLAN_TOOL_SCHEMA] if waiting else []),
         ]
         items = partial(pair_calls_with_outputs, meanwhile=build_outputs_of_waiting_calls(waiting))
-        asked = ModelPrompt(items, tools, role.instructions)
+        model_prompt = ModelPrompt(items, tools, role.instructions)
         answer = self._open_answer(run)
         try:
             with self._signals.tracer.start_span(WorkKind.TURN):
-                result = self._threads.take_turn(run, before, asked, answer)
-            said = ModelTurnResult(
+                result = self._threads.take_turn(run, before, model_prompt, answer)
+            turn_result = ModelTurnResult(
                 result, before.proposed_call_ids, has_waiting_calls=bool(waiting)
             )
             return retry_until_stored(
-                lambda: self._store_model_answer(run, said, answer),
+                lambda: self._store_model_answer(run, turn_result, answer),
                 self._signals.stopping,
                 f"run {run.id}: what the model said",
             )
@@ -157,32 +157,35 @@ class ModelTurnTaker:
         """
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
-            held = self._store_and_count_turn(tx, run, reply)
+            current_run = self._store_and_count_turn(tx, run, reply)
             # said while the model was answering, or decided: go on with that
-            more = bool(inbox.list_messages_held_for_run(tx, run.id)) or (
+            has_more_to_do = bool(inbox.list_messages_held_for_run(tx, run.id)) or (
                 waits and not calls.is_run_blocked(tx, run.id)
             )
-            last = not more and not waits
-            text, under = self._build_text_and_footer(tx, run, reply, last=last, stopped=stopped)
-            if more and under.ours:  # nothing was said, and the next turn may say something
+            is_last = not has_more_to_do and not waits
+            text, under = self._build_text_and_footer(tx, run, reply, last=is_last, stopped=stopped)
+            # nothing was said, and the next turn may say something
+            if has_more_to_do and under.ours:
                 text = ""
-            answer.store_whole_text(tx, text, last=last, record=under)
+            answer.store_whole_text(tx, text, last=is_last, record=under)
             target = R.WAITING if waits else R.COMPLETED
-            if not more and not moves.change_run_status(tx, held, target, at=now, fence=run.fence):
+            if not has_more_to_do and not moves.change_run_status(
+                tx, current_run, target, at=now, fence=run.fence
+            ):
                 raise moves.StaleFenceError(run.id)
-            if last and run.parent_call:
+            if is_last and run.parent_call:
                 back = store_sub_agent_failure if stopped else store_sub_agent_answer
-                told = f"{text}\n\n{under.note}" if under.note else text
-                back(tx, self._tools, held, told, at=now)
+                answer_text = f"{text}\n\n{under.note}" if under.note else text
+                back(tx, self._tools, current_run, answer_text, at=now)
         answer.broadcast_whole_text()
-        if last:
+        if is_last:
             self._presence.show_done(run)
-        if last and run.parent_call:
+        if is_last and run.parent_call:
             self._signals.work.notify()  # whoever asked it goes on
-        if waits and not more:
+        if waits and not has_more_to_do:
             announce_run_waits(run, self._signals, self._presence)
         self._signals.outbox.notify()
-        return more
+        return has_more_to_do
 
     def _build_text_and_footer(
         self, tx: Transaction, run: Run, reply: Reply, *, last: bool, stopped: bool
@@ -197,26 +200,28 @@ class ModelTurnTaker:
         return text, replace(under, ours=ours)
 
     def _store_plan(
-        self, run: Run, said: ModelTurnResult, proposal: Proposal, answer: BroadcastAnswer
+        self, run: Run, turn_result: ModelTurnResult, proposal: Proposal, answer: BroadcastAnswer
     ) -> bool:
         """Store the proposed calls: as the run's plan, beside a waiting plan, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        prepared = self._proposals.prepare_calls(run, row.id, proposal.calls, said.taken)
-        if said.beside and not said.replaced:
+        prepared = self._proposals.prepare_calls(run, row.id, proposal.calls, turn_result.taken)
+        if turn_result.beside and not turn_result.replaced:
             plans.refuse_all_but_reads(prepared, self._tools)
         replace_call_ids(proposal, proposal.calls, prepared)
-        asked = plans.needs_approval_or_answer(prepared)
+        asks_people = plans.needs_approval_or_answer(prepared)
         with self._store.write(durable=False) as tx:
             # somebody has written meanwhile: that is answered beside
             waits = plans.should_wait_for_people(prepared) and not inbox.list_messages_held_for_run(
                 tx, run.id
             )
-            if said.replaced:
+            if turn_result.replaced:
                 plans.supersede_waiting_plans(tx, self._tools, run, now)
-            held = self._store_and_count_turn(tx, run, proposal, calls=len(prepared), cards=asked)
-            for told in said.replaced:
-                runs.append_transcript_item(tx, held, told, at=now)
+            current_run = self._store_and_count_turn(
+                tx, run, proposal, calls=len(prepared), cards=asks_people
+            )
+            for replaced_item in turn_result.replaced:
+                runs.append_transcript_item(tx, current_run, replaced_item, at=now)
             if prepared:
                 plans.store_plan(tx, self._tools, row, prepared, actor="agent")
             text = proposal.text.strip() if has_visible_text(proposal.text) else ""
@@ -226,14 +231,17 @@ class ModelTurnTaker:
                 last=False,
                 record=build_answer_footer(tx, self._tools, run, text, last=False),
             )
-            if asked and (run.parent_call or held.calls > len(prepared)):  # not its first plan
+            # not its first plan
+            if asks_people and (run.parent_call or current_run.calls > len(prepared)):
                 post_untold_outcomes(tx, self._tools, run)
-            plans.post_plan_cards(tx, held, row.id, prepared)
+            plans.post_plan_cards(tx, current_run, row.id, prepared)
             for each in prepared:
                 if each.reason_for_requester:
                     tool = self._tools.find_tool_of_call(each.call)
                     plans.post_refusal_reason(tx, run, each, tool.title if tool else each.call.tool)
-            if waits and not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
+            if waits and not moves.change_run_status(
+                tx, current_run, R.WAITING, at=now, fence=run.fence
+            ):
                 raise moves.StaleFenceError(run.id)
         answer.broadcast_whole_text()
         if waits:
@@ -300,7 +308,9 @@ def pair_calls_with_outputs(
     ):
         return transcript.list_items_for_model(seal)
     items = transcript.list_items_for_model(seal)
-    given = {each["call_id"]: each for each in items if each.get("type") == "function_call_output"}
+    output_by_call_id = {
+        each["call_id"]: each for each in items if each.get("type") == "function_call_output"
+    }
     result: list[dict[str, Any]] = []
     lacking: list[str] = []
     for item in items:
@@ -312,10 +322,10 @@ def pair_calls_with_outputs(
             case "function_call_output":
                 lacking.remove(item["call_id"])
             case _ if item.get("role") == "user":
-                result += _iterate_outputs(lacking, given, meanwhile)
+                result += _iterate_outputs(lacking, output_by_call_id, meanwhile)
                 lacking = []
         result.append(item)
-    result += _iterate_outputs(lacking, given, meanwhile)
+    result += _iterate_outputs(lacking, output_by_call_id, meanwhile)
     newest = transcript.items[-1]
     if newest.get("type") == "function_call_output" and result[-1] is not newest:
         result.append(prompt.build_countersign_note_item(outputs.PLAN_DECIDED_NOTE))
@@ -348,11 +358,11 @@ def remove_plan_replacement_calls(
     ]
     proposal.calls[:] = [each for each in proposal.calls if each not in wishes]
     used = used_ids | {each.provider_id for each in proposal.calls}
-    told = []
+    output_items = []
     for each in wishes:
         call_id = each.provider_id
         if not call_id or call_id in used:
             call_id = proposal.items[each.index]["call_id"] = f"call_{new_id()}"
         used |= {call_id}
-        told.append(build_output_item(call_id, outputs.WAITING_PLAN_WITHDRAWN))
-    return told
+        output_items.append(build_output_item(call_id, outputs.WAITING_PLAN_WITHDRAWN))
+    return output_items

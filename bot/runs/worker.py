@@ -76,11 +76,11 @@ class RunWorker:
             )
             if claimed is None:
                 return
-            run, known = claimed[0], [claimed]
-            step = partial(self._take_next_step, run, known)
+            run, known_runs = claimed[0], [claimed]
+            step = partial(self._take_next_step, run, known_runs)
             while self._retry_until_stored(step, f"run {run_id}: its next step"):
                 if not self._retry_until_stored(
-                    partial(self._keep_or_release_run, run, known, keeps), f"run {run_id}"
+                    partial(self._keep_or_release_run, run, known_runs, keeps), f"run {run_id}"
                 ):
                     return
         except moves.StaleFenceError:
@@ -160,7 +160,7 @@ class RunWorker:
                 tx, run.id
             )
 
-    def _take_step(self, run: Run, found: list[Call]) -> RunWithCalls | bool:
+    def _take_step(self, run: Run, open_calls: list[Call]) -> RunWithCalls | bool:
         """Take one step, according to the calls of the run's open plan.
 
         Returns the run and its plan's calls afterwards if known, else whether there is more to do
@@ -169,27 +169,27 @@ class RunWorker:
         if run.status is not R.RUNNING:  # cancelled meanwhile
             self._show_end_if_cancelled(run)
             return False
-        if not found:
+        if not open_calls:
             return self.turns[run.source](run, ())
-        for call in found:
+        for call in open_calls:
             if call.status is C.RUNNING and not call.action:
                 self.executor.recover_interrupted_call(run, call)
                 return True
         if at_once := next(
-            (c for c in found if calls.can_worker_run_call(c) and c.does == Effect.READ), None
+            (c for c in open_calls if calls.can_worker_run_call(c) and c.does == Effect.READ), None
         ):
             self.presence.show_working(run)
             return self.executor.execute_call(run, at_once) or True
-        if any(calls.is_blocking_run(call) for call in found):
+        if any(calls.is_blocking_run(call) for call in open_calls):
             spoken_to = self._has_unanswered_message(run)
             return (
-                self.turns[run.source](run, found)
+                self.turns[run.source](run, open_calls)
                 if spoken_to
-                else self._wait_for_people(run, found)
+                else self._wait_for_people(run, open_calls)
             )
-        if approved := next((c for c in found if calls.can_worker_run_call(c)), None):
+        if approved := next((c for c in open_calls if calls.can_worker_run_call(c)), None):
             self.presence.show_working(run)
-            return self._execute_or_cancel_call(run, found, approved)
+            return self._execute_or_cancel_call(run, open_calls, approved)
         with self.store.write() as tx:
             runs.get_run_with_fence(tx, run.id, run.fence)
             runs.close_plan_if_all_final(
@@ -198,10 +198,10 @@ class RunWorker:
         return True
 
     def _execute_or_cancel_call(
-        self, run: Run, found: list[Call], call: Call
+        self, run: Run, open_calls: list[Call], call: Call
     ) -> RunWithCalls | bool:
         """Execute the plan's next approved call, or cancel it if an earlier step went wrong."""
-        earlier = [c for c in found if c.position < call.position]
+        earlier = [c for c in open_calls if c.position < call.position]
         broken = next((c for c in earlier if _should_cancel_later_calls(c)), None)
         if broken is None:
             return self.executor.execute_call(run, call) or True
@@ -231,21 +231,21 @@ class RunWorker:
                 tx, run.id
             )
 
-    def _wait_for_people(self, run: Run, found: list[Call]) -> bool:
+    def _wait_for_people(self, run: Run, open_calls: list[Call]) -> bool:
         """Make the run WAITING, with a card for each call; return True if it can go on instead."""
-        plan_id = found[0].plan_id
+        plan_id = open_calls[0].plan_id
         self.cards.post_missing_cards(run, plan_id)
         now = self.clock.now()
         with self.store.write() as tx:
-            held = runs.get_run_with_fence(tx, run.id, run.fence)
-            if held.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
+            current_run = runs.get_run_with_fence(tx, run.id, run.fence)
+            if current_run.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
                 return False
             decided = not any(
                 calls.is_blocking_run(call) for call in calls.list_calls_of_plan(tx, plan_id)
             )
             if decided or inbox.list_messages_held_for_run(tx, run.id):
                 return True
-            if not moves.change_run_status(tx, held, R.WAITING, at=now, fence=run.fence):
+            if not moves.change_run_status(tx, current_run, R.WAITING, at=now, fence=run.fence):
                 return False
         announce_run_waits(run, self.signals, self.presence)
         return False
@@ -264,14 +264,18 @@ class RunWorker:
         """Store and post the failure; return False if the run was no longer this worker's."""
         now = self.clock.now()
         with self.store.write() as tx:
-            held = runs.find_run(tx, run.id)
-            if held is None or held.fence != run.fence or held.status is not R.RUNNING:
+            current_run = runs.find_run(tx, run.id)
+            if (
+                current_run is None
+                or current_run.fence != run.fence
+                or current_run.status is not R.RUNNING
+            ):
                 return False
             moves.change_run_status(
-                tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why
+                tx, current_run, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why
             )
             if run.parent_call:
-                store_sub_agent_failure(tx, self.tools, held, why, at=now)
+                store_sub_agent_failure(tx, self.tools, current_run, why, at=now)
                 return True
             post_untold_outcomes(tx, self.tools, run)
             text = run_failed_notice(why)

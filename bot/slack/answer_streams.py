@@ -220,10 +220,10 @@ class StreamedAnswer:
             return
         self._last = time.monotonic()
         with self._store.read() as tx:
-            held = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
+            current_run = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
             # a stream is no row of the outbox: it would overtake what is told before it
-            begins = begins and not outbox.has_unposted_messages(tx, held)
-        if held.status is not RunStatus.RUNNING:
+            begins = begins and not outbox.has_unposted_messages(tx, current_run)
+        if current_run.status is not RunStatus.RUNNING:
             raise moves.StaleFenceError(self.run.id)
         if begins or self._open:
             self._send_new_content()
@@ -313,14 +313,14 @@ class StreamedAnswer:
     def _send_new_content(self) -> None:
         if self._dead:
             return
-        whole = self._render_text(
+        framed_text = self._render_text(
             block_kit.cut_before_unfinished_link(self._text[: block_kit.MAX_PART_CHARS])
         )
         tasks = self._list_unsent_tasks()
         # what would not go on from what is shown, or finds no room, the outbox writes at the end
-        is_short = count_slack_characters(whole) <= block_kit.MAX_PART_CHARS
-        fits = is_short and whole.startswith(self._shown)
-        more = whole[len(self._shown) :] if fits else ""
+        is_short = count_slack_characters(framed_text) <= block_kit.MAX_PART_CHARS
+        fits = is_short and framed_text.startswith(self._shown)
+        more = framed_text[len(self._shown) :] if fits else ""
         more = more if more.strip(" >\n") else ""
         if not more and not tasks:
             return
@@ -392,13 +392,13 @@ class StreamedAnswer:
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )
         with self._store.write() as tx:
-            held = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
-            if held.status is not RunStatus.RUNNING:
+            current_run = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
+            if current_run.status is not RunStatus.RUNNING:
                 raise moves.StaleFenceError(self.run.id)
             outbox.queue_message(tx, row)
-            found = outbox.find_message_by_key(tx, row.key)
-        assert found is not None
-        return found
+            stored_row = outbox.find_message_by_key(tx, row.key)
+        assert stored_row is not None
+        return stored_row
 
 
 def _close_row(tx: Transaction, row: Message, body: dict[str, Any]) -> None:

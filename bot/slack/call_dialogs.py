@@ -95,12 +95,12 @@ class CallDialogFamily:
                 action, button_codec.CallTarget() | button_codec.CardTarget() as target
             ):
                 person, team = body["user"]["id"], get_sender_workspace_id(body)
-                found = self.access.decide_access(VERB_BY_ACTION[action], target, person, team)
-                if isinstance(found, DialogRefusal):
-                    return found
-                if action is Action.HAND_OVER and found.view_only_reason:
-                    return DialogRefusal(found.view_only_reason)
-                return self._build_opening(action, target, found)
+                admission = self.access.decide_access(VERB_BY_ACTION[action], target, person, team)
+                if isinstance(admission, DialogRefusal):
+                    return admission
+                if action is Action.HAND_OVER and admission.view_only_reason:
+                    return DialogRefusal(admission.view_only_reason)
+                return self._build_opening(action, target, admission)
             case _:
                 return DialogRefusal(OUTDATED_CARD_REPLY)
 
@@ -115,16 +115,19 @@ class CallDialogFamily:
         with self.store.read() as tx:
             match target:
                 case button_codec.CardTarget():
-                    made = PreparedDialog(self._render_reject_all_form(tx, target, admitted.calls))
+                    dialog = PreparedDialog(
+                        self._render_reject_all_form(tx, target, admitted.calls)
+                    )
                 case button_codec.CallTarget():
                     shown = find_call_with_revision(tx, target.call)
                     if shown is None or shown.revision.number != target.revision:
                         return DialogRefusal(OUTDATED_CARD_REPLY)
                     if action is Action.EDIT and not self.tools.find_tool_as_shown(shown.call):
                         return DialogRefusal(TOOL_CHANGED_ERROR)
-                    made = self._build_call_opening(tx, action, target, shown, admitted)
+                    dialog = self._build_call_opening(tx, action, target, shown, admitted)
         return replace(
-            made, view=button_codec.add_thread_to_metadata(made.view, run.channel, run.thread_ts)
+            dialog,
+            view=button_codec.add_thread_to_metadata(dialog.view, run.channel, run.thread_ts),
         )
 
     def _build_call_opening(
@@ -138,17 +141,19 @@ class CallDialogFamily:
         call = shown.call
         match action:
             case Action.REVIEW:
-                whole = build_call_view_for_approvers(self.tools, tx, shown)
+                full_view = build_call_view_for_approvers(self.tools, tx, shown)
                 bar = format_field_error(self.directory, by.view_only_reason)
-                asked, who = describe_people_in_review(tx, by.run, call, self.clock.now())
-                view = review_dialog.render_review_dialog(
-                    whole, asked=asked, bar=bar, approvers=who
+                requester_text, approvers_text = describe_people_in_review(
+                    tx, by.run, call, self.clock.now()
                 )
-                return PreparedDialog(view, call, bool(whole.masked_pieces), not bar)
+                view = review_dialog.render_review_dialog(
+                    full_view, asked=requester_text, bar=bar, approvers=approvers_text
+                )
+                return PreparedDialog(view, call, bool(full_view.masked_pieces), not bar)
             case Action.BREAK_GLASS:
-                whole = build_call_view_for_approvers(self.tools, tx, shown)
-                view = review_dialog.render_break_glass_dialog(whole)
-                return PreparedDialog(view, call, bool(whole.masked_pieces))
+                full_view = build_call_view_for_approvers(self.tools, tx, shown)
+                view = review_dialog.render_break_glass_dialog(full_view)
+                return PreparedDialog(view, call, bool(full_view.masked_pieces))
             case Action.OBJECT:
                 title = describe_call_effect(self.tools, tx, call)
                 return PreparedDialog(review_dialog.render_objection_dialog(target, title))
@@ -187,12 +192,12 @@ class CallDialogFamily:
         call, gate = shown.call, load_gate(shown.call.gate)
         tool = self.tools.get_call_tool_even_if_off(call)
         counts = isinstance(gate, Ask) and gate.editor_counts
-        here = counts and is_approvable_on_card(self.tools, tx, call, self.clock.now())
+        can_approve_here = counts and is_approvable_on_card(self.tools, tx, call, self.clock.now())
         return render_edit_dialog(
             restrict_editable_fields(tool, gate),
             build_readable_arguments(tool, shown.revision.arguments),
             target=button_codec.CallTarget(call.id, call.revision),
-            save_and_approve=here,
+            save_and_approve=can_approve_here,
             covered=covered,
         )
 

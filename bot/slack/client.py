@@ -49,11 +49,11 @@ def find_app_id(client: WebClient, bot: str) -> str:
     if not bot:
         return ""
     try:
-        found = client.bots_info(bot=bot)
+        response = client.bots_info(bot=bot)
     except (SlackApiError, SlackClientError, HTTPException, OSError) as error:
         log.info("of which app the bot is cannot be asked: %s", type(error).__name__)
         return ""
-    return str((found.get("bot") or {}).get("app_id") or "")
+    return str((response.get("bot") or {}).get("app_id") or "")
 
 
 # Deliveries that only report what the bot did itself.
@@ -172,7 +172,7 @@ class RateLimitPauses:
     def raise_if_paused(self, method: str, channel: str) -> None:
         """Raise SlackApiError like Slack's own 429 answer if this call falls into a pause."""
         end = self._ends.get(_build_pause_key(method, channel))
-        if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
+        if end is None or (seconds_left := (end - self._clock.now()).total_seconds()) <= 0:
             return
         response = SlackResponse(
             client=None,
@@ -180,7 +180,7 @@ class RateLimitPauses:
             api_url=method,
             req_args={},
             data={"ok": False, "error": "ratelimited"},
-            headers={"Retry-After": str(math.ceil(left))},
+            headers={"Retry-After": str(math.ceil(seconds_left))},
             status_code=slack_codes.HTTP_TOO_MANY_REQUESTS,
         )
         text = f"Slack limits {method}, which was not asked again"
@@ -315,8 +315,8 @@ class SlackClient(WebClient):
         return self._call_once(api_method, **arguments)
 
     def _call_once(self, api_method: str, **arguments: Any) -> SlackResponse:
-        given = arguments.get("json") or arguments.get("params") or {}
-        channel = given.get("channel") or given.get("channel_id") or ""
+        parameters = arguments.get("json") or arguments.get("params") or {}
+        channel = parameters.get("channel") or parameters.get("channel_id") or ""
         if self.pauses is not None:
             self.pauses.raise_if_paused(api_method, channel)
         with self._tracer.start_span(WorkKind.SLACK, api_method) as span:
@@ -335,7 +335,7 @@ class SlackClient(WebClient):
                 if _is_missing_value(response.get(name)):
                     raise ConnectionError(f"Slack's answer to {api_method} does not say the {name}")
         if api_method in POSTING_METHODS:
-            place = channel, given.get("thread_ts") or ""
+            place = channel, parameters.get("thread_ts") or ""
             with self._lock:
                 self._posts[place] = next(self._numbers), api_method == START_STREAM_METHOD
                 self._posts.move_to_end(place)

@@ -192,18 +192,18 @@ def _build_report_answer(
     until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
     since = until - timedelta(days=days)
     asked_calls, by_rule = rule_report.load_rule_report(can.person_views, since, until)
-    found = report.compute_report(asked_calls, since, until)
+    computed_report = report.compute_report(asked_calls, since, until)
     titles = {name: tool.title for name, tool in can.tools.tools.items()}
-    file = _prepare_report_picture(found, titles)
+    file = _prepare_report_picture(computed_report, titles)
     note = "I am sending you a picture of it in a direct message." if file else ""
-    blocks = report.render_report_blocks(found, titles, note)
+    blocks = report.render_report_blocks(computed_report, titles, note)
     words = SlackMentionStyle(can.explanation_sources.sources.directory)
     blocks += rule_report.render_findings_blocks(by_rule, words)
     return request_list.SlashCommandAnswer(report.TITLE, blocks, file)
 
 
 def _prepare_report_picture(
-    found: report.Report, titles: Mapping[str, str]
+    computed_report: report.Report, titles: Mapping[str, str]
 ) -> Callable[[], request_list.SlashCommandAnswerFile] | None:
     """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
@@ -213,13 +213,13 @@ def _prepare_report_picture(
         if error.name != "matplotlib":
             raise
         return None
-    if not has_decisions_to_draw(found):
+    if not has_decisions_to_draw(computed_report):
         return None
-    title = f"Decisions from {found.since:%Y-%m-%d} to {found.until:%Y-%m-%d}"
-    alt = f"{title} (UTC). {report.describe_decision_speed(found)}"
-    name = f"decisions-{found.until:%Y-%m-%d}.png"
+    title = f"Decisions from {computed_report.since:%Y-%m-%d} to {computed_report.until:%Y-%m-%d}"
+    alt = f"{title} (UTC). {report.describe_decision_speed(computed_report)}"
+    name = f"decisions-{computed_report.until:%Y-%m-%d}.png"
     return lambda: request_list.SlashCommandAnswerFile(
-        name, title, alt, draw_report_png(found, titles)
+        name, title, alt, draw_report_png(computed_report, titles)
     )
 
 

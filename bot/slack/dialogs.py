@@ -151,7 +151,7 @@ class DialogHandler:
         return {}
 
     def open_or_refuse_dialog(
-        self, client: WebClient, body: dict[str, Any], found: PreparedDialog | DialogRefusal
+        self, client: WebClient, body: dict[str, Any], prepared: PreparedDialog | DialogRefusal
     ) -> None:
         """Open the dialog, or tell the person privately why not.
 
@@ -159,7 +159,7 @@ class DialogHandler:
         """
         action, person = body["actions"][0], body["user"]["id"]
         name = _get_dialog_name(action)
-        match found:
+        match prepared:
             case DialogRefusal(sentence=told):
                 pass
             case PreparedDialog(view=view, call=call, reveals=reveals):
@@ -168,7 +168,7 @@ class DialogHandler:
                         with self._store.write() as tx:
                             self._access.record_call_shown(tx, call, person, name, more=reveals)
                     _open_or_replace_view(client, body, view)
-                    if call is not None and found.is_to_decide:
+                    if call is not None and prepared.is_to_decide:
                         self._start_viewing(person, call)
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
@@ -177,8 +177,8 @@ class DialogHandler:
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._store.write() as tx:
-            if isinstance(found, DialogRefusal):
-                self._access.record_refused_access(tx, found, person, name)
+            if isinstance(prepared, DialogRefusal):
+                self._access.record_refused_access(tx, prepared, person, name)
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
             outbox.queue_private_message(

@@ -75,14 +75,18 @@ def replace_other_mentions(
         name = slack_text.sanitise_as_plain_text(
             find_display_name(directory, str(user)), MAX_NAME_CHARS
         )
-        named = {key: each for key, each in blocks.items() if key != "user_id"}
-        return {**named, "type": "text", "text": name} if name else blocks
-    named = {key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()}
-    if named.get("type") in _FORMATTED_TEXT_TYPES and isinstance(named.get("text"), str):
-        text = replace_other_mentions_in_text(directory, named["text"], notified)
-        fits = named["type"] != "mrkdwn" or len(text.encode("utf-16-le")) // 2 <= MAX_MRKDWN_CHARS
-        named["text"] = text if fits else named["text"]
-    return named
+        replaced = {key: each for key, each in blocks.items() if key != "user_id"}
+        return {**replaced, "type": "text", "text": name} if name else blocks
+    replaced = {
+        key: replace_other_mentions(directory, each, notified) for key, each in blocks.items()
+    }
+    if replaced.get("type") in _FORMATTED_TEXT_TYPES and isinstance(replaced.get("text"), str):
+        text = replace_other_mentions_in_text(directory, replaced["text"], notified)
+        fits = (
+            replaced["type"] != "mrkdwn" or len(text.encode("utf-16-le")) // 2 <= MAX_MRKDWN_CHARS
+        )
+        replaced["text"] = text if fits else replaced["text"]
+    return replaced
 
 
 def replace_other_mentions_in_text(
@@ -123,10 +127,12 @@ def replace_mentions_in_plain_text(directory: authority.Directory, blocks: Any) 
         found = find_display_name(directory, mention[1])
         return f"@{found}" if found else mention[0]
 
-    named = {key: replace_mentions_in_plain_text(directory, each) for key, each in blocks.items()}
-    if named.get("type") in _LITERAL_TEXT_TYPES and isinstance(named.get("text"), str):
-        named["text"] = _USER_MENTION_PATTERN.sub(name, named["text"])
-    return named
+    replaced = {
+        key: replace_mentions_in_plain_text(directory, each) for key, each in blocks.items()
+    }
+    if replaced.get("type") in _LITERAL_TEXT_TYPES and isinstance(replaced.get("text"), str):
+        replaced["text"] = _USER_MENTION_PATTERN.sub(name, replaced["text"])
+    return replaced
 
 
 def find_display_name(directory: authority.Directory, name_id: str) -> str:
@@ -212,19 +218,19 @@ class SlackDirectory:
         missing from it are looked up one by one if they are few; many are left out, as they belong
         to other companies.
         """
-        listed = self._answers.find_cached_answer(EVERYBODY_KEY)
-        everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
+        cached_list = self._answers.find_cached_answer(EVERYBODY_KEY)
+        everybody: Mapping[str, lookups.Json] = cached_list[0] if cached_list else {}
         missing = [user for user in users if user not in everybody]
         if missing and (len(missing) > MAX_SINGLE_LOOKUPS or self._has_many_person_lookups()):
             everybody = self.list_people()
             missing = [user for user in missing if user not in everybody]
         granted = self._list_granted and self._list_granted()
-        found = {
+        people = {
             user: lookups.build_person_from_slack_user(everybody[user], granted)
             for user in users
             if user in everybody
         }
-        return found | (
+        return people | (
             self._look_up_each_person(missing) if len(missing) <= MAX_SINGLE_LOOKUPS else {}
         )
 
@@ -233,17 +239,17 @@ class SlackDirectory:
 
         The list of everybody is read again if the name does not match exactly one person.
         """
-        found: Mapping[str, str] = {}
+        matches: Mapping[str, str] = {}
         for refresh in (False, True):
-            listed = self.list_people(refresh=refresh)
-            found = {
+            everybody = self.list_people(refresh=refresh)
+            matches = {
                 user: str(each.get("name", ""))
-                for user, each in listed.items()
+                for user, each in everybody.items()
                 if name.casefold() in lookups.get_casefolded_names(each)
             }
-            if len(found) == 1:
+            if len(matches) == 1:
                 break
-        return found
+        return matches
 
     def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, authority.QuietHours]:
         """Return the do-not-disturb hours, now or next, of these people by user id.
@@ -253,10 +259,10 @@ class SlackDirectory:
         if not self._may_read_quiet_hours or not 0 < len(users) <= lookups.MAX_QUIET_HOURS_USERS:
             return {}
         try:
-            found = self._look_up(lookups.LookupKind.QUIET_HOURS, ",".join(sorted(users)))
+            quiet_hours = self._look_up(lookups.LookupKind.QUIET_HOURS, ",".join(sorted(users)))
         except authority.LookupFailedError:
             return {}
-        return found or {}
+        return quiet_hours or {}
 
     def find_group(self, handle: str) -> authority.Group | None:
         """Return the user group with this handle (without @) and its members; None if unknown."""
@@ -361,7 +367,7 @@ class SlackDirectory:
 
     def _look_up_each_person(self, users: Collection[str]) -> dict[str, authority.Person]:
         self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
-        found: dict[str, authority.Person] = {}
+        people: dict[str, authority.Person] = {}
         pending: list[authority.LookupPendingError] = []
         for user in users:
             try:
@@ -369,11 +375,11 @@ class SlackDirectory:
             except authority.LookupPendingError as error:
                 pending.append(error)
             else:
-                found |= {user: person} if person else {}
+                people |= {user: person} if person else {}
         if pending:
             answers = chain.from_iterable(each.answers for each in pending)
             raise authority.LookupPendingError(*answers)
-        return found
+        return people
 
     def _has_many_person_lookups(self) -> bool:
         """Return whether so many people are being looked up that the list is read instead."""
@@ -386,13 +392,13 @@ class SlackDirectory:
 
         It runs on a look-up thread, which may wait for the list.
         """
-        listed = self._answers.find_cached_answer(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
-        everybody: Mapping[str, lookups.Json] = listed[0] if listed else {}
-        if not listed and self._has_many_person_lookups():
+        cached_list = self._answers.find_cached_answer(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
+        everybody: Mapping[str, lookups.Json] = cached_list[0] if cached_list else {}
+        if not cached_list and self._has_many_person_lookups():
             everybody = self._read_everybody_once()
-        found: lookups.Json | None = everybody.get(user) or self._reader.read_person(user)
+        slack_user: lookups.Json | None = everybody.get(user) or self._reader.read_person(user)
         granted = self._list_granted and self._list_granted()
-        return lookups.build_person_from_slack_user(found, granted) if found else None
+        return lookups.build_person_from_slack_user(slack_user, granted) if slack_user else None
 
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
         """Return the list of everybody, read once for many look-ups; {} if it cannot be read."""
@@ -413,19 +419,19 @@ class SlackDirectory:
         channel found in it is looked up by id to check its name.
         """
         if not name.startswith("#"):
-            given: lookups.Json | None = self._reader.read_channel(name)
-            return given
+            channel_by_id: lookups.Json | None = self._reader.read_channel(name)
+            return channel_by_id
         for age in (lookups.MAX_LIST_AGE, MIN_REFRESH_INTERVAL):
             if self._answers.find_cached_answer((lookups.LookupKind.CHANNELS, ""), age) is None:
                 self._answers.drop_answers(lookups.LookupKind.CHANNELS)
-            listed = self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_channels()
-            named = [i for i, channel in listed.items() if channel["name"] == name[1:]]
+            channels = self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_channels()
+            matching_ids = [i for i, channel in channels.items() if channel["name"] == name[1:]]
             # workspaces of an organisation may each have one of that name: only an id says which
-            asked: lookups.Json | None = (
-                self._reader.read_channel(named[0]) if len(named) == 1 else None
+            candidate: lookups.Json | None = (
+                self._reader.read_channel(matching_ids[0]) if len(matching_ids) == 1 else None
             )
-            if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
-                return asked
+            if candidate and candidate.get("name") == name[1:] and not candidate.get("is_archived"):
+                return candidate
         return None
 
 

@@ -84,7 +84,7 @@ class FileFetcher:
         """
         if not self._is_slack_url(url):
             raise NotFetchedError("its address is not Slack's", file_items.EXTERNAL_FILE_REASON)
-        for left in reversed(range(MAX_ATTEMPTS)):
+        for attempts_left in reversed(range(MAX_ATTEMPTS)):
             try:
                 return self._download_once(url, most, until)
             except HTTPError as error:
@@ -98,7 +98,7 @@ class FileFetcher:
                 failed: Exception = error
             except (OSError, HTTPException, ValueError) as error:
                 failed = error
-            if not left or time.monotonic() >= until or self._stopping.is_set():
+            if not attempts_left or time.monotonic() >= until or self._stopping.is_set():
                 raise NotFetchedError(str(failed)) from failed
         raise AssertionError("there is a first try")
 
@@ -126,17 +126,17 @@ class FileFetcher:
 
     def _read_body(self, answer: Any, max_bytes: int, until: float) -> bytes:
         """Return the whole body of an answer; NotFetchedError if it has more than `max_bytes`."""
-        found = bytearray()
+        body = bytearray()
         while chunk := answer.read1(_READ_CHUNK_BYTES):
-            found += chunk
-            if len(found) > max_bytes:
+            body += chunk
+            if len(body) > max_bytes:
                 reason = file_items.too_large_note(max_bytes + 1)
                 raise NotFetchedError(f"more than {max_bytes} bytes", reason)
             if time.monotonic() >= until or self._stopping.is_set():
                 raise TimeoutError("it took too long")
         if answer.length:  # the line broke
             raise URLError(f"{answer.length} bytes are missing")
-        return bytes(found)
+        return bytes(body)
 
 
 log = logging.getLogger("countersign.files")

@@ -80,8 +80,10 @@ class ReportingHomeBuilder:
             return view
         now = lists.clock.now()
         if self._found is None or now - self._found[0] >= MAX_FINDINGS_AGE:
-            _, found = load_rule_report(self._views, now - timedelta(days=DEFAULT_REPORT_DAYS), now)
-            self._found = now, render_findings_text(found, self._words)
+            _, findings = load_rule_report(
+                self._views, now - timedelta(days=DEFAULT_REPORT_DAYS), now
+            )
+            self._found = now, render_findings_text(findings, self._words)
         return replace(view, findings=self._found[1])
 
 

@@ -94,18 +94,18 @@ class StorageFailureNotifier:
             return
         if not self._is_first_failure(event):
             return
-        said = sentences.MESSAGE_NOT_STORED_REPLY
+        text = sentences.MESSAGE_NOT_STORED_REPLY
         channel, thread_ts = event["channel"], event.get("thread_ts")
-        told: dict[str, Any] = {
+        message: dict[str, Any] = {
             "channel": channel,
-            "text": said,
-            "blocks": render_notice_sentence(said),
+            "text": text,
+            "blocks": render_notice_sentence(text),
         }
         try:
             if channel.startswith("D"):
-                self._client.chat_postMessage(**told, thread_ts=thread_ts)
+                self._client.chat_postMessage(**message, thread_ts=thread_ts)
             else:
-                self._client.chat_postEphemeral(**told, user=event["user"], thread_ts=thread_ts)
+                self._client.chat_postEphemeral(**message, user=event["user"], thread_ts=thread_ts)
         except Exception as failed:  # noqa: BLE001  # the log has what matters already
             log.warning("nobody could be told that words were not stored: %s", error_text(failed))
 

@@ -175,20 +175,20 @@ class SlackLookupClient:
 
         `users`: their ids, with commas between them.
         """
-        found: dict[str, authority.QuietHours] = {}
+        quiet_hours: dict[str, authority.QuietHours] = {}
         for user, each in self._client.dnd_teamInfo(users=users)["users"].items():
             start, end = map(
                 _parse_timestamp, map(each.get, ("next_dnd_start_ts", "next_dnd_end_ts"))
             )
             if each.get("dnd_enabled") and start and end:
-                found[user] = (start, end)
-        return found
+                quiet_hours[user] = (start, end)
+        return quiet_hours
 
     @_translate_slack_errors
     def read_groups(self, _: str) -> dict[str, authority.Group]:
         """Return every enabled user group by its handle."""
-        found = self._client.usergroups_list(include_disabled=False, include_users=True)
-        groups = {each["id"]: each for each in found["usergroups"]}.values()
+        response = self._client.usergroups_list(include_disabled=False, include_users=True)
+        groups = {each["id"]: each for each in response["usergroups"]}.values()
         handles = Counter(each["handle"] for each in groups)
         for handle in [each for each, count in handles.items() if count > 1]:
             log.warning("several workspaces have a user group @%s: it counts as none", handle)
@@ -234,8 +234,8 @@ class SlackLookupClient:
         """
         field, user = json.loads(name)
         labels = not field.startswith("Xf")  # Slack answers seldom with the labels of fields
-        found = self._client.users_profile_get(user=user, include_labels=labels)["profile"]
-        fields: Json = found.get("fields") or {}
+        profile = self._client.users_profile_get(user=user, include_labels=labels)["profile"]
+        fields: Json = profile.get("fields") or {}
         values = [v["value"] for k, v in fields.items() if field in (k, v.get("label"))]
         ids = (each for value in values for each in value.split(","))
         return tuple(each for each in ids if USER_ID_PATTERN.fullmatch(each) and each != user)
@@ -270,29 +270,29 @@ def _parse_utc_offset(found: Json) -> timedelta | None:
 
 
 def build_person_from_slack_user(
-    found: Json, granted: Collection[str] | None = None
+    user: Json, granted: Collection[str] | None = None
 ) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need.
 
     `granted`: the workspaces that an organisation gave the bot; who is in none of them is not of
     the organisation to it.
     """
-    profile = found.get("profile") or {}
-    enterprise = found.get("enterprise_user") or {}
+    profile = user.get("profile") or {}
+    enterprise = user.get("enterprise_user") or {}
     teams = {*(enterprise.get("teams") or ())}
     if granted is None or not teams.isdisjoint(granted):
         teams.add(enterprise.get("enterprise_id"))  # the bot may be installed in all of it
     return authority.Person(
-        id=found["id"],
-        team=found.get("team_id") or "",
-        name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
-        is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
-        is_guest=any(map(found.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
-        deleted=bool(found.get("deleted")),
+        id=user["id"],
+        team=user.get("team_id") or "",
+        name=user.get("real_name") or profile.get("real_name") or user.get("name") or user["id"],
+        is_bot=bool(user.get("is_bot")) or user["id"] == "USLACKBOT",
+        is_guest=any(map(user.get, ("is_restricted", "is_ultra_restricted", "is_stranger"))),
+        deleted=bool(user.get("deleted")),
         teams=frozenset(teams - {None, ""}),
         status=str(profile.get("status_emoji") or "").strip(":"),
         status_until=_parse_timestamp(profile.get("status_expiration")),
-        utc_offset=_parse_utc_offset(found),
+        utc_offset=_parse_utc_offset(user),
     )
 
 
@@ -422,8 +422,8 @@ class LookupCache:
         Raises LookupFailedError. With 0 seconds it raises LookupPendingError when the look-up has
         only been started or is still in progress; so it does once the bot stops.
         """
-        if found := self.find_cached_answer(key):
-            value: T = found[0]
+        if cached := self.find_cached_answer(key):
+            value: T = cached[0]
             return value
         if seconds > 0:
             try:
@@ -452,9 +452,9 @@ class LookupCache:
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
-            if found := self.find_cached_answer(key):  # it has landed since the caller looked
+            if cached := self.find_cached_answer(key):  # it has landed since the caller looked
                 flight = _PendingLookup()
-                flight.set_outcome(found[0], None)
+                flight.set_outcome(cached[0], None)
                 return flight
             flight = self._flights[key] = _PendingLookup()
             flight.is_awaited = is_awaited

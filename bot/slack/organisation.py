@@ -39,14 +39,14 @@ def call_in_workspaces(
     A workspace that refuses is left out, because the person or channel is not in it, or because
     access to it has just ended. Raises SlackApiError if all of them refuse, and for an outage.
     """
-    name, given = RESULT_KEY_BY_METHOD[method], arguments.get("params") or {}
-    found: list[Any] = []
+    name, parameters = RESULT_KEY_BY_METHOD[method], arguments.get("params") or {}
+    page_contents: list[Any] = []
     answer: SlackResponse | None = None
     refused: SlackApiError | None = None
     for workspace in workspaces:
         try:
-            first = call(**arguments | {"params": {**given, "team_id": workspace}})
-            found += [page[name] for page in first]
+            first = call(**arguments | {"params": {**parameters, "team_id": workspace}})
+            page_contents += [page[name] for page in first]
         except SlackApiError as error:
             code = slack_codes.extract_error_code(error)
             if not code.endswith(_NOT_FOUND_SUFFIXES) and code not in _OTHER_WORKSPACE_CODES:
@@ -58,7 +58,7 @@ def call_in_workspaces(
         if refused is not None:
             raise refused
         return call(**arguments)  # with no workspace at all, Slack says why it refuses
-    joined = {name: _join(name, found), "response_metadata": {"next_cursor": ""}}
+    joined = {name: _join(name, page_contents), "response_metadata": {"next_cursor": ""}}
     return SlackResponse(
         client=None,
         http_verb=answer.http_verb,
@@ -70,20 +70,20 @@ def call_in_workspaces(
     )
 
 
-def _join(name: str, found: Sequence[Any]) -> Any:
-    if not isinstance(found[0], list):
-        return {key: value for each in found for key, value in each.items()}
-    kept: dict[str, Json] = {}
-    for each in (record for records in found for record in records):
-        old = kept.get(each["id"])
+def _join(name: str, page_contents: Sequence[Any]) -> Any:
+    if not isinstance(page_contents[0], list):
+        return {key: value for each in page_contents for key, value in each.items()}
+    record_by_id: dict[str, Json] = {}
+    for each in (record for records in page_contents for record in records):
+        old = record_by_id.get(each["id"])
         if old is None:
-            kept[each["id"]] = each
+            record_by_id[each["id"]] = each
         elif name == "members":  # active if in one, and a guest if in one of those
-            kept[each["id"]] = min(old, each, key=_rank_person)
+            record_by_id[each["id"]] = min(old, each, key=_rank_person)
         elif name == "usergroups":
             users = {*(old.get("users") or ()), *(each.get("users") or ())}
-            kept[each["id"]] = {**old, "users": sorted(users)}
-    return list(kept.values())
+            record_by_id[each["id"]] = {**old, "users": sorted(users)}
+    return list(record_by_id.values())
 
 
 def _rank_person(found: Json) -> tuple[bool, bool]:

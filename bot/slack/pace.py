@@ -181,17 +181,17 @@ def order_due_messages(rows: Sequence[Message], runs_with_card: Collection[str])
     first: list[Message] = []
     ahead: list[Message] = []
     rest: list[Message] = []
-    held: set[str] = set()
+    waiting_runs: set[str] = set()
     for row in rows:
         if not counts_against_channel_rate_limit(row):
             first.append(row)
         elif (
             row.run_id in runs_with_card
-            and row.run_id not in held
+            and row.run_id not in waiting_runs
             and row.kind is not MessageKind.CARD
         ):
             ahead.append(row)
         else:
             rest.append(row)
-            held.add(row.run_id)
+            waiting_runs.add(row.run_id)
     return [*first, *ahead, *rest]

@@ -68,8 +68,8 @@ class MessageRenderer:
             question = build_question_view(self.tools, tx, current, now) if asks else None
             view = build_card_view(self.tools, tx, current, now) if is_card and not asks else None
         if question:
-            asked = frozenset(filter(None, (*question.users, question.group)))
-            drawn = RenderedMessage(*render_question_message(question, now), asked)
+            notified = frozenset(filter(None, (*question.users, question.group)))
+            drawn = RenderedMessage(*render_question_message(question, now), notified)
             return drawn, current.wanted, {question.id: question.revision}
         if view and row.kind is MessageKind.COPY:
             return (
@@ -99,9 +99,9 @@ class MessageRenderer:
         drawn, version, revisions = self.render_message(row)
         if row.channel.startswith("D"):
             return drawn, version, revisions
-        who = drawn.notified
-        text = replace_other_mentions_in_text(self.directory, drawn.text, who)
-        blocks = replace_other_mentions(self.directory, drawn.blocks, who)
+        notified = drawn.notified
+        text = replace_other_mentions_in_text(self.directory, drawn.text, notified)
+        blocks = replace_other_mentions(self.directory, drawn.blocks, notified)
         return RenderedMessage(text, blocks), version, revisions
 
     def render_answer_footer(self, row: Message, body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -127,22 +127,22 @@ class MessageRenderer:
             case MessageKind.ANSWER if not body["text"]:
                 return RenderedMessage("_(interrupted)_", [])
             case MessageKind.ANSWER:
-                under, last = build_answer_footer(body), body["last"]
-                notified = frozenset(filter(None, [under.requester]))
-                if under.ours:
+                footer, last = build_answer_footer(body), body["last"]
+                notified = frozenset(filter(None, [footer.requester]))
+                if footer.ours:
                     blocks = answers.render_model_answer_part(
-                        body["text"], row.run_id, last, below=under
+                        body["text"], row.run_id, last, below=footer
                     )
                     return RenderedMessage(body["text"], blocks, notified)
                 words = replace_other_mentions_in_text(self.directory, body["text"])
-                said = slack_text.strip_markdown(
+                plain_text = slack_text.strip_markdown(
                     show_link_hosts(slack_text.replace_notifying_mentions(words))
                 )
-                loud = f"⚠️ {under.record} " if under.record else ""
+                warning = f"⚠️ {footer.record} " if footer.record else ""
                 text = slack_text.escape_mrkdwn(
-                    slack_text.shorten_text(loud + quote_on_one_line(said), 300)
+                    slack_text.shorten_text(warning + quote_on_one_line(plain_text), 300)
                 )
-                blocks = answers.render_model_answer_part(words, row.run_id, last, below=under)
+                blocks = answers.render_model_answer_part(words, row.run_id, last, below=footer)
                 return RenderedMessage(text, blocks, notified)
             case MessageKind.TABLE:
                 text = slack_text.escape_mrkdwn(
@@ -150,8 +150,10 @@ class MessageRenderer:
                 )
                 return RenderedMessage(text, answers.render_result_table(body))
             case _ if "links" in body and self.links is not None:
-                given = [LinkButton(**each) for each in body["links"]]
-                links = [(each, self.links.build_url(each.kind, each.nonce)) for each in given]
+                link_buttons = [LinkButton(**each) for each in body["links"]]
+                links = [
+                    (each, self.links.build_url(each.kind, each.nonce)) for each in link_buttons
+                ]
                 return RenderedMessage(body["text"], render_link_buttons(body["text"], links))
             case _:
                 notified = frozenset(body.get(outbox.NOTIFIED_KEY, ()))
@@ -440,18 +442,18 @@ class OutboxSlackCalls:
 
         `last`: the blocks below the text, sent only with the whole text.
         """
-        whole, rest = bool(body["streamed"]), body.get("rest") or {}
-        below = last if whole else {}
+        is_complete, rest = bool(body["streamed"]), body.get("rest") or {}
+        below = last if is_complete else {}
         try:
             self.client.chat_stopStream(channel=row.channel, ts=row.ts, **rest, **below)
         except SlackApiError as error:
-            over = extract_error_code(error) in STREAM_ENDED_CODES
-            if not over and (not is_permanent_refusal(error) or not rest):
+            has_ended = extract_error_code(error) in STREAM_ENDED_CODES
+            if not has_ended and (not is_permanent_refusal(error) or not rest):
                 raise
-            if not over:  # what is to be added does not fit
+            if not has_ended:  # what is to be added does not fit
                 self.client.chat_stopStream(channel=row.channel, ts=row.ts)
             return False
-        return whole
+        return is_complete
 
     def replace_reactions(self, row: Message, old: Iterable[str], new: str) -> None:
         """Remove the old emojis from the request's message, and add the new one, if any."""

@@ -186,10 +186,10 @@ class SlackStatusSender:
         self._wait = 0.0
         at = {"channel_id": place[0], "thread_ts": place[1]}
         post = self._client.get_last_post_sequence_number(*place)
-        shown, now = thread.find_shown_status(post), time.monotonic()
+        shown_status, now = thread.find_shown_status(post), time.monotonic()
         # the last words may go into a stream that is open already
         is_cleared = look.post_follows and not self._client.is_last_post_stream(*place)
-        if shown != look.status and not (is_cleared and shown):
+        if shown_status != look.status and not (is_cleared and shown_status):
             set_status = self._client.assistant_threads_setStatus
             done = self._call_slack("status", set_status, **at, status=look.status)
             # a post meanwhile came before it or after it

@@ -60,17 +60,17 @@ class AnswerDialogFamily:
         """Return the answer form for a person who was asked, else why they do not get it."""
         if not isinstance(click.target, button_codec.CallTarget):
             return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
-        found = self.answers.get_question_or_refusal(
+        question = self.answers.get_question_or_refusal(
             click.target, body["user"]["id"], self.clock.now()
         )
-        if isinstance(found, DialogRefusal):
-            return found
+        if isinstance(question, DialogRefusal):
+            return question
         message, channel = body.get("message") or {}, (body.get("channel") or {}).get("id", "")
         thread = message.get("thread_ts") or message.get("ts") or ""
         asker = describe_asker(
-            found.run.source, get_asking_server_name(found.run) or found.run.client
+            question.run.source, get_asking_server_name(question.run) or question.run.client
         )
-        view = render_question_answer_dialog(found.asked, click.target, asker)
+        view = render_question_answer_dialog(question.asked, click.target, asker)
         return PreparedDialog(button_codec.add_thread_to_metadata(view, channel, thread))
 
     def validate_submission(
@@ -82,13 +82,13 @@ class AnswerDialogFamily:
         """
         if not isinstance(subject.target, button_codec.CallTarget):
             return {}
-        found = self.answers.get_question_or_refusal(
+        question = self.answers.get_question_or_refusal(
             subject.target, body["user"]["id"], self.clock.now()
         )
-        if isinstance(found, DialogRefusal):
-            return {WHOLE_FORM: format_field_error(self.directory, found.sentence)}
-        read = self.answers.parse_submission(found, body["view"]["state"]["values"])
-        return read.errors if isinstance(read, FieldErrors) else {}
+        if isinstance(question, DialogRefusal):
+            return {WHOLE_FORM: format_field_error(self.directory, question.sentence)}
+        parsed = self.answers.parse_submission(question, body["view"]["state"]["values"])
+        return parsed.errors if isinstance(parsed, FieldErrors) else {}
 
 
 # The dialog in which a person lets somebody else decide for them.
@@ -115,12 +115,16 @@ class DelegationDialogFamily:
             return DialogRefusal(sentences.LOOKUP_FAILED_REPLY)
         if not is_ours:
             return DialogRefusal(ONLY_MEMBERS_DECIDE_ERROR)
-        given = [each for each in self.delegations.list_delegations(person) if each.is_own]
+        own_delegations = [
+            each for each in self.delegations.list_delegations(person) if each.is_own
+        ]
         now = self.delegations.clock.now()
-        if not given:
+        if not own_delegations:
             return PreparedDialog(render_delegation_dialog(now))
         return PreparedDialog(
-            render_delegation_dialog(now, until=given[0].until, delegate=given[0].delegate)
+            render_delegation_dialog(
+                now, until=own_delegations[0].until, delegate=own_delegations[0].delegate
+            )
         )
 
     def validate_submission(
@@ -164,8 +168,8 @@ class RequestDialogFamily:
             case button_codec.Click(Action.REQUEST, button_codec.FormContext(channel=channel)):
                 return self.prepare_form_picker(person, team, button_codec.FormContext(channel))
             case button_codec.Click(Action.PICK, button_codec.FormTarget() as target):
-                found = button_codec.decode_dialog_subject(body.get("view") or {})
-                about = found.target if isinstance(found, button_codec.DialogSubject) else None
+                subject = button_codec.decode_dialog_subject(body.get("view") or {})
+                about = subject.target if isinstance(subject, button_codec.DialogSubject) else None
                 setting = (
                     about
                     if isinstance(about, button_codec.FormContext)
@@ -187,15 +191,15 @@ class RequestDialogFamily:
         A refusal if there is none for this person. Looks people up.
         """
         try:
-            if turned := self._find_person_refusal(person, team):
-                return turned
+            if refusal := self._find_person_refusal(person, team):
+                return refusal
             setting = self._resolve_setting(person, setting)
             if words.strip():
-                meant = self._offers.find_choice(words, person, setting.channel)
-                if meant is None:
+                choice = self._offers.find_choice(words, person, setting.channel)
+                if choice is None:
                     return DialogRefusal(sentences.unknown_form_reply(words))
                 return self._build_form_opening(
-                    person, button_codec.FormTarget(meant.kind, meant.name, setting)
+                    person, button_codec.FormTarget(choice.kind, choice.name, setting)
                 )
             choices = self._offers.list_choices(person, setting.channel)
         except LookupFailedError:
@@ -322,11 +326,11 @@ class RequestDialogOpener:
         setting: button_codec.FormContext,
         words: str = "",
     ) -> str:
-        found = self.dialogs.prepare_form_picker(person, team, setting, words)
-        if isinstance(found, DialogRefusal):
-            return found.sentence
+        dialog = self.dialogs.prepare_form_picker(person, team, setting, words)
+        if isinstance(dialog, DialogRefusal):
+            return dialog.sentence
         try:
-            self.client.views_open(trigger_id=trigger, view=found.view)
+            self.client.views_open(trigger_id=trigger, view=dialog.view)
         except Exception as error:  # noqa: BLE001 - the person is told, and may try again
             log.warning("the request dialog for %s: %s", person, error)
             return dialog_error_sentence(error)

@@ -136,8 +136,8 @@ class MessageSender:
                 moves.change_message_status(tx, row, M.FAILED, error=why, due_at=None)
 
     def _send_by_kind(self, row: Message) -> None:
-        if stands := self._memory.find_post(row.seq):
-            self._store_sent(row, stands)
+        if earlier_post := self._memory.find_post(row.seq):
+            self._store_sent(row, earlier_post)
             return
         if row.kind in UNSEARCHABLE_KINDS or row.status is M.CLOSING:
             self._store.sync_commits()  # what Slack is told of is on the disk
@@ -158,9 +158,9 @@ class MessageSender:
         if row.channel.startswith(("U", "W")):
             self._open_direct_message(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
-        if found := self._find_earlier_post(row, self._search.find_post):
+        if earlier_post := self._find_earlier_post(row, self._search.find_post):
             version = 0 if row.kind in DRAWN_MESSAGE_KINDS else row.wanted
-            self._store_sent(row, SlackPost(str(found["ts"]), version))
+            self._store_sent(row, SlackPost(str(earlier_post["ts"]), version))
             return
         self._posting.store_request_link(row)
         drawn, version, revisions = self._renderer.render_new_message(row)
@@ -274,8 +274,8 @@ class MessageSender:
         if not self._may_be_posted(row):
             return None
         try:
-            if (found := search(row)) or row.status is not M.SENDING:
-                return found
+            if (message := search(row)) or row.status is not M.SENDING:
+                return message
             self._require_not_in_flight(row)
         except SlackApiError as error:
             if not client.is_permanent_refusal(error):
@@ -373,23 +373,25 @@ class MessageSender:
         else:
             self._update_message(row)
 
-    def _store_sent(self, row: Message, stands: SlackPost) -> None:
+    def _store_sent(self, row: Message, slack_post: SlackPost) -> None:
         """Store that Slack has this message; keep that in memory until it is stored."""
-        self._memory.remember_post(row.seq, stands)
+        self._memory.remember_post(row.seq, slack_post)
         once = row.kind in UNSEARCHABLE_KINDS
         with self._store.write(durable=once, needs_sync=once) as tx:
             moves.record_message_version_in_slack(
-                tx, row, ts=stands.ts, version=stands.shown_version
+                tx, row, ts=slack_post.ts, version=slack_post.shown_version
             )
             begun = row.kind is MessageKind.ROOT and runs.set_request_thread(
-                tx, row.run_id, row.channel, stands.ts
+                tx, row.run_id, row.channel, slack_post.ts
             )
-            if stands.revisions is not None:
-                shown, at = stands.revisions, self._clock.now()
-                outbox.record_revisions_shown_on_card(tx, row, ts=stands.ts, revisions=shown, at=at)
+            if slack_post.revisions is not None:
+                shown_revisions, at = slack_post.revisions, self._clock.now()
+                outbox.record_revisions_shown_on_card(
+                    tx, row, ts=slack_post.ts, revisions=shown_revisions, at=at
+                )
         self._memory.forget_post(row.seq)
         self._begun.discard(row.seq)
-        row.status, row.ts = M.SENT, stands.ts
+        row.status, row.ts = M.SENT, slack_post.ts
         is_card = row.kind is MessageKind.CARD
         if begun or (is_card and outbox.QUESTION_KEY in outbox.parse_message_body(row)):
             self._signals.work.notify()  # a reply to it may have come before Slack said where it is
@@ -399,20 +401,24 @@ class MessageSender:
 
         Returns True if later messages of the channel may go on.
         """
-        code, found = extract_error_code(error), client.classify_error(error)
-        if found is ErrorMeaning.TOKEN:
+        code, meaning = extract_error_code(error), client.classify_error(error)
+        if meaning is ErrorMeaning.TOKEN:
             self._access.note_refusal(code)
             self._postpone(row, code)
             return False
         if client.is_rate_limited(error) and outbox.counts_against_channel_rate_limit(row):
             self._pace.note_refusal(row.channel)
-        if found is not ErrorMeaning.FINAL:
+        if meaning is not ErrorMeaning.FINAL:
             is_code = (
                 ERROR_CODE_PATTERN.fullmatch(code)
                 and client.get_http_status(error) < HTTP_SERVER_ERROR
             )
             why = code if is_code else f"HTTP {client.get_http_status(error)}, and no answer"
-            if found is ErrorMeaning.UNKNOWN and is_code and row.attempts >= MAX_BLOCKING_ATTEMPTS:
+            if (
+                meaning is ErrorMeaning.UNKNOWN
+                and is_code
+                and row.attempts >= MAX_BLOCKING_ATTEMPTS
+            ):
                 self._memory.let_later_messages_overtake(row.seq)
             return self._postpone(row, why, client.get_retry_after_seconds(error))
         if row.ts and code in MESSAGE_GONE_CODES and row.kind in DRAWN_MESSAGE_KINDS:

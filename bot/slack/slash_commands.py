@@ -92,8 +92,8 @@ class SlashCommandHandler:
             return False
         if not question.is_asked_by_words(self._services, words):
             return False
-        asked = command_answers.SlashCommandInvocation(person, channel, words)
-        self._pool.submit(self._answer_message, question, asked, thread_ts)
+        invocation = command_answers.SlashCommandInvocation(person, channel, words)
+        self._pool.submit(self._answer_message, question, invocation, thread_ts)
         return True
 
     def _handle_command(
@@ -104,13 +104,13 @@ class SlashCommandHandler:
 
     def _answer_command(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         trigger = str(body.get("trigger_id") or "")
-        asked = command_answers.SlashCommandInvocation(
+        invocation = command_answers.SlashCommandInvocation(
             str(body["user_id"]), str(body["channel_id"]), (), trigger
         )
         text = str(body.get("text") or "")
-        said = self._build_answer(asked, lambda: self._answer_typed_words(asked, text))
+        said = self._build_answer(invocation, lambda: self._answer_typed_words(invocation, text))
         self._send_response(respond, said, response_type="ephemeral")
-        self._send_file(asked.person, said)
+        self._send_file(invocation.person, said)
 
     def _handle_button(
         self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
@@ -126,41 +126,41 @@ class SlashCommandHandler:
         """Replace an answer by the one that its button asks for."""
         channel = (body.get("channel") or {}).get("id") or ""
         about = [click.target.run] if isinstance(click.target, RunTarget) else []
-        asked = command_answers.SlashCommandInvocation(body["user"]["id"], channel, about)
-        said = self._build_answer(
-            asked,
+        invocation = command_answers.SlashCommandInvocation(body["user"]["id"], channel, about)
+        answer = self._build_answer(
+            invocation,
             lambda: command_answers.SUBCOMMANDS[SUBCOMMAND_BY_ACTION[click.action]].answer(
-                self._services, asked
+                self._services, invocation
             ),
         )
-        self._send_response(respond, request_list.add_overview_menu(said), replace_original=True)
+        self._send_response(respond, request_list.add_overview_menu(answer), replace_original=True)
 
     def _answer_message(
         self,
         question: command_answers.SlashSubcommand,
-        asked: command_answers.SlashCommandInvocation,
+        invocation: command_answers.SlashCommandInvocation,
         thread_ts: str,
     ) -> None:
         """Answer a question asked in a message: in the same place, visible to its author alone."""
-        said = self._build_answer(asked, lambda: question.answer(self._services, asked))
-        client, channel = self._client, asked.channel
+        answer = self._build_answer(invocation, lambda: question.answer(self._services, invocation))
+        client, channel = self._client, invocation.channel
         try:
             if channel.startswith("D"):
                 client.chat_postMessage(
-                    channel=channel, text=said.text, blocks=said.blocks, thread_ts=thread_ts
+                    channel=channel, text=answer.text, blocks=answer.blocks, thread_ts=thread_ts
                 )
             else:  # Slack shows it in a thread only where the thread has replies
                 has_replies = client.get_last_post_sequence_number(channel, thread_ts)
                 client.chat_postEphemeral(
                     channel=channel,
-                    user=asked.person,
-                    text=said.text,
-                    blocks=said.blocks,
+                    user=invocation.person,
+                    text=answer.text,
+                    blocks=answer.blocks,
                     thread_ts=thread_ts if has_replies else None,
                 )
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer could not be given: %s", type(error).__name__)
-        self._send_file(asked.person, said)
+        self._send_file(invocation.person, answer)
 
     def _send_response(
         self, respond: Callable[..., Any], said: request_list.SlashCommandAnswer, **how: Any
@@ -174,12 +174,12 @@ class SlashCommandHandler:
                 "an answer to %s could not be given: %s", command_answers.SLASH_COMMAND, error
             )
 
-    def _send_file(self, person: str, said: request_list.SlashCommandAnswer) -> None:
+    def _send_file(self, person: str, answer: request_list.SlashCommandAnswer) -> None:
         """Create the answer's file, if any, and upload it to the person's direct messages."""
-        if said.build_file is None:
+        if answer.build_file is None:
             return
         try:
-            file = said.build_file()
+            file = answer.build_file()
             opened = self._client.conversations_open(users=person)
             self._client.files_upload_v2(
                 channel=opened["channel"]["id"],
@@ -199,7 +199,7 @@ class SlashCommandHandler:
             log.warning("nor could it be said: %s", type(error).__name__)
 
     def _answer_typed_words(
-        self, asked: command_answers.SlashCommandInvocation, text: str
+        self, invocation: command_answers.SlashCommandInvocation, text: str
     ) -> str | request_list.SlashCommandAnswer:
         """Return the answer to the words after the command; the menu if there are none."""
         if not (typed := _split_words(text)):
@@ -208,11 +208,11 @@ class SlashCommandHandler:
         question = command_answers.SUBCOMMANDS.get(name.lower())
         if question is None:
             raise TypedCallError(f"I do not know {command_answers.SLASH_COMMAND} {name!r}.")
-        return question.answer(self._services, replace(asked, words=words))
+        return question.answer(self._services, replace(invocation, words=words))
 
     def _build_answer(
         self,
-        asked: command_answers.SlashCommandInvocation,
+        invocation: command_answers.SlashCommandInvocation,
         answer: Callable[[], str | request_list.SlashCommandAnswer],
     ) -> request_list.SlashCommandAnswer:
         """Return the answer with its blocks, or the reason why there is none.
@@ -220,13 +220,17 @@ class SlashCommandHandler:
         Only full members of the workspace get an answer.
         """
         try:
-            if not self._services.explanation_sources.authority.is_active_colleague(asked.person):
+            if not self._services.explanation_sources.authority.is_active_colleague(
+                invocation.person
+            ):
                 return _render_answer("I answer full members of this workspace only.")
-            said = answer()
-            if isinstance(said, request_list.SlashCommandAnswer):
+            result = answer()
+            if isinstance(result, request_list.SlashCommandAnswer):
                 people = self._services.explanation_sources.sources.directory
-                said = replace(said, blocks=replace_mentions_in_plain_text(people, said.blocks))
-            return _render_answer(said)
+                result = replace(
+                    result, blocks=replace_mentions_in_plain_text(people, result.blocks)
+                )
+            return _render_answer(result)
         except TypedCallError as error:
             why = sanitise_for_mrkdwn(str(error), 1200)
             return _render_answer(f"{why} See {command_answers.SLASH_COMMAND} help.")

@@ -158,14 +158,16 @@ def open_sole_slack_connection(
     for pause in (0.0, *RETRY_PAUSES_SECONDS):
         if ended.wait(pause) and counted:
             break
-        made = SocketModeConnection(app, token, arrivals, own_ids, own_app)
-        is_alone = made.connect_and_check_other_connections(allowed=allowed)
-        if is_alone and not made.other_app_id:
-            return made
-        made.close()
-        if made.other_app_id:
-            raise StartupError([TOKENS_OF_TWO_APPS_ERROR.format(made.other_app_id, own_app)], ())
-        counted = made.other_connections + 1
+        connection = SocketModeConnection(app, token, arrivals, own_ids, own_app)
+        is_alone = connection.connect_and_check_other_connections(allowed=allowed)
+        if is_alone and not connection.other_app_id:
+            return connection
+        connection.close()
+        if connection.other_app_id:
+            raise StartupError(
+                [TOKENS_OF_TWO_APPS_ERROR.format(connection.other_app_id, own_app)], ()
+            )
+        counted = connection.other_connections + 1
         log.info(CONNECTION_COUNT_TEXT + "; one may be of a process that has died", counted)
     log.error(CONNECTION_COUNT_TEXT, counted)
     raise StartupError([OTHER_PROCESS_CONNECTED_ERROR], ())

@@ -427,13 +427,13 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 for each in self._left
                 if each.ended_at is None or now - each.ended_at < GHOST_CONNECTION_SECONDS
             ]
-            ours = 1 + sum(each is not line for each in self._left)
+            own_count = 1 + sum(each is not line for each in self._left)
             if self.current_session is not line:  # it is greeted before it is put in its place
-                ours += self.current_session is not None
+                own_count += self.current_session is not None
             self._has_greeted = True
         connections = int(message.get("num_connections") or 1)
         app = str((message.get("connection_info") or {}).get("app_id") or "")
-        self._greeted(HelloMessage(connections, ours, app))
+        self._greeted(HelloMessage(connections, own_count, app))
         self._close_replaced_connections()
 
     def _handle_delivery(self, line: SlackWebSocketConnection, message: Json) -> None:

@@ -95,24 +95,24 @@ class AttachedFileReader:
         `known`: files read before, by Slack's id; this call adds to it, so that reading again after
         a message has changed downloads nothing twice. Raises PlannerError if the process stops.
         """
-        heard, until = FileTranscriptItems(), time.monotonic() + FILES_TIMEOUT_SECONDS
+        items, until = FileTranscriptItems(), time.monotonic() + FILES_TIMEOUT_SECONDS
         with_files = [each for each in posted if each.files]
         if not with_files:
-            return heard
+            return items
         with self._store.read() as tx:
             room = _FileBudget(
                 file_items.MAX_FILE_BYTES_PER_THREAD - transcripts.sum_attached_file_bytes(tx, run)
             )
         for each in with_files:
             parts = []
-            for told in each.files:
-                read = self._read_within_budget(told, room, known, until)
+            for file in each.files:
+                read = self._read_within_budget(file, room, known, until)
                 if self._stopping.is_set():  # what it could not read is read at the next start
                     raise PlannerError("Countersign is stopping.")
-                parts += self._build_item_parts(run, each, read, room, heard.rows)
+                parts += self._build_item_parts(run, each, read, room, items.rows)
             head = file_items.files_heading(each.person, each.name, before=each.item is None)
-            heard.items[each.key] = file_items.build_files_item(head, parts)
-        return heard
+            items.items[each.key] = file_items.build_files_item(head, parts)
+        return items
 
     def insert_files(self, tx: Transaction, items: FileTranscriptItems) -> None:
         """Store the files that were read, in the transaction that stores the items about them."""
@@ -233,11 +233,11 @@ class SlackThreadReader:
         """
         known: dict[str, FileReadResult] = {}
         while waiting := self._list_held_messages(run):
-            said = self._build_message_items(waiting)
-            before = self._read_earlier_messages(run, waiting)
-            heard = self._files.read_files_of_messages(run, [*said, *before.files], known)
+            messages = self._build_message_items(waiting)
+            earlier = self._read_earlier_messages(run, waiting)
+            files = self._files.read_files_of_messages(run, [*messages, *earlier.files], known)
             try:
-                self._insert_items(run, waiting, _order_items(said, before, heard), heard)
+                self._insert_items(run, waiting, _order_items(messages, earlier, files), files)
                 return
             except _MessageEditedError:  # by its author, while the rest was looked up
                 continue
@@ -248,7 +248,7 @@ class SlackThreadReader:
 
     def _build_message_items(self, waiting: list[Delivery]) -> list[MessageFiles]:
         """Return these messages with their transcript items and files."""
-        found = []
+        messages = []
         for each in waiting:
             event = json.loads(each.body)["event"]
             text = extract_message_text(event, self._bot_user)
@@ -258,22 +258,22 @@ class SlackThreadReader:
             name = self._get_display_name(each.user)
             item = prompt.build_request_item(each.user, name, text, each.received_at)
             key = transcripts.build_message_key(each.team, each.channel, event["ts"])
-            found.append(MessageFiles(key, each.user, name, event.get("files") or [], item))
-        return found
+            messages.append(MessageFiles(key, each.user, name, event.get("files") or [], item))
+        return messages
 
     def _insert_items(
         self,
         run: Run,
         waiting: list[Delivery],
         items: list[dict[str, Any]],
-        heard: FileTranscriptItems,
+        files: FileTranscriptItems,
     ) -> None:
         """Store items and files; raise _MessageEditedError if a message was edited meanwhile."""
         with self._store.write(durable=False) as tx:  # lost, it would be taken in again
-            held = runs.get_run_with_fence(tx, run.id, run.fence)
+            current_run = runs.get_run_with_fence(tx, run.id, run.fence)
             for item in items:
-                runs.append_transcript_item(tx, held, item, at=self._clock.now())
-            self._files.insert_files(tx, heard)
+                runs.append_transcript_item(tx, current_run, item, at=self._clock.now())
+            self._files.insert_files(tx, files)
             if not all(inbox.mark_message_in_transcript(tx, each) for each in waiting):
                 raise _MessageEditedError
 
@@ -291,18 +291,23 @@ class SlackThreadReader:
         The thread is that of the first of the messages in `waiting`, even if the request goes on
         elsewhere.
         """
-        first, ours = waiting[0], [json.loads(each.body)["event"]["ts"] for each in waiting]
-        thread, until = first.thread_ts, ours[0]
+        first, new_timestamps = (
+            waiting[0],
+            [json.loads(each.body)["event"]["ts"] for each in waiting],
+        )
+        thread, until = first.thread_ts, new_timestamps[0]
         if not thread or thread >= until:
             # the request is the thread's first message, or was typed before
             return _EarlierMessages()
         with self._store.read() as tx:
             since = inbox.get_newest_transcript_message_ts(tx, run, first)
-        said, left_out, problem = self._read_thread(first.channel, thread, since, until, ours)
-        authors = [each.get("user", "") for each in said]
+        messages, left_out, problem = self._read_thread(
+            first.channel, thread, since, until, new_timestamps
+        )
+        authors = [each.get("user", "") for each in messages]
         lines = [
             (author, self._get_display_name(author), extract_message_text(each, ""))
-            for author, each in zip(authors, said, strict=True)
+            for author, each in zip(authors, messages, strict=True)
         ]
         posted = [
             MessageFiles(
@@ -311,7 +316,7 @@ class SlackThreadReader:
                 name,
                 each.get("files") or [],
             )
-            for each, (author, name, _) in zip(said, lines, strict=True)
+            for each, (author, name, _) in zip(messages, lines, strict=True)
         ]
         if problem is not None:  # the request goes on without them
             log.warning("run %s: the thread could not be read: %s", run.id, problem)
@@ -351,8 +356,8 @@ class SlackThreadReader:
                 (beginning if ts == thread else newest).append(message)
         except Exception as error:  # noqa: BLE001 - whatever Slack does, the request goes on
             problem = error
-        kept = [*beginning, *newest]
-        return kept, count - len(kept), problem
+        messages = [*beginning, *newest]
+        return messages, count - len(messages), problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,16 +391,16 @@ def _build_bounded_item(
     (author, name, text), *later = lines
     first = _truncate_text(text, MAX_EARLIER_CHARS // 4 if later else MAX_EARLIER_CHARS)
     beginning = author, name, first
-    kept: list[tuple[str, str, str]] = []
+    kept_lines: list[tuple[str, str, str]] = []
     room = MAX_EARLIER_CHARS - len(first)
     for author, name, text in reversed(later):
         if room <= 0:
             break
-        kept.append((author, name, _truncate_text(text, room)))
+        kept_lines.append((author, name, _truncate_text(text, room)))
         room -= len(text)
-    shown = [beginning, *reversed(kept)]
-    cut = sum(text.endswith(TRUNCATION_SUFFIX) for _, _, text in shown)
-    return make(shown, left_out=left_out + len(lines) - len(shown) + cut)
+    shown_lines = [beginning, *reversed(kept_lines)]
+    cut = sum(text.endswith(TRUNCATION_SUFFIX) for _, _, text in shown_lines)
+    return make(shown_lines, left_out=left_out + len(lines) - len(shown_lines) + cut)
 
 
 def _truncate_text(text: str, max_characters: int) -> str:

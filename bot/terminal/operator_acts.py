@@ -86,10 +86,10 @@ class CommandDeliveryBuilder:
                 return self._build_request_click(command)
             case kind:  # declines a question, or says how an UNKNOWN call ended
                 target, _, run = self._find_call(command.target)
-                made = operator_input.build_click_delivery(
+                delivery = operator_input.build_click_delivery(
                     ACTION_BY_COMMAND[kind], target, run, self._operator
                 )
-                return _prepare_delivery(made, terminal_messages.STATEMENT_SAVED)
+                return _prepare_delivery(delivery, terminal_messages.STATEMENT_SAVED)
 
     def _build_vote(self, command: OperatorCommand) -> PreparedCommand:
         """Return the operator's vote on one call, at the revision they saw."""
@@ -104,18 +104,20 @@ class CommandDeliveryBuilder:
         if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
                 self._require_nothing_hidden(tx, [call])
-        made = operator_input.build_vote_delivery(verb, target, command.words, run, self._operator)
-        return PreparedCommand([made], partial(self._describe_votes, verb, [target]))
+        delivery = operator_input.build_vote_delivery(
+            verb, target, command.words, run, self._operator
+        )
+        return PreparedCommand([delivery], partial(self._describe_votes, verb, [target]))
 
     def _build_plan_approval(self, command: OperatorCommand) -> PreparedCommand:
         """Return approvals of all pending calls of a plan, card by card, if it has not changed."""
-        wanted = parse_call_target(command.target)
+        plan_target = parse_call_target(command.target)
         with self._host.store.read() as tx:
-            plan = calls.find_plan(tx, wanted.call) if wanted else None
+            plan = calls.find_plan(tx, plan_target.call) if plan_target else None
             run = runs.find_run(tx, plan.run_id) if plan else None
-            if wanted is None or plan is None or run is None:
+            if plan_target is None or plan is None or run is None:
                 raise CommandRefusedError(terminal_messages.UNKNOWN_PLAN)
-            if plan.revision != wanted.revision:
+            if plan.revision != plan_target.revision:
                 raise CommandRefusedError(terminal_messages.PLAN_CHANGED)
             waiting = [
                 each
@@ -123,20 +125,20 @@ class CommandDeliveryBuilder:
                 if each.status is CallStatus.PENDING and not is_question_to_person(each)
             ]
             self._require_nothing_hidden(tx, waiting)
-            made = []
+            deliveries = []
             for row in outbox.list_cards_of_plan(tx, plan.id):
                 on_card = outbox.parse_message_body(row)["calls"]
                 if shown := [each for each in waiting if each.id in on_card]:
                     card = CardTarget(plan.id, calls.compute_card_revision(shown), row.seq or 0)
-                    made.append(
+                    deliveries.append(
                         operator_input.build_click_delivery(
                             Action.APPROVE_ALL, card, run, self._operator
                         )
                     )
-        if not made:
+        if not deliveries:
             raise CommandRefusedError(terminal_messages.UNKNOWN_PLAN)
         targets = [CallTarget(each.id, each.revision) for each in waiting]
-        return PreparedCommand(made, partial(self._describe_votes, CallVerb.APPROVE, targets))
+        return PreparedCommand(deliveries, partial(self._describe_votes, CallVerb.APPROVE, targets))
 
     def _require_nothing_hidden(self, tx: Transaction, named_calls: Sequence[Call]) -> None:
         """Raise CommandRefusedError if the terminal masks any value of these calls."""
@@ -168,10 +170,10 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(terminal_messages.NOTHING_TO_EDIT)
         state = _build_state(inputs, command.values)
         self._check_edit(target, state, inputs)
-        made = operator_input.build_dialog_submission_delivery(
+        delivery = operator_input.build_dialog_submission_delivery(
             DialogId.EDIT, target, state, run, self._operator
         )
-        return PreparedCommand([made], partial(self._describe_edit, target))
+        return PreparedCommand([delivery], partial(self._describe_edit, target))
 
     def _check_edit(
         self, target: CallTarget, state: dict[str, Any], inputs: Sequence[FieldInput]
@@ -214,10 +216,10 @@ class CommandDeliveryBuilder:
         )
         if isinstance(errors, FieldErrors):
             raise CommandRefusedError(operator_input.format_field_errors(errors, inputs))
-        made = operator_input.build_dialog_submission_delivery(
+        delivery = operator_input.build_dialog_submission_delivery(
             DialogId.ANSWER, target, state, run, self._operator
         )
-        return _prepare_delivery(made, terminal_messages.ANSWER_SAVED)
+        return _prepare_delivery(delivery, terminal_messages.ANSWER_SAVED)
 
     def _build_chat_message(self, command: OperatorCommand) -> PreparedCommand:
         """Return a message to the agent, in the chat of a request or in a new one."""
@@ -236,8 +238,8 @@ class CommandDeliveryBuilder:
             if not run.thread_ts:
                 raise CommandRefusedError(terminal_messages.CHAT_NOT_IN_SLACK_YET)
         team, now = self._host.identity.team, self._host.clock.now()
-        made = operator_input.build_chat_message_delivery(words, run, team, self._operator, now)
-        return _prepare_delivery(made, terminal_messages.MESSAGE_RECEIVED)
+        delivery = operator_input.build_chat_message_delivery(words, run, team, self._operator, now)
+        return _prepare_delivery(delivery, terminal_messages.MESSAGE_RECEIVED)
 
     def _build_request_click(self, command: OperatorCommand) -> PreparedCommand:
         """Return the click that cancels a request or retries one that could not go on."""
@@ -245,12 +247,12 @@ class CommandDeliveryBuilder:
             run = runs.find_run(tx, command.target)
         if run is None:
             raise CommandRefusedError(terminal_messages.UNKNOWN_REQUEST)
-        made = operator_input.build_click_delivery(
+        delivery = operator_input.build_click_delivery(
             ACTION_BY_COMMAND[command.kind], RunTarget(run.id), run, self._operator
         )
         if command.kind is CommandKind.CANCEL:
-            return _prepare_delivery(made, terminal_messages.REQUEST_CANCELLED)
-        return _prepare_delivery(made, terminal_messages.REQUEST_RETRIED)
+            return _prepare_delivery(delivery, terminal_messages.REQUEST_CANCELLED)
+        return _prepare_delivery(delivery, terminal_messages.REQUEST_RETRIED)
 
     def _find_call(self, name: str) -> tuple[CallTarget, Call, Run]:
         """Return the call that a command names, with its run; raises CommandRefusedError."""

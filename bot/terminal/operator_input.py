@@ -148,22 +148,22 @@ def build_dialog_state(
 
     Returns FieldErrors for texts that do not fit their input, and for names that no input has.
     """
-    known = {get_input_name(each): each for each in inputs}
+    inputs_by_name = {get_input_name(each): each for each in inputs}
     odd = {
-        name: f"There is no such field; {_describe_known_fields(known)}."
-        for name in typed.keys() - known
+        name: f"There is no such field; {_describe_known_fields(inputs_by_name)}."
+        for name in typed.keys() - inputs_by_name
     }
-    found: dict[str, dict[str, Any]] = {}
+    state: dict[str, dict[str, Any]] = {}
     for name, text in typed.items():
-        made = known.get(name)
-        if made is None:
+        field_input = inputs_by_name.get(name)
+        if field_input is None:
             continue
-        element = _build_input_element(made, text)
+        element = _build_input_element(field_input, text)
         if isinstance(element, str):
-            odd[made.slot.block_id] = element
+            odd[field_input.slot.block_id] = element
         else:
-            found[made.slot.block_id] = {InputElementId.VALUE: element}
-    return FieldErrors(odd) if odd else found
+            state[field_input.slot.block_id] = {InputElementId.VALUE: element}
+    return FieldErrors(odd) if odd else state
 
 
 def format_field_errors(errors: FieldErrors, inputs: Sequence[FieldInput]) -> str:

@@ -205,8 +205,8 @@ def find_request_report(
     if run is None:
         return None
     run = sub_agents.get_root_run(tx, run)
-    told = [call] if call else calls.list_calls_of_request(tx, run.id)
-    said = (
+    reported_calls = [call] if call else calls.list_calls_of_request(tx, run.id)
+    request_texts = (
         prompt.extract_request_text(item) for item in runs.list_user_messages_until(tx, run.id, now)
     )
     return RequestReport(
@@ -216,9 +216,9 @@ def find_request_report(
         client=run.client,
         channel=run.channel,
         thread_ts=run.thread_ts,
-        asked=tuple(mask_secrets(" ".join(text.split())) for text in said if text.strip()),
+        asked=tuple(mask_secrets(" ".join(text.split())) for text in request_texts if text.strip()),
         created_at=run.created_at,
-        calls=tuple(_build_call_report(tx, tools, each, now) for each in told),
+        calls=tuple(_build_call_report(tx, tools, each, now) for each in reported_calls),
     )
 
 

@@ -107,13 +107,13 @@ class OperatorCallFinder:
             )
             fields = self._list_form_fields(tx, call, question)
             declined = call_history.was_question_declined(tx, call)
-        wanted = encode_button_value(CallTarget(call.id, call.revision))
+        target_value = encode_button_value(CallTarget(call.id, call.revision))
         asker = self.format_person(run.requester)
         if view is None:
             note = show_hidden_characters(mask_secrets(call.note))
-            return TerminalCall(wanted, "", run.id, call.status, effect, asker, (), note=note)
+            return TerminalCall(target_value, "", run.id, call.status, effect, asker, (), note=note)
         return TerminalCall(
-            id=wanted,
+            id=target_value,
             plan=plan,
             run=run.id,
             status=call.status,
@@ -290,12 +290,14 @@ class ChatFollower:
             self._run_id, self._place = run.id, (run.channel, run.thread_ts)
             unsaid = self._list_new_messages(tx, run)
             changed = list(self._list_changed_calls(tx, run))
-        found = map(self._seen.find_call, changed)
-        told = [ChatEvent(ChatEventKind.CALL, run.id, call=each) for each in found if each]
+        terminal_calls = map(self._seen.find_call, changed)
+        call_events = [
+            ChatEvent(ChatEventKind.CALL, run.id, call=each) for each in terminal_calls if each
+        ]
         # an answer stands between what it tells of and what it asks for
-        yield from (each for each in told if not _is_pending_call_event(each))
+        yield from (each for each in call_events if not _is_pending_call_event(each))
         yield from (line for line in map(self._build_message_event, unsaid) if line.text.strip())
-        yield from filter(_is_pending_call_event, told)
+        yield from filter(_is_pending_call_event, call_events)
         state = f"{run.id}:{run.status}:{run.fence}"  # each time somebody has worked on it
         if state != self._state:
             self._state = state
@@ -372,10 +374,10 @@ class OperatorCommandExecutor:
             case CommandKind.PENDING:
                 return CommandResult(True, "", calls=self._seen.list_actionable_calls())
             case CommandKind.LOOK:
-                found = self._seen.find_call(strip_revision_from_id(command.target))
-                if found is None:
+                call = self._seen.find_call(strip_revision_from_id(command.target))
+                if call is None:
                     return CommandResult(False, UNKNOWN_CALL)
-                return CommandResult(True, "", calls=(found,))
+                return CommandResult(True, "", calls=(call,))
             case _:
                 try:
                     typed = self._acts.prepare_command(command)
@@ -399,15 +401,19 @@ class OperatorCommandExecutor:
             lambda: self._ending.is_set() or bool(self._list_settled_deliveries(typed)),
             ANSWER_TIMEOUT_SECONDS,
         )
-        found = self._list_settled_deliveries(typed)
-        if not found:
+        settled = self._list_settled_deliveries(typed)
+        if not settled:
             return CommandResult(False, RESULT_DELAYED)
-        if any(each.status is DeliveryStatus.BROKEN for each in found):
+        if any(each.status is DeliveryStatus.BROKEN for each in settled):
             return CommandResult(False, COMMAND_FAILED)
-        told = [strip_mrkdwn(self._host.add_names(each.answer)) for each in found if each.answer]
-        if said := typed.describe_result(found):
-            return CommandResult(True, "\n".join([said, *told]), run=found[0].run_id or "")
-        return CommandResult(False, "\n".join(told) or COMMAND_FAILED)
+        answers = [
+            strip_mrkdwn(self._host.add_names(each.answer)) for each in settled if each.answer
+        ]
+        if result_text := typed.describe_result(settled):
+            return CommandResult(
+                True, "\n".join([result_text, *answers]), run=settled[0].run_id or ""
+            )
+        return CommandResult(False, "\n".join(answers) or COMMAND_FAILED)
 
     def _list_settled_deliveries(self, typed: PreparedCommand) -> list[Delivery]:
         """Return the command's deliveries once the loop has handled all of them; before that []."""

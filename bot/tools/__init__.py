@@ -425,7 +425,7 @@ def agent_tool(
         raise ValueError(f"sub-agent {title!r}: it needs a prompt, and tools")
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
-        made = tool(
+        plain_tool = tool(
             title=title,
             effect=effect,
             does=Effect.READ,
@@ -434,8 +434,8 @@ def agent_tool(
             risk=risk,
             max_output=max_output,
         )(function)
-        described = f"{made.description}\n\n{SUB_AGENT_TOOL_NOTICE}"
-        return replace(made, agent=Agent(prompt, names), description=described)
+        description = f"{plain_tool.description}\n\n{SUB_AGENT_TOOL_NOTICE}"
+        return replace(plain_tool, agent=Agent(prompt, names), description=description)
 
     return wrap
 

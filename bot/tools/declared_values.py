@@ -42,21 +42,21 @@ class ModelSchema:
 
     def list_equivalent_nodes(self, nodes: Iterable[Any]) -> dict[int, Node]:
         """Return these schema nodes, and all others that describe the same value, by object id."""
-        found: dict[int, Node] = {}
-        left = list(nodes)
-        while left:
-            node = left.pop()
-            if not isinstance(node, Mapping) or id(node) in found:
+        equivalent: dict[int, Node] = {}
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if not isinstance(node, Mapping) or id(node) in equivalent:
                 continue
-            found[id(node)] = node
+            equivalent[id(node)] = node
             if isinstance(node.get("$ref"), str):
-                left.append(self._resolve_reference(node["$ref"]))
+                pending.append(self._resolve_reference(node["$ref"]))
             for key in _COMBINING_KEYWORDS:
-                left += node[key] if isinstance(node.get(key), list) else ()
-            left += (node[key] for key in _CONDITIONAL_KEYWORDS if key in node)
+                pending += node[key] if isinstance(node.get(key), list) else ()
+            pending += (node[key] for key in _CONDITIONAL_KEYWORDS if key in node)
             dependent = node.get("dependentSchemas")
-            left += dependent.values() if isinstance(dependent, Mapping) else ()
-        return found
+            pending += dependent.values() if isinstance(dependent, Mapping) else ()
+        return equivalent
 
     def _resolve_reference(self, reference: str) -> Any:
         found: Any = self.root
@@ -160,7 +160,7 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[ModelSchema, ...]:
 
     A value may be stored under its field's name or an alias, so all forms are looked at.
     """
-    found = []
+    schemas = []
     modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
     for mode in modes:
         for by_alias in (True, False):
@@ -171,8 +171,8 @@ def _list_secret_schemas(model: type[BaseModel]) -> tuple[ModelSchema, ...]:
             except PydanticUserError:
                 continue
             if _has_secret_mark(root):
-                found.append(ModelSchema(root))
-    return tuple(found)
+                schemas.append(ModelSchema(root))
+    return tuple(schemas)
 
 
 def list_secret_paths(
@@ -183,19 +183,19 @@ def list_secret_paths(
     `values`: as JSON, or as the model itself. `names`: fields that the tool itself declares secret.
     """
     whole = {key for name in names for key in _list_field_keys(model, name)}
-    found: set[ValuePath] = {(key,) for key, _ in _list_parts(values) if key in whole}
+    paths: set[ValuePath] = {(key,) for key, _ in _list_parts(values) if key in whole}
     descriptions = _list_secret_schemas(model)
     if not descriptions and isinstance(values, Mapping):
-        return frozenset(found)
+        return frozenset(paths)
     walk = _SecretWalker(descriptions)
     top = [each.list_equivalent_nodes([each.root]) for each in descriptions]
     is_whole = any(_is_marked_secret(node) for each in top for node in each.values())
     for key, value in _list_parts(values):
         if is_whole:
-            found.add((key,))
+            paths.add((key,))
         elif key not in whole:
-            walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), found)
-    return frozenset(found)
+            walk.collect_secret_paths(value, (key,), walk.list_child_nodes(top, key), paths)
+    return frozenset(paths)
 
 
 @lru_cache(4096)
@@ -302,20 +302,20 @@ def mask_at_paths(value: Any, paths: frozenset[ValuePath]) -> Any:
         return None if value is None else MASK
     if not paths:
         return value
-    below = {
+    masked_parts = {
         step: mask_at_paths(part, frozenset(path[1:] for path in paths if path[0] == step))
         for step, part in _list_parts(value)
     }
     if isinstance(value, BaseModel):
-        made = value.model_copy()
+        masked = value.model_copy()
         steps = {get_dump_key(type(value), name): name for name in type(value).model_fields}
-        for step, part in below.items():
+        for step, part in masked_parts.items():
             if step in steps:
-                made.__dict__[steps[str(step)]] = part
-            elif made.__pydantic_extra__ is not None:
-                made.__pydantic_extra__[str(step)] = part
-        return made
-    return list(below.values()) if isinstance(value, list | tuple) else below
+                masked.__dict__[steps[str(step)]] = part
+            elif masked.__pydantic_extra__ is not None:
+                masked.__pydantic_extra__[str(step)] = part
+        return masked
+    return list(masked_parts.values()) if isinstance(value, list | tuple) else masked_parts
 
 
 def mask_secret_texts(text: str, value: Any, paths: frozenset[ValuePath]) -> str:
@@ -323,12 +323,12 @@ def mask_secret_texts(text: str, value: Any, paths: frozenset[ValuePath]) -> str
 
     A secret is also found with other white space, quoted as in Python or JSON, or URL-encoded.
     """
-    found: set[str] = set()
-    _collect_secret_texts(value, paths, found, within=False)
-    for secret in sorted(found, key=len, reverse=True):
+    secrets: set[str] = set()
+    _collect_secret_texts(value, paths, secrets, within=False)
+    for secret in sorted(secrets, key=len, reverse=True):
         as_python, as_json = repr(secret)[1:-1], json.dumps(secret)[1:-1]
         forms = (secret, as_python, as_json, json.dumps(secret, ensure_ascii=False)[1:-1])
-        in_address = (way(secret, safe="", errors="replace") for way in (quote, quote_plus))
+        in_address = (encode(secret, safe="", errors="replace") for encode in (quote, quote_plus))
         for form in dict.fromkeys((*forms, *in_address)):
             text = re.sub(_build_search_pattern(form), MASK, text)
     return text
@@ -468,8 +468,8 @@ def _pad_value_decimals(value: Any, parts: Iterable[Any], schema: ModelSchema) -
     if isinstance(value, dict):
         value.update({key: pad_part(str(key), each) for key, each in value.items()})
     elif isinstance(value, list | tuple | set | frozenset):
-        found = [pad_part(at, each) for at, each in enumerate(value)]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+        padded = [pad_part(at, each) for at, each in enumerate(value)]
+        return type(value)(*padded) if hasattr(value, "_fields") else type(value)(padded)
     elif hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         for name in value.__dataclass_fields__:
             object.__setattr__(value, name, pad_part(name, getattr(value, name, None)))

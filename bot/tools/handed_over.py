@@ -59,22 +59,24 @@ def check_and_dump_action(action: HandedOverAction, tools: Registry, client: str
         raise HandedOverActionError("its name is 1 to 64 letters, digits and underscores")
     if tools.get(action.name) is not None or action.name == ASK_PERSON.name:
         raise HandedOverActionError(f"{action.name} is a tool of Countersign's own: ask for that")
-    for what, text, most in (
+    for field_label, text, max_chars in (
         ("title", action.title, _MAX_TITLE_CHARS),
         ("effect", action.effect, _MAX_EFFECT_CHARS),
     ):
-        if not text.strip() or len(text) > most:
-            raise HandedOverActionError(f"its {what} is a text of 1 to {most} characters")
+        if not text.strip() or len(text) > max_chars:
+            raise HandedOverActionError(
+                f"its {field_label} is a text of 1 to {max_chars} characters"
+            )
     try:
-        kept = asdict(action) | {"client": client}
+        stored = asdict(action) | {"client": client}
         canonical_json(
-            kept
+            stored
         )  # raises for what is no JSON; the fields stay in the program's own order
-        text = json.dumps(kept, ensure_ascii=False)
-        made = _build_action_tool(text)
+        text = json.dumps(stored, ensure_ascii=False)
+        action_tool = _build_action_tool(text)
     except (NonCanonicalValueError, SchemaError) as error:
         raise HandedOverActionError(str(error)) from None
-    _check_template(action.effect, frozenset(made.arguments.model_fields))
+    _check_template(action.effect, frozenset(action_tool.arguments.model_fields))
     return text
 
 
@@ -105,20 +107,20 @@ def load_action_tool(action: str) -> Tool[Any] | None:
 
 @lru_cache(maxsize=512)
 def _build_action_tool(action: str) -> Tool[Any]:
-    given = json.loads(action)
-    said, schema = given["does"], given["schema"]
-    does = Effect(said) if said else Effect.DESTRUCTIVE
+    stored = json.loads(action)
+    stated_effect, schema = stored["does"], stored["schema"]
+    does = Effect(stated_effect) if stated_effect else Effect.DESTRUCTIVE
     return Tool(
-        name=given["name"],
-        title=given["title"],
-        effect=given["effect"],
+        name=stored["name"],
+        title=stored["title"],
+        effect=stored["effect"],
         does=does,
-        arguments=build_argument_model(schema, given["name"]),
+        arguments=build_argument_model(schema, stored["name"]),
         function=_refuse_to_run,
-        description=given["title"],
+        description=stored["title"],
         risk=DEFAULT_RISK_BY_EFFECT[does],
         action=action,
-        effect_source=EffectSource.BY_AUTHOR if said else EffectSource.BY_NOBODY,
+        effect_source=EffectSource.BY_AUTHOR if stated_effect else EffectSource.BY_NOBODY,
     )
 
 

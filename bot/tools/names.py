@@ -82,35 +82,35 @@ class SlackIdResolver:
             case SlackIdKind.GROUP:
                 return self._resolve_group(name, text, known)
 
-    def _resolve_channel(self, given: str, text: str, known: bool) -> str:
+    def _resolve_channel(self, written: str, text: str, is_id: bool) -> str:
         if _DIRECT_MESSAGE_PATTERN.fullmatch(text):
-            raise ValueError(f"{given} is not a channel; direct messages are not possible here.")
-        name = text if known else "#" + text.removeprefix("#").lower()
-        found = self.directory.find_channel_id(name)
-        if found is None or not (
+            raise ValueError(f"{written} is not a channel; direct messages are not possible here.")
+        name = text if is_id else "#" + text.removeprefix("#").lower()
+        channel_id = self.directory.find_channel_id(name)
+        if channel_id is None or not (
             self.asker is None or self.directory.can_see_channel(self.asker, name)
         ):
             raise ValueError(missing_channel_sentence(name))
         # the name of a private channel that is given by id may be known to its members only
-        public = self.directory.find_public_channel_name(found) if known else name
-        self.names_by_id[found] = public or "a private channel"
-        return found
+        public = self.directory.find_public_channel_name(channel_id) if is_id else name
+        self.names_by_id[channel_id] = public or "a private channel"
+        return channel_id
 
-    def _resolve_person(self, given: str, text: str, known: bool) -> str:
-        if not known:
-            named = self.directory.find_people_by_name(text.removeprefix("@"))
-            if not named:
-                raise ValueError(f"There is nobody called {given}.")
-            if len(named) > 1:
-                several = " or ".join(f"@{handle} ({user})" for user, handle in named.items())
-                raise ValueError(f"{given} may be {several}: say which by id.")
-            text = next(iter(named))
+    def _resolve_person(self, written: str, text: str, is_id: bool) -> str:
+        if not is_id:
+            people = self.directory.find_people_by_name(text.removeprefix("@"))
+            if not people:
+                raise ValueError(f"There is nobody called {written}.")
+            if len(people) > 1:
+                several = " or ".join(f"@{handle} ({user})" for user, handle in people.items())
+                raise ValueError(f"{written} may be {several}: say which by id.")
+            text = next(iter(people))
         person = self.directory.find_person(text)
         if person is None:
             raise ValueError(f"There is nobody with the id {text}.")
         if person.deleted or person.is_bot:
-            what = "deactivated" if person.deleted else "a bot"
-            raise ValueError(f"{person.name} is {what}, so please choose somebody else.")
+            state = "deactivated" if person.deleted else "a bot"
+            raise ValueError(f"{person.name} is {state}, so please choose somebody else.")
         self.names_by_id[text] = clean_name(person.name)
         return text
 

@@ -194,18 +194,18 @@ def build_answer_form_tool(question: AskPerson) -> Tool[Any]:
 
 def build_suggested_answers(question: AskPerson) -> AnswerValues:
     """Return the answers that the agent suggests, by field; ValueError for one of a wrong kind."""
-    found: AnswerValues = {}
-    for number, asked in enumerate(question.list_answer_fields()):
-        if not asked.suggestion:
+    answers: AnswerValues = {}
+    for number, field in enumerate(question.list_answer_fields()):
+        if not field.suggestion:
             continue
-        kind: TypeAdapter[Any] = TypeAdapter(_get_answer_type(asked))
+        kind: TypeAdapter[Any] = TypeAdapter(_get_answer_type(field))
         try:
-            found[_answer_field_name(number)] = to_jsonable_python(
-                kind.validate_python(asked.suggestion)
+            answers[_answer_field_name(number)] = to_jsonable_python(
+                kind.validate_python(field.suggestion)
             )
         except ValidationError as error:
-            raise ValueError(f"the suggestion for {asked.label!r} is no {asked.kind}") from error
-    return found
+            raise ValueError(f"the suggestion for {field.label!r} is no {field.kind}") from error
+    return answers
 
 
 def normalise_answer_if_valid(question: AskPerson, answer: AnswerValues) -> AnswerValues | None:
@@ -231,9 +231,9 @@ def _answer_field_name(number: int) -> str:
 @lru_cache(maxsize=64)
 def _build_cached_form(question: str) -> Tool[Any]:
     """Return a tool whose arguments are the answer, so it is checked as edited arguments are."""
-    asked = AskPerson.model_validate_json(question).list_answer_fields()
+    answer_fields = AskPerson.model_validate_json(question).list_answer_fields()
     fields: dict[str, Any] = {
-        _answer_field_name(number): _build_field(each) for number, each in enumerate(asked)
+        _answer_field_name(number): _build_field(each) for number, each in enumerate(answer_fields)
     }
     model: type[BaseModel] = create_model("AnswerForm", **fields)
     return Tool(
@@ -261,12 +261,12 @@ def _check_decimal_places(value: Decimal) -> Decimal:
     return value
 
 
-def _get_answer_type(asked: AnswerField) -> Any:
-    match asked.kind:
+def _get_answer_type(field: AnswerField) -> Any:
+    match field.kind:
         case AnswerKind.NUMBER:
             return Annotated[Decimal, Field(max_digits=18), AfterValidator(_check_decimal_places)]
         case AnswerKind.CHOICE:
-            return Literal[tuple(asked.options)]
+            return Literal[tuple(field.options)]
         case AnswerKind.YES_NO:
             return bool
         case AnswerKind.DATE:

@@ -92,17 +92,17 @@ class PreviewRunner:
             return Preview("")
         now = time.monotonic()
         with self._lock:
-            found = self._ahead.get(key)
-            if found is None or now - found[1] > max(MAX_PREVIEW_AGE_SECONDS, self._seconds):
-                found = self._ahead[key] = self._start_preview(tool, args, context), now
+            entry = self._ahead.get(key)
+            if entry is None or now - entry[1] > max(MAX_PREVIEW_AGE_SECONDS, self._seconds):
+                entry = self._ahead[key] = self._start_preview(tool, args, context), now
                 while len(self._ahead) > MAX_EDIT_PREVIEWS:
                     del self._ahead[next(iter(self._ahead))]
-        future, started_at = found
-        left = max(started_at + self._seconds - now, 0)
-        if patience < left and not (wait([future], patience).done or future.done()):
-            raise LookupPendingError(_build_completion_future(future, left, then))
+        future, started_at = entry
+        seconds_left = max(started_at + self._seconds - now, 0)
+        if patience < seconds_left and not (wait([future], patience).done or future.done()):
+            raise LookupPendingError(_build_completion_future(future, seconds_left, then))
         try:
-            return self._await_preview(tool, args, future, left)
+            return self._await_preview(tool, args, future, seconds_left)
         except ToolError:  # what made it fail may be put right before it is submitted again
             self.discard_edit_preview(key)
             raise
@@ -129,18 +129,18 @@ class PreviewRunner:
 
     def _make_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         assert tool.preview is not None
-        made = tool.preview(args, context)
-        if inspect.isawaitable(made):
-            made = self.portal().call(_await_within, made, self._seconds)
-        if isinstance(made, str):
-            made = Preview(made)
-        if not isinstance(made, Preview):
-            raise TypeError(f"it returned {type(made).__name__}, not a text or a Preview")
-        in_thread = made.in_thread
+        preview = tool.preview(args, context)
+        if inspect.isawaitable(preview):
+            preview = self.portal().call(_await_within, preview, self._seconds)
+        if isinstance(preview, str):
+            preview = Preview(preview)
+        if not isinstance(preview, Preview):
+            raise TypeError(f"it returned {type(preview).__name__}, not a text or a Preview")
+        in_thread = preview.in_thread
         return replace(
-            made,
-            text=mask_call_secrets(tool, args, str(made.text)),
-            expects=str(made.expects),
+            preview,
+            text=mask_call_secrets(tool, args, str(preview.text)),
+            expects=str(preview.expects),
             in_thread=None if in_thread is None else mask_call_secrets(tool, args, str(in_thread)),
         )
 

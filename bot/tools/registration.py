@@ -54,17 +54,17 @@ class _DecimalSchemaGenerator(GenerateJsonSchema):
     """A JSON Schema generator that adds a decimal's digit limits, which Pydantic leaves out."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
-        made = super().decimal_schema(schema)
+        json_schema = super().decimal_schema(schema)
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
-        if places is None or "anyOf" not in made:
-            return made
-        for option in made["anyOf"]:
+        if places is None or "anyOf" not in json_schema:
+            return json_schema
+        for option in json_schema["anyOf"]:
             if option.get("type") == "string":
                 option["pattern"] = _build_digits_pattern(schema, digits, places)
             elif digits is not None and places <= digits <= _MAX_EXACT_DIGITS:
                 largest = float(f"{10 ** (digits - places) - 1}.{'9' * places}")
                 option["maximum"] = min(option.get("maximum", largest), largest)
-        return made
+        return json_schema
 
 
 def _build_digits_pattern(
@@ -100,33 +100,33 @@ def replace_inner_schemas(schema: Schema, replacement: Callable[[Any, Path], Any
 
     `replacement` is called with the schema and the keys that lead to it.
     """
-    made = dict(schema)
-    for key, part in schema.items():
-        if key in _MAP_KEYWORDS and isinstance(part, dict):
-            made[key] = {name: replacement(each, (key, name)) for name, each in part.items()}
-        elif key in _LIST_KEYWORDS and isinstance(part, list):
-            made[key] = [replacement(each, (key, str(at))) for at, each in enumerate(part)]
-        elif key in _SINGLE_KEYWORDS and isinstance(part, dict):
-            made[key] = replacement(part, (key,))
-    return made
+    replaced = dict(schema)
+    for key, value in schema.items():
+        if key in _MAP_KEYWORDS and isinstance(value, dict):
+            replaced[key] = {name: replacement(each, (key, name)) for name, each in value.items()}
+        elif key in _LIST_KEYWORDS and isinstance(value, list):
+            replaced[key] = [replacement(each, (key, str(at))) for at, each in enumerate(value)]
+        elif key in _SINGLE_KEYWORDS and isinstance(value, dict):
+            replaced[key] = replacement(value, (key,))
+    return replaced
 
 
 def _expand_pattern_shorthands(pattern: str) -> str:
     """Return the pattern without shorthands and escapes, which some servers cannot read."""
     within = False
 
-    def spelt(found: re.Match[str]) -> str:
+    def spelt(match: re.Match[str]) -> str:
         nonlocal within
-        escaped = found[1]
+        escaped = match[1]
         if escaped is None:
-            within = found[0] == "["
-            return found[0]
+            within = match[0] == "["
+            return match[0]
         if escaped.lower() in _CHARACTERS_BY_SHORTHAND and (escaped.islower() or not within):
             inner = _CHARACTERS_BY_SHORTHAND[escaped.lower()]
             return inner if within else f"[{'' if escaped.islower() else '^'}{inner}]"
         if escaped in _PLAIN_IN_BRACKETS:
             return escaped if within else f"[{escaped}]"
-        return found[0]
+        return match[0]
 
     return _ESCAPE_OR_BRACKET_PATTERN.sub(spelt, pattern)
 

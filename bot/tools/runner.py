@@ -319,10 +319,10 @@ def build_tool_step(tool: Tool[Any], args: BaseModel, call: Call) -> live_events
     doing = ""
     if tool.step is not None:
         try:
-            said = tool.step(args)
+            sentence = tool.step(args)
             doing = (
-                mask_secrets(format_masked_line(tool, args, said, MAX_STEP_TEXT_CHARS))
-                if isinstance(said, str)
+                mask_secrets(format_masked_line(tool, args, sentence, MAX_STEP_TEXT_CHARS))
+                if isinstance(sentence, str)
                 else ""
             )
         except Exception as error:  # noqa: BLE001 # its traceback may quote secrets

@@ -144,11 +144,11 @@ def _build_search_tool(shop: Shop) -> Tool[Any]:
 
         The newest come first.
         """
-        found, count = shop.search(args.customer, args.status, args.limit)
+        orders, count = shop.search(args.customer, args.status, args.limit)
         return {
             "matching": count,
-            "shown": len(found),
-            "orders": [_summarise_order(order) for order in found],
+            "shown": len(orders),
+            "orders": [_summarise_order(order) for order in orders],
         }
 
     return search_orders

@@ -246,9 +246,11 @@ def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]
     except SlackApiError as error:
         status, code = int(error.response.status_code), slack_codes.extract_error_code(error)
         if slack_codes.classify_error_code(code, status=status) is slack_codes.ErrorMeaning.UNKNOWN:
-            told = code if slack_codes.ERROR_CODE_PATTERN.fullmatch(code) else f"HTTP {status}"
+            answer_text = (
+                code if slack_codes.ERROR_CODE_PATTERN.fullmatch(code) else f"HTTP {status}"
+            )
             raise ConnectionError(
-                f"Slack answered {told} while {doing}; whether it happened is not known."
+                f"Slack answered {answer_text} while {doing}; whether it happened is not known."
             ) from error
         raise ToolError(_refusal_sentence(error, code, status, channel)) from error
     except UNREADABLE_ANSWER_ERRORS as error:

@@ -243,20 +243,20 @@ def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     )
     def list_channels(args: ListChannels, context: ToolContext) -> dict[str, Any]:
         """List Slack channels, optionally those whose name contains the query."""
-        found = [
+        matching = [
             each
             for each in lookup.list_channels()
             if (args.query or "").lower().lstrip("#") in each.name
         ]
         # The bot may be in private channels the requester has no business to know of.
-        theirs = (
+        common_private = (
             lookup.list_common_private_channels(context.requester)
-            if any(e.private for e in found)
+            if any(e.private for e in matching)
             else ()
         )
-        seen = [each for each in found if not each.private or each.id in theirs]
+        visible = [each for each in matching if not each.private or each.id in common_private]
         return {
-            "matching": len(seen),
+            "matching": len(visible),
             "channels": [
                 _drop_unset_values(
                     channel=f"#{each.name}",
@@ -266,7 +266,7 @@ def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
                     private=each.private,
                     shared_with_another_company=each.external,
                 )
-                for each in seen[:MAX_LISTED_ENTRIES]
+                for each in visible[:MAX_LISTED_ENTRIES]
             ],
         }
 
@@ -283,9 +283,11 @@ def _build_list_people_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
     def list_people(args: ListPeople, context: ToolContext) -> dict[str, Any]:
         """List people in Slack, optionally those whose name contains the query."""
         query = (args.query or "").casefold().lstrip("@")
-        found = [each for each in lookup.list_people() if any(query in name for name in each.names)]
+        matching = [
+            each for each in lookup.list_people() if any(query in name for name in each.names)
+        ]
         return {
-            "matching": len(found),
+            "matching": len(matching),
             "people": [
                 _drop_unset_values(
                     name=each.name,
@@ -296,7 +298,7 @@ def _build_list_people_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
                     of_another_company=bool(each.team)
                     and context.team not in (each.team, *each.teams),
                 )
-                for each in found[:MAX_LISTED_ENTRIES]
+                for each in matching[:MAX_LISTED_ENTRIES]
             ],
         }
 
@@ -315,7 +317,7 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
         effect="Create the channel #{name}",
         does=Effect.WRITE,
         preview=who,
-        outcome=lambda _args, made: f"Created {made['channel']}. {made.get('note', '')}",
+        outcome=lambda _args, created: f"Created {created['channel']}. {created.get('note', '')}",
         step=lambda args: f"creating the channel #{args.name}",
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
@@ -330,10 +332,10 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
 
         answer = slack_lookup.run_slack_change("creating the channel", f"#{args.name}", create)
         # it exists by now: nothing that goes wrong from here on is a failure
-        made = answer.get("channel") or {}
-        result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}
+        created = answer.get("channel") or {}
+        result = {"channel": f"#{created.get('name', args.name)}", "channel_id": created.get("id")}
         try:
-            client.conversations_invite(channel=made.get("id", ""), users=[context.requester])
+            client.conversations_invite(channel=created.get("id", ""), users=[context.requester])
         except slack_lookup.UNREACHED:
             return {**result, "note": "The person who asked could not be invited."}
         return result

@@ -304,8 +304,8 @@ class Shop:
         values = {"status": status, "customer": customer, "limit": limit}
         with self._transaction("BEGIN DEFERRED") as db:
             (count,) = db.execute(f"SELECT count(*) {query}", values).fetchone()
-            found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
-            return [load_order(db, order_id) for (order_id,) in found.fetchall()], count
+            rows = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
+            return [load_order(db, order_id) for (order_id,) in rows.fetchall()], count
 
     def refund(
         self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime
@@ -380,18 +380,25 @@ class Shop:
         """
         if not key:
             raise ValueError("a write needs an idempotency key")
-        asked = json.dumps([kind, order_id, request], sort_keys=True)
+        request_text = json.dumps([kind, order_id, request], sort_keys=True)
         with self._transaction("BEGIN IMMEDIATE") as db:
             row = db.execute("SELECT request, result FROM event WHERE key = ?", (key,)).fetchone()
             if row is not None:
-                if row[0] != asked:
+                if row[0] != request_text:
                     raise ToolError("This call already did something else; nothing was done now.")
                 return dict(json.loads(row[1]))
             result = effect(db, load_order(db, order_id))
             db.execute(
                 "INSERT INTO event (key, order_id, kind, at, request, result)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (key, order_id, kind, at.astimezone(UTC).isoformat(), asked, json.dumps(result)),
+                (
+                    key,
+                    order_id,
+                    kind,
+                    at.astimezone(UTC).isoformat(),
+                    request_text,
+                    json.dumps(result),
+                ),
             )
             return result
 

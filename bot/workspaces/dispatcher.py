@@ -62,19 +62,19 @@ class WorkspaceDispatcher:
             log.warning("refused a payload that does not say whose it is as Slack does")
             return BoltResponse(status=HTTPStatus.OK)
         try:
-            found = payloads.find_installation(payload, self._record, self._has_thread)
+            workspace = payloads.find_installation(payload, self._record, self._has_thread)
         except NotSettledError as error:
             log.warning("put off a delivery until it is known whose it is: %s", error)
             return BoltResponse(status=HTTPStatus.BAD_GATEWAY)
-        installation = found and self._record.get(found)
+        installation = workspace and self._record.get(workspace)
         if not installation:
             log.warning("refused a payload of a workspace where the bot is not installed")
             return BoltResponse(status=HTTPStatus.OK)
         is_event = payload.get("type") == "event_callback"
-        happened = payload["event"].get("type") if is_event else None
-        if happened in removals.REMOVAL_EVENTS:
+        event_type = payload["event"].get("type") if is_event else None
+        if event_type in removals.REMOVAL_EVENTS:
             self._handle_lifecycle_event(payload)
-        ends = happened in removals.REMOVAL_EVENTS - removals.ACCESS_EVENTS
+        ends = event_type in removals.REMOVAL_EVENTS - removals.ACCESS_EVENTS
         if ends or installation.state is not InstallationState.ACTIVE:
             notice = _build_notice(payload, PAUSED_NOTICE)
             # of what somebody clicked Slack is to say that it did not work
@@ -86,7 +86,7 @@ class WorkspaceDispatcher:
         if installation.is_org_wide or is_event:
             payloads.write_installation_id(payload, installation.workspace)
         return self._dispatch_to_app(
-            installation.workspace, request, forget=happened in removals.ACCESS_EVENTS
+            installation.workspace, request, forget=event_type in removals.ACCESS_EVENTS
         )
 
     def _dispatch_to_app(

@@ -284,11 +284,11 @@ class WorkspaceHost:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
         token = self._cipher.open(installation).bot.get_secret_value()
-        given = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
+        own_environment = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
         if not self.settings.is_shared:  # else nothing is written there
             (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
         settings, policy = read_settings_and_policy(
-            self._environ | given, self._dotenv_path, self.settings.transport
+            self._environ | own_environment, self._dotenv_path, self.settings.transport
         )
         if self._owners is not None:  # it writes only while it holds the workspace
             mine = f"&workspace={workspace}&process={self._process}"
@@ -377,12 +377,12 @@ class WorkspaceHost:
         while not self._ended.wait(HEARTBEAT_INTERVAL_SECONDS):
             awake = [each for each in self.list_hosted() if each.is_awake]
             try:
-                held = self._owners.extend()
+                owned = self._owners.extend()
             except DBAPIError:
                 log.warning("no sign of life", exc_info=True)
                 continue
             for each in awake:
-                if each.workspace not in held and each.is_awake:
+                if each.workspace not in owned and each.is_awake:
                     log.warning("another process works for %s by now", each.workspace)
                     # beside this thread, for a stop may take longer than the others are held
                     threading.Thread(target=each.stop, daemon=True).start()

@@ -128,9 +128,9 @@ class HostedWorkspace:
         except TokenKeyError as error:
             problem = str(error)
         except Exception as error:  # one workspace's fault is not the others'
-            if (said := describe_start_error(error)) is None:
+            if (start_error := describe_start_error(error)) is None:
                 log.exception("the workspace %s could not be started", self.workspace)
-            problem = said or type(error).__name__
+            problem = start_error or type(error).__name__
         else:
             self._problem, self._retry_at, self.due_at = "", None, None
             self._used_at = time.monotonic()

@@ -203,8 +203,8 @@ class InstallPages:
             raise HTTPException(HTTPStatus.GONE, PAGE_EXPIRED_ERROR)
         if refusal := query.get("error"):
             code = refusal if ERROR_CODE_PATTERN.fullmatch(refusal) else "unknown_error"
-            said = DENIED_ERROR if code == "access_denied" else REFUSED_ERROR.format(code=code)
-            raise HTTPException(HTTPStatus.OK, said)
+            reason = DENIED_ERROR if code == "access_denied" else REFUSED_ERROR.format(code=code)
+            raise HTTPException(HTTPStatus.OK, reason)
         if not _OAUTH_CODE_PATTERN.fullmatch(query.get("code", "")):
             raise HTTPException(HTTPStatus.GONE, PAGE_EXPIRED_ERROR)
         try:
@@ -220,18 +220,20 @@ class InstallPages:
         """
         answer = self._oauth.exchange_code(code, self._redirect_uri)
         now = get_machine_time(self._clock)  # which Slack's events are compared with
-        found = self._read_answer(answer)
+        installation = self._read_answer(answer)
         rows = self._record.list()
         apps = {row.app_id for row in rows if row.state is not InstallationState.REMOVED}
-        if others := apps - {found.app_id}:
-            said = "an installation by the Slack app %s was refused: those on record are of %s"
-            log.error(said, found.app_id, ", ".join(sorted(others)))
+        if others := apps - {installation.app_id}:
+            log_format = (
+                "an installation by the Slack app %s was refused: those on record are of %s"
+            )
+            log.error(log_format, installation.app_id, ", ".join(sorted(others)))
             raise HTTPException(HTTPStatus.CONFLICT, WRONG_APP_ERROR)
-        found.bot_id, found.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
-        found.sealed_tokens = self._cipher.seal(found.workspace, answer.tokens)
-        found.token_key = self._cipher.key_id
-        found.installed_at, found.token_expires_at = now, answer.compute_expiry(now)
-        stored = self._record.insert_or_update_installation(found)
+        installation.bot_id, installation.url = self._oauth.find_bot_id_and_url(answer.tokens.bot)
+        installation.sealed_tokens = self._cipher.seal(installation.workspace, answer.tokens)
+        installation.token_key = self._cipher.key_id
+        installation.installed_at, installation.token_expires_at = now, answer.compute_expiry(now)
+        stored = self._record.insert_or_update_installation(installation)
         if stored.is_org_wide:
             given = (stored.workspace, answer.tokens.bot)  # what comes later Slack says by an event
             removals.follow_granted_workspaces(self._record, self._oauth, *given)

@@ -56,13 +56,13 @@ def find_installation(
     is_event = payload.get("type") == "event_callback"
     teams = _list_event_teams(payload) if is_event else _list_sender_teams(payload)
     named = [each for each in (record.find_workspace_of(*team) for team in teams) if each]
-    found = None
+    workspace = None
     if not is_event:
         if bot := _get_posting_bot(payload):
-            found = _choose(record.list_workspaces_of_bot(bot), named)
+            workspace = _choose(record.list_workspaces_of_bot(bot), named)
     elif payload.get("is_ext_shared_channel") and "text" in payload["event"]:
-        found = _find_by_shared_thread(payload, named, record, has_thread)
-    return found or next(iter(named), None)
+        workspace = _find_by_shared_thread(payload, named, record, has_thread)
+    return workspace or next(iter(named), None)
 
 
 def _choose(owners: Sequence[str], named: Sequence[str]) -> str | None:
@@ -85,8 +85,10 @@ def _find_by_shared_thread(
     if not isinstance(thread, str) or not _is_id(event.get("channel")):
         return None
     authors = [event.get(each) for each in ("team", "user_team", "source_team")]
-    theirs = (record.find_workspace_of(each) for each in authors if each and _is_id(each))
-    for candidate in (*named, *theirs):
+    author_workspaces = (
+        record.find_workspace_of(each) for each in authors if each and _is_id(each)
+    )
+    for candidate in (*named, *author_workspaces):
         if candidate and has_thread(candidate, str(event.get("channel")), thread):
             return candidate
     return None

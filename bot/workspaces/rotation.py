@@ -74,14 +74,16 @@ class TokenRotation:
             wait = min(
                 FIRST_RETRY_INTERVAL * 2 ** min(claimed.renewal_failures, 10), MAX_RETRY_INTERVAL
             )
-            said = "workspace %s: its token could not be renewed (%s); next attempt in %s"
-            log.warning(said, workspace, error, wait)
+            log_format = "workspace %s: its token could not be renewed (%s); next attempt in %s"
+            log.warning(log_format, workspace, error, wait)
         elif isinstance(error, OAuthError):
             remedy = "Somebody there has to install Countersign again, from /slack/install"
             if error.is_by_settings:
                 remedy = "Correct COUNTERSIGN_CLIENT_ID and COUNTERSIGN_CLIENT_SECRET"
-            said = "workspace %s: Slack does not renew its token (%s), which expires at %s. %s"
-            log.error(said, workspace, error.code, claimed.token_expires_at, remedy)
+            log_format = (
+                "workspace %s: Slack does not renew its token (%s), which expires at %s. %s"
+            )
+            log.error(log_format, workspace, error.code, claimed.token_expires_at, remedy)
         else:
             log.error("workspace %s: its token cannot be renewed: %s", workspace, error)
         self._record.postpone_rotation(claimed, self._clock.now() + wait)

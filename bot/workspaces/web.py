@@ -41,16 +41,16 @@ class WorkspacePaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 404 where the bot is not installed, 503 where it is paused."""
-        found = (
+        path_match = (
             _WORKSPACE_PATH_PATTERN.fullmatch(scope["path"]) if scope["type"] == "http" else None
         )
-        if found is None:
+        if path_match is None:
             await self._rest(scope, receive, send)
             return
-        path = found[2] or "/"
+        path = path_match[2] or "/"
         below = {**scope, "path": path, "raw_path": quote(path).encode()}
         try:
-            using = self._use_app(found[1])
+            using = self._use_app(path_match[1])
             app = await to_thread.run_sync(using.__enter__, limiter=self._turns)
         except ServedElsewhereError as elsewhere:
             await self._pass_on(elsewhere.url, scope, receive, send)
@@ -77,28 +77,28 @@ class WorkspacePaths:
         request = Request(scope, receive)
         left_out = (*HOP_BY_HOP_HEADERS, FORWARDED_HEADER.encode())
         headers = [each for each in request.headers.raw if each[0] not in left_out]
-        there = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
+        target_url = httpx2.URL(url).copy_with(raw_path=_get_target(scope))
         has_body = {"content-length", "transfer-encoding"} & {*request.headers}
         body = request.stream() if has_body else None
         headers.append((FORWARDED_HEADER.encode(), b"1"))
-        asked = httpx2.Request(request.method, there, headers=headers, content=body)
-        found = None
+        forwarded = httpx2.Request(request.method, target_url, headers=headers, content=body)
+        response = None
         if FORWARDED_HEADER not in request.headers:
             with suppress(httpx2.HTTPError):
-                found = await self._others.send(asked, stream=True)
-        if found is None:
+                response = await self._others.send(forwarded, stream=True)
+        if response is None:
             await PlainTextResponse(UNAVAILABLE_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)(
                 scope, receive, send
             )
             return
-        answer = StreamingResponse(found.aiter_raw(), found.status_code)
-        headers = [(name.lower(), value) for name, value in found.headers.raw]
+        answer = StreamingResponse(response.aiter_raw(), response.status_code)
+        headers = [(name.lower(), value) for name, value in response.headers.raw]
         answer.raw_headers = [each for each in headers if each[0] not in DROPPED_ANSWER_HEADERS]
         try:
             await answer(scope, receive, send)
         finally:
             with CancelScope(shield=True):
-                await found.aclose()
+                await response.aclose()
 
 
 def _get_target(scope: Scope) -> bytes:

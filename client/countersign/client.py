@@ -88,8 +88,8 @@ class Countersign:
             raise NotAllowed("Who has approved is checked by the receipt: say `verify`, too.")
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
-        known = "" if url.startswith(UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
-        self._wire = ApiTransport(url, key or known)
+        default_key = "" if url.startswith(UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
+        self._wire = ApiTransport(url, key or default_key)
 
     @classmethod
     def beside(cls, record: str | os.PathLike[str] = "") -> Countersign:
@@ -205,9 +205,9 @@ class Countersign:
         with the same text returns the same handout and renews the lease. Raises AlreadyTaken, the
         error that says why the call is not approved (any more), NotAllowed and Unreachable.
         """
-        said = {"claimant": claimant or generate_claimant_id()}
+        body = {"claimant": claimant or generate_claimant_id()}
         try:
-            answer = self._post_act(request_id, "claim", said, patience)
+            answer = self._post_act(request_id, "claim", body, patience)
         except NotAllowed as refusal:
             request = self.get_request(request_id)
             trouble = find_request_error(request) or AlreadyTaken(
@@ -245,12 +245,12 @@ class Countersign:
         report that later. Raises NotAllowed if this claimant has not claimed the call or a
         different outcome was reported before, and Unreachable.
         """
-        said = {
+        body = {
             "claimant": claimant,
             "succeeded": succeeded,
             "result": replace_unstorable_characters(result),
         }
-        return _parse_answer(parse_request, self._post_act(request_id, "outcome", said))
+        return _parse_answer(parse_request, self._post_act(request_id, "outcome", body))
 
     def cancel(self, request_id: str, *, patience: Seconds = RETRY_TIMEOUT_SECONDS) -> Request:
         """Cancel a request; raises NotAllowed if it has ended or was handed out."""
@@ -343,16 +343,16 @@ class Countersign:
     ) -> Request:
         stop, heard_at = given_up or threading.Event(), time.monotonic()
         until = float("inf") if seconds is None else heard_at + seconds
-        found: Request | None = None
+        request: Request | None = None
         longest = LOOK_SECONDS
         while True:
             asked_at = time.monotonic()
-            is_first = found is None  # what somebody else runs is only looked at, not waited for
+            is_first = request is None  # what somebody else runs is only looked at, not waited for
             wait = 0.0 if is_first else min(longest, until - asked_at)
             try:
-                found = self._look(request_id, wait, None)
+                request = self._look(request_id, wait, None)
                 heard_at = time.monotonic()
-                if is_first and not enough(found):
+                if is_first and not enough(request):
                     continue
             except TooManyRequests:  # wait already: then it is looked at now and again
                 longest = 0.0
@@ -361,15 +361,15 @@ class Countersign:
                     heard_at + SILENCE_TIMEOUT_SECONDS if seconds is None else until
                 ):
                     raise
-            if found is not None and enough(found):
-                return found
+            if request is not None and enough(request):
+                return request
             pause = asked_at + POLL_INTERVAL_SECONDS - time.monotonic()  # it was answered at once
             if pause > 0:
                 stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():
                 raise WaitAbandonedError("Nobody waits for it any more.")
-            if found is not None and time.monotonic() >= until:
-                return found
+            if request is not None and time.monotonic() >= until:
+                return request
 
 
 def generate_claimant_id() -> str:

@@ -62,14 +62,14 @@ def asking(
     Applies in tasks and in threads that copy the context (`asyncio.to_thread`), in no other
     threads.
     """
-    given = {"run": run, "requester": requester, "channel": channel, "reason": reason}
-    made = replace(
+    overrides = {"run": run, "requester": requester, "channel": channel, "reason": reason}
+    circumstances = replace(
         get_current_circumstances(),
-        **{name: text for name, text in given.items() if text is not None},
+        **{name: text for name, text in overrides.items() if text is not None},
     )
-    token = _NOW.set(made)
+    token = _NOW.set(circumstances)
     try:
-        yield made
+        yield circumstances
     finally:
         _NOW.reset(token)
 

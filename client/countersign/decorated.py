@@ -195,18 +195,18 @@ class _GatedFunction:
         def asked(*args: Any, **kwargs: Any) -> Any:
             attempt = self.build_gated_call(args, kwargs)
             try:
-                taken = attempt.claim_when_approved()
+                claimed = attempt.claim_when_approved()
             except CountersignError as error:
                 return self._explain_or_raise(error)
-            if taken is None:
+            if claimed is None:
                 return self._codec.result_from_json(attempt.earlier_result)
-            with taken.renew_lease_during_block():
+            with claimed.renew_lease_during_block():
                 try:
-                    result = self._call_function(attempt, taken)
+                    result = self._call_function(attempt, claimed)
                 except Exception as error:
-                    taken.report_outcome(succeeded=False, result=error)
+                    claimed.report_outcome(succeeded=False, result=error)
                     raise
-            taken.report_outcome(succeeded=True, result=result)
+            claimed.report_outcome(succeeded=True, result=result)
             return result
 
         setattr(asked, _GATED_CALL_ATTRIBUTE, self)
@@ -219,23 +219,23 @@ class _GatedFunction:
         async def asked(*args: Any, **kwargs: Any) -> Any:
             attempt = self.build_gated_call(args, kwargs)
             try:
-                taken = await run_in_thread(attempt.claim_when_approved)
+                claimed = await run_in_thread(attempt.claim_when_approved)
             except CountersignError as error:
                 return self._explain_or_raise(error)
             except BaseException:
                 attempt.stop_waiting()
                 raise
-            if taken is None:
+            if claimed is None:
                 return self._codec.result_from_json(attempt.earlier_result)
-            with taken.renew_lease_during_block():
+            with claimed.renew_lease_during_block():
                 try:
-                    result = await self._call_function(attempt, taken)
+                    result = await self._call_function(attempt, claimed)
                 except Exception as error:
                     await run_in_thread(
-                        partial(taken.report_outcome, succeeded=False, result=error)
+                        partial(claimed.report_outcome, succeeded=False, result=error)
                     )
                     raise
-            await run_in_thread(partial(taken.report_outcome, succeeded=True, result=result))
+            await run_in_thread(partial(claimed.report_outcome, succeeded=True, result=result))
             return result
 
         setattr(asked, _GATED_CALL_ATTRIBUTE, self)

@@ -100,9 +100,9 @@ class ClaimedGatedCall:
             result = f"{type(result).__name__}: {format_value(result)}"
         elif inspect.isawaitable(result) or inspect.isgenerator(result):
             went, result = None, f"It has returned a {type(result).__name__}, which runs later."
-        said = convert_result_to_json(result)
+        json_result = convert_result_to_json(result)
         try:
-            self._client.report(self.request.id, self.claimant, succeeded=went, result=said)
+            self._client.report(self.request.id, self.claimant, succeeded=went, result=json_result)
         except CountersignError as error:
             log.warning("request %s was run, and not reported: %s", self.request.id, error)
 

@@ -71,8 +71,8 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    found = parse_object(text, "the file of keys")
-    listed = found["keys"] if isinstance(found.get("keys"), list) else [found]
+    key_set = parse_object(text, "the file of keys")
+    listed = key_set["keys"] if isinstance(key_set.get("keys"), list) else [key_set]
     keys: dict[str, Ed25519PublicKey] = {}
     for each in listed:
         if not isinstance(each, dict) or (each.get("kty"), each.get("crv")) != ("OKP", "Ed25519"):

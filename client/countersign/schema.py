@@ -28,17 +28,17 @@ def list_shown_parameters(
     `without`: names of those that are not shown. Raises TypeError for *args and **kwargs, and for a
     name in `without` that is no parameter.
     """
-    found = dict(inspect.signature(function).parameters)
-    for name, each in found.items():
+    parameters = dict(inspect.signature(function).parameters)
+    for name, each in parameters.items():
         if each.kind in _VARIADIC_KINDS:
             raise TypeError(
                 f"{function.__name__} takes *{name}: people must be told what each argument is"
                 " called; give them names"
             )
-    unknown = sorted(set(without) - found.keys())
+    unknown = sorted(set(without) - parameters.keys())
     if unknown:
         raise TypeError(f"{function.__name__} has no parameter {', '.join(unknown)}")
-    return {name: each for name, each in found.items() if name not in without}
+    return {name: each for name, each in parameters.items() if name not in without}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,19 @@ class FunctionJsonCodec:
         from pydantic.fields import FieldInfo
         from pydantic_core import PydanticSerializationError
 
-        given = {name: each for name, each in values.items() if not isinstance(each, FieldInfo)}
-        made = self._arguments_adapter.validate_python(given)
-        if lost := _find_lost_value(self._arguments_adapter.dump_python(made, warnings=False)):
+        plain_values = {
+            name: each for name, each in values.items() if not isinstance(each, FieldInfo)
+        }
+        validated = self._arguments_adapter.validate_python(plain_values)
+        if lost := _find_lost_value(self._arguments_adapter.dump_python(validated, warnings=False)):
             raise self._build_type_error(lost)
         try:
-            found: dict[str, Any] = self._arguments_adapter.dump_python(made, mode="json")
+            json_values: dict[str, Any] = self._arguments_adapter.dump_python(
+                validated, mode="json"
+            )
         except PydanticSerializationError as error:
             raise self._build_type_error(str(error)) from None
-        return found
+        return json_values
 
     def _build_type_error(self, why: str) -> TypeError:
         return _build_type_error(self._arguments_class.__name__, why)
@@ -162,12 +166,12 @@ def convert_result_to_json(value: Any) -> Any:
     from pydantic_core import to_json
 
     try:
-        made = json.loads(to_json(value, fallback=str, inf_nan_mode="strings"))
+        json_value = json.loads(to_json(value, fallback=str, inf_nan_mode="strings"))
     except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
-        made = format_value(value)
-    text = json.dumps(made)
-    if len(text) <= MAX_RESULT_BYTES and _measure_depth(made) <= MAX_RESULT_DEPTH:
-        return made
+        json_value = format_value(value)
+    text = json.dumps(json_value)
+    if len(text) <= MAX_RESULT_BYTES and _measure_depth(json_value) <= MAX_RESULT_DEPTH:
+        return json_value
     return f"{text[:MAX_SHORTENED_CHARS]}… ({len(text):,} characters in all)"
 
 

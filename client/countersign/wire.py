@@ -150,13 +150,13 @@ class ApiTransport:
         does nothing more. `later`: seconds after which the server may answer that there is no
         answer yet. Raises as `get` does, and ValueError or TypeError for a body that is not JSON.
         """
-        said = json.dumps(body, allow_nan=False).encode()
+        data = json.dumps(body, allow_nan=False).encode()
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Idempotency-Key"] = key
         if later is not None:
             headers["Prefer"] = f"respond-async, wait={int(later)}"
-        return self._send("POST", path, said, headers, later or 0.0, patience)
+        return self._send("POST", path, data, headers, later or 0.0, patience)
 
     def _send(
         self,
@@ -180,9 +180,9 @@ class ApiTransport:
             error: CountersignError
             try:
                 with self._opener.open(request, timeout=waits + ANSWER_TIMEOUT_SECONDS) as answer:
-                    said = answer.read()
+                    answer_body = answer.read()
                 self._log_reached_again()
-                return _parse_answer(said)
+                return _parse_answer(answer_body)
             except HTTPError as refusal:
                 with refusal:
                     asked_to = _parse_retry_after(refusal)
@@ -260,12 +260,12 @@ def _build_http_error(refusal: HTTPError) -> CountersignError:
     if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
     if refusal.code < HTTPStatus.BAD_REQUEST:
-        there = refusal.headers.get("Location", "elsewhere")
-        return Unreachable(f"That address leads on to {there}; give that one.")
+        location = refusal.headers.get("Location", "elsewhere")
+        return Unreachable(f"That address leads on to {location}; give that one.")
     try:
-        said = json.loads(refusal.read())
-        sentence = str(said.get("detail") or said["title"])
-        fields = [f"{each['field']}: {each['message']}" for each in said.get("errors") or ()]
+        problem = json.loads(refusal.read())
+        sentence = str(problem.get("detail") or problem["title"])
+        fields = [f"{each['field']}: {each['message']}" for each in problem.get("errors") or ()]
     except (ValueError, OSError, HTTPException, AttributeError, KeyError, TypeError):
         return Unreachable(f"What answers there is not Countersign (HTTP {refusal.code}).")
     sentence = "; ".join([sentence, *(each for each in fields if each not in sentence)])

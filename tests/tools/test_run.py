@@ -159,7 +159,10 @@ class TestTime:
                 enough.set()
 
         out = run(
-            making(lambda: enough.wait(20), timeout=20), executor, heartbeat=heartbeat, beat=0.01
+            making(lambda: enough.wait(20), timeout=20),
+            executor,
+            heartbeat=heartbeat,
+            max_heartbeat_interval=0.01,
         )
         assert out == ToolSuccess("true", "")  # of a yes people are told nothing more
         assert len(beats) >= 3
@@ -179,7 +182,7 @@ class TestTime:
                 making(lambda: beaten.wait(20), timeout=20),
                 executor,
                 heartbeat=heartbeat,
-                beat=0.01,
+                max_heartbeat_interval=0.01,
             )
         assert isinstance(out, ToolSuccess)
         assert "run run-1 call call-1: the lease was not renewed" in caplog.text

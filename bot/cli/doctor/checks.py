@@ -86,8 +86,8 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
             remedy = "Its calls fail until it can"
             yield build_warning_result(f"server {server.name}", text, remedy)
             continue
-        found = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
-        yield from _check_server_tools(server, accepted.get(server.name, {}), found)
+        selected = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
+        yield from _check_server_tools(server, accepted.get(server.name, {}), selected)
 
 
 def _check_server_tools(
@@ -220,12 +220,12 @@ def check_surfaces() -> Iterator[CheckResult]:
     for kind in EntryPointKind:
         name = f"{kind}s"
         try:
-            found = load_surface_classes(kind)
+            surface_classes = load_surface_classes(kind)
         except SurfaceError as error:
             yield build_failure_result(name, str(error), "Mend that package, or uninstall it")
             continue
-        added = [f"{each.name} of {each.source}" for each in found if not each.is_ours]
-        own = ["Slack", *(each.name for each in found if each.is_ours)]
+        added = [f"{each.name} of {each.source}" for each in surface_classes if not each.is_ours]
+        own = ["Slack", *(each.name for each in surface_classes if each.is_ours)]
         yield build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
 
 
@@ -309,7 +309,7 @@ def _check_database_file(path: Path) -> CheckResult:
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=CHECK_TIMEOUT_SECONDS)
         ) as database:
-            (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            (integrity,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.Error as error:
@@ -318,10 +318,10 @@ def _check_database_file(path: Path) -> CheckResult:
             " and that nothing else holds it"
         )
         return build_failure_result("database", f"{path}: {error}", remedy)
-    if found != "ok":
+    if integrity != "ok":
         return build_failure_result(
             "database",
-            f"{path} is damaged: {found}",
+            f"{path} is damaged: {integrity}",
             "Stop Countersign and put a backup back with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
@@ -341,9 +341,9 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
 
     Yields failures only.
     """
-    kept = key_file_path(path)
+    key_path = key_file_path(path)
     try:
-        key = settings.signing_key or (read_key_file(kept) if kept.exists() else b"")
+        key = settings.signing_key or (read_key_file(key_path) if key_path.exists() else b"")
     except (KeyFileError, OSError) as error:
         remedy = "Put the right one back, or set COUNTERSIGN_KEY"
         yield build_failure_result("key", str(error), remedy)
@@ -353,7 +353,7 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
             waiting = count_open_calls_by_signing_key(tx)
     except SQLAlchemyError:  # none of ours, or another look has found it damaged
         return
-    yield from _check_waiting_calls(settings, waiting, key, kept)
+    yield from _check_waiting_calls(settings, waiting, key, key_path)
 
 
 def _check_waiting_calls(
@@ -401,14 +401,14 @@ def _check_http_address(address: ListeningAddress, transport: Transport) -> Chec
     """Check that a bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
-        said = _ask_bot_readiness(address)
+        readiness = _ask_bot_readiness(address)
     except (OSError, HTTPException):
         return _check_address_is_free(address, where)
-    if said is None:
+    if readiness is None:
         remedy = "Name another in COUNTERSIGN_HTTP"
         return build_failure_result(HTTP_ADDRESS_SUBJECT, f"{where} is another program's", remedy)
-    if said:
-        text = f"the bot at {where} is not ready: {said}"
+    if readiness:
+        text = f"the bot at {where} is not ready: {readiness}"
         return build_warning_result(HTTP_ADDRESS_SUBJECT, text, "See to what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
     return build_ok_result(HTTP_ADDRESS_SUBJECT, f"a bot is ready at {where}, for {way}")

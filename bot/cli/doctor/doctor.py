@@ -64,7 +64,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
             "model", text, "Set it for an agent that reads what people write"
         )
         return
-    asked = _build_model_request(settings, clock)
+    request = _build_model_request(settings, clock)
     with OpenAI(
         api_key=settings.openai_api_key.get_secret_value(),
         base_url=settings.openai_base_url,
@@ -72,14 +72,14 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
         max_retries=0,
     ) as client:
         try:
-            dialect, answer = _ask_model(client, list_api_dialects(settings), asked)
+            dialect, answer = _ask_model(client, list_api_dialects(settings), request)
         except OpenAIError as error:
-            yield _build_error_check(error, settings, asked)
+            yield _build_error_check(error, settings, request)
         else:
-            found = _build_answer_check(dialect, answer, asked)
-            yield found
-            if found.level is check.CheckLevel.OK and dialect.path == CHAT_DIALECT.path:
-                yield from _check_tool_calling(client, asked.model)
+            answer_check = _build_answer_check(dialect, answer, request)
+            yield answer_check
+            if answer_check.level is check.CheckLevel.OK and dialect.path == CHAT_DIALECT.path:
+                yield from _check_tool_calling(client, request.model)
 
 
 def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
@@ -152,18 +152,18 @@ def _build_error_check(
 
 
 def _build_answer_check(
-    dialect: Dialect, answer: dict[str, Any], asked: ModelRequest
+    dialect: Dialect, answer: dict[str, Any], request: ModelRequest
 ) -> check.CheckResult:
     """Return the check's result for the model's answer; HTTP 200 may still report a failure."""
     by_chat = dialect.path == CHAT_DIALECT.path
-    said, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
-    if answer.get("status") == "failed" or not isinstance(answer.get(said), list):
+    answer_key, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
+    if answer.get("status") == "failed" or not isinstance(answer.get(answer_key), list):
         why = (answer.get("error") or {}).get("message") or "no response"
         reason = " ".join(str(why).split()).rstrip(".")
-        return _build_refusal_check(asked.model, "a failure", reason, asked)
-    taken = (answer.get("usage") or {}).get(size)
-    to = f" to a request of {taken:,} tokens," if isinstance(taken, int) else ""
-    how = f"{asked.model} answers by {dialect.name},{to} {len(asked.tools)} tools included"
+        return _build_refusal_check(request.model, "a failure", reason, request)
+    token_count = (answer.get("usage") or {}).get(size)
+    to = f" to a request of {token_count:,} tokens," if isinstance(token_count, int) else ""
+    how = f"{request.model} answers by {dialect.name},{to} {len(request.tools)} tools included"
     return check.build_ok_result("model", how)
 
 
@@ -172,9 +172,9 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
 
     Servers may drop tools without saying so.
     """
-    said = [{"role": "user", "content": f"Call the tool {READY_TOOL['name']}."}]
+    messages = [{"role": "user", "content": f"Call the tool {READY_TOOL['name']}."}]
     tools = [{"type": "function", "function": READY_TOOL}]
-    body = {"model": name, "messages": said, "tools": tools}
+    body = {"model": name, "messages": messages, "tools": tools}
     answer: dict[str, Any] | None = None
     for choice in ("required", {"type": "function", "function": {"name": READY_TOOL["name"]}}):
         with suppress(OpenAIError):  # some servers know no such choice
@@ -256,8 +256,8 @@ def write_first_policy(approvers: Sequence[str]) -> int:
             f"{POLICY_PATH} is already there and was left as it is; move it away to have a new one."
         )
     except PolicyError as error:  # of a file that is not there, by its place in it
-        found = (each.partition("] approvers: ")[2] or each for each in error.problems)
-        return print_error(f"{POLICY_PATH} was not written: {'; '.join(found)}")
+        problems = (each.partition("] approvers: ")[2] or each for each in error.problems)
+        return print_error(f"{POLICY_PATH} was not written: {'; '.join(problems)}")
     print_line(
         f"Wrote {POLICY_PATH}. Set COUNTERSIGN_POLICY={POLICY_PATH}, then run: countersign doctor"
     )
@@ -358,15 +358,17 @@ def run_checks_beyond_configuration(
     Each comes after those it depends on. `list_granted`: as for `run_all_checks`.
     """
     client = slack.build_retrying_client(settings, list_granted)
-    found = slack.sign_in_to_slack(client, clock, settings.workspace)
-    if isinstance(found, check.CheckResult):
-        yield found
+    sign_in = slack.sign_in_to_slack(client, clock, settings.workspace)
+    if isinstance(sign_in, check.CheckResult):
+        yield sign_in
     else:
         store = ReadOnlyStore(settings.database_url)
-        yield from people_checks.check_workspace(found, settings, policy, store, clock.now())
+        yield from people_checks.check_workspace(sign_in, settings, policy, store, clock.now())
     if settings.slack_app_token.get_secret_value():
         own_app = (
-            "" if isinstance(found, check.CheckResult) else find_app_id(client, found.workspace.bot)
+            ""
+            if isinstance(sign_in, check.CheckResult)
+            else find_app_id(client, sign_in.workspace.bot)
         )
         yield check_app_token(client, settings, own_app)
     yield from checks.check_http_settings(settings)

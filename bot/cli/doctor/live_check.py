@@ -117,8 +117,8 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
             CLICK_STEP, "block_actions", why if line is None else "no direct messages"
         )
         return
-    asked = visit.post_message("post a button", CLICK_REQUEST_TEXT, _render_button(visit.key))
-    if not asked:
+    message_ts = visit.post_message("post a button", CLICK_REQUEST_TEXT, _render_button(visit.key))
+    if not message_ts:
         steps.record_skipped_step(CLICK_STEP, "block_actions", "no button")
         return
     print_error(
@@ -139,7 +139,7 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(
-            channel=visit.channel, ts=asked, text=CLICK_RECEIVED_TEXT, blocks=[]
+            channel=visit.channel, ts=message_ts, text=CLICK_RECEIVED_TEXT, blocks=[]
         )
         result = OK
     except (SlackApiError, OSError) as error:
@@ -343,17 +343,19 @@ def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:
         return who
     directory = SlackDirectory(client, SystemClock())
     try:
-        found = sorted(directory.find_people_by_name(who[1:]))
+        user_ids = sorted(directory.find_people_by_name(who[1:]))
     except LookupFailedError as error:
         raise LookupFailedError(f"{who} cannot be looked up ({error}); give an id.") from None
     finally:
         directory.close()
-    if not found and who == OPERATOR_HANDLE and operator:
+    if not user_ids and who == OPERATOR_HANDLE and operator:
         return operator
-    if not found and who == OPERATOR_HANDLE:
+    if not user_ids and who == OPERATOR_HANDLE:
         raise LookupFailedError(
             f"{OPERATOR_HANDLE} is whom COUNTERSIGN_OPERATOR names; set it, or give an id."
         )
-    if len(found) != 1:
-        raise LookupFailedError(f"{who} is {'several people' if found else 'nobody'}; give an id.")
-    return found[0]
+    if len(user_ids) != 1:
+        raise LookupFailedError(
+            f"{who} is {'several people' if user_ids else 'nobody'}; give an id."
+        )
+    return user_ids[0]

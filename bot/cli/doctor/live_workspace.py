@@ -56,7 +56,7 @@ class LiveStepRunner:
         """Run `call` as a step and note the result; return what it gave, None if it failed."""
         begun = time.perf_counter()
         try:
-            found = call()
+            result = call()
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
@@ -65,7 +65,7 @@ class LiveStepRunner:
             self.record_step(step, method, describe_step_error(error), took, is_refused=refused)
             return None
         self.record_step(step, method, OK, time.perf_counter() - begun)
-        return found
+        return result
 
     def may_have_taken_effect(self) -> bool:
         """Return whether the last step may have had an effect, even if it failed."""
@@ -187,9 +187,9 @@ class LiveTrial:
             )
             return
         self.root_ts = self.post_message("post a message", TRIAL_MESSAGE_TEXT)
-        found = take("find it by its metadata", "conversations.history", self._get_message_ts)
-        if found and not self.root_ts:  # the answer to the post was lost
-            self.root_ts, self.unknown_posts = str(found), 0
+        message_ts = take("find it by its metadata", "conversations.history", self._get_message_ts)
+        if message_ts and not self.root_ts:  # the answer to the post was lost
+            self.root_ts, self.unknown_posts = str(message_ts), 0
         self.root_ts = self.root_ts or self.post_message(
             "post one more, for the rest", TRIAL_MESSAGE_TEXT
         )
@@ -212,17 +212,17 @@ class LiveTrial:
         metadata = {"event_type": METADATA_EVENT_TYPE, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
         self.unknown_posts += 1
-        found = self.steps.run_step(
+        message_ts = self.steps.run_step(
             step,
             "chat.postMessage",
             lambda: self.client.chat_postMessage(
                 channel=self.channel, text=text, metadata=metadata, **options
             )["ts"],
         )
-        self.posted_ts |= {str(found)} if found else set()
-        if found or not self.steps.may_have_taken_effect():
+        self.posted_ts |= {str(message_ts)} if message_ts else set()
+        if message_ts or not self.steps.may_have_taken_effect():
             self.unknown_posts -= 1
-        return str(found or "")
+        return str(message_ts or "")
 
     def show_status_and_stream(self) -> None:
         """Try a status, an agent session and a streamed message in the posted message's thread."""
@@ -316,11 +316,13 @@ class LiveTrial:
         if self.stream_ts:
             at = {"channel": self.channel, "ts": self.stream_ts}
             self._remove("end the stream", "chat.stopStream", at)
-        found = take("find what was made", "conversations.replies", self._list_made_messages) or {}
-        for file in sorted(self.client.started_uploads.union(*found.values())):
+        messages = (
+            take("find what was made", "conversations.replies", self._list_made_messages) or {}
+        )
+        for file in sorted(self.client.started_uploads.union(*messages.values())):
             self._remove("delete the file", "files.delete", {"file": file})
         # the newest first: what stands in a thread goes before its root
-        for ts in sorted(self.posted_ts | found.keys(), reverse=True):
+        for ts in sorted(self.posted_ts | messages.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
             if self._remove("delete a message", "chat.delete", at):
                 self.posted_ts.discard(ts)
@@ -355,15 +357,15 @@ class LiveTrial:
             for each in (self._load_history() if self.unknown_posts else ())
             if _get_trial_key(each) == self.key
         }
-        made = {ts: _list_trial_files(each, self.key) for ts, each in tops.items()}
+        messages = {ts: _list_trial_files(each, self.key) for ts, each in tops.items()}
         for ts in {*tops, *filter(None, [self.root_ts])}:
             pages = self.client.conversations_replies(
                 channel=self.channel, ts=ts, limit=MAX_MESSAGES_PER_PAGE
             )
             for each in pages["messages"]:
                 if each.get("bot_id") or _list_trial_files(each, self.key):
-                    made[str(each["ts"])] = _list_trial_files(each, self.key)
-        return made
+                    messages[str(each["ts"])] = _list_trial_files(each, self.key)
+        return messages
 
     def _remove(self, step: str, method: str, arguments: dict[str, Any]) -> bool:
         """Call a Slack method that ends or deletes something; return whether that is gone."""

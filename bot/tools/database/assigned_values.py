@@ -33,9 +33,9 @@ def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     for name, value in _list_set_values(statement):
-        known = _drop_conditions_of_time(value, statement.dialect)
-        if _differs_in_every_run(known, statement.dialect):
-            joined = _is_text_joined_to_time(known, statement.dialect)
+        plain_value = _drop_conditions_of_time(value, statement.dialect)
+        if _differs_in_every_run(plain_value, statement.dialect):
+            joined = _is_text_joined_to_time(plain_value, statement.dialect)
             found[name.lower()] = joined and found.get(name.lower(), True)
     return found
 

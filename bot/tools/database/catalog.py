@@ -117,12 +117,12 @@ class Catalog:
         if brief:
             return f"{name}: {columns}"
         # what is said of a secret column may tell something of it
-        told = [
+        shown_checks = [
             each
             for each in table.checks
             if not any(name.lower() in each.lower() for name in table.secret)
         ]
-        checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in told[:MAX_CHECKS])
+        checks = "".join(f"; CHECK {clip_line(each, 100)}" for each in shown_checks[:MAX_CHECKS])
         return f"{name}{_quote_comment(table.comment)}: {columns}{checks}"
 
     def _describe_column(self, table: Relation, column: Column, brief: bool) -> str:
@@ -172,18 +172,24 @@ def reflect_tables(
 
     `facts` has more fields of Relation, each a mapping by table name.
     """
-    inspector, chosen = inspect(connection), _build_reflection_filter(schema, kinds)
-    columns = inspector.get_multi_columns(**chosen)
-    keys = inspector.get_multi_pk_constraint(**chosen)
+    inspector, filters = inspect(connection), _build_reflection_filter(schema, kinds)
+    columns = inspector.get_multi_columns(**filters)
+    keys = inspector.get_multi_pk_constraint(**filters)
     tables = []
-    for (_, name), found in columns.items():
+    for (_, name), reflected_columns in columns.items():
         if name in kinds:
             key: Any = keys.get((schema, name)) or {}
             more = {field: values[name] for field, values in facts.items() if name in values}
-            made = tuple(_build_column(each, connection.dialect) for each in found)
+            built_columns = tuple(
+                _build_column(each, connection.dialect) for each in reflected_columns
+            )
             tables.append(
                 Relation(
-                    name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more
+                    name,
+                    kinds[name],
+                    built_columns,
+                    tuple(key.get("constrained_columns") or ()),
+                    **more,
                 )
             )
     return tables
@@ -193,15 +199,17 @@ def add_comments_and_check_constraints(connection: Connection, catalog: Catalog)
     """Return the catalog with each table's comment and CHECK constraints."""
     inspector, tables = inspect(connection), dict(catalog.tables)
     for schema in {each.schema for each in tables.values()}:
-        own = {key: each for key, each in tables.items() if each.schema == schema}
-        chosen = _build_reflection_filter(schema or None, {each.name for each in own.values()})
-        found: Any = inspector.get_multi_check_constraints(**chosen)
+        schema_tables = {key: each for key, each in tables.items() if each.schema == schema}
+        filters = _build_reflection_filter(
+            schema or None, {each.name for each in schema_tables.values()}
+        )
+        constraints: Any = inspector.get_multi_check_constraints(**filters)
         can_comment = inspector.dialect.supports_comments
-        comments: Any = inspector.get_multi_table_comment(**chosen) if can_comment else {}
-        for key, each in own.items():
+        comments: Any = inspector.get_multi_table_comment(**filters) if can_comment else {}
+        for key, each in schema_tables.items():
             place = (schema or None, each.name)
             comment = str((comments.get(place) or {}).get("text") or "")
-            checks = tuple(str(check["sqltext"]) for check in found.get(place) or ())
+            checks = tuple(str(check["sqltext"]) for check in constraints.get(place) or ())
             tables[key] = replace(each, comment=comment, checks=checks)
     return replace(catalog, tables=tables)
 
@@ -210,19 +218,19 @@ def _build_reflection_filter(schema: str | None, names: Any) -> Any:
     return {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(names)}
 
 
-def _build_column(found: Any, dialect: interfaces.Dialect) -> Column:
-    kind = found["type"]
-    default = _CAST_PATTERN.sub(r"\1", str(found.get("default") or ""))
-    if found.get("identity") or default.startswith("nextval("):
+def _build_column(reflected: Any, dialect: interfaces.Dialect) -> Column:
+    kind = reflected["type"]
+    default = _CAST_PATTERN.sub(r"\1", str(reflected.get("default") or ""))
+    if reflected.get("identity") or default.startswith("nextval("):
         default = "the next number"
     return Column(
-        found["name"],
+        reflected["name"],
         _format_column_type(kind, dialect),
-        bool(found.get("nullable", True)),
+        bool(reflected.get("nullable", True)),
         default,
-        found["computed"]["sqltext"] if found.get("computed") else None,
+        reflected["computed"]["sqltext"] if reflected.get("computed") else None,
         tuple(kind.enums) if isinstance(kind, ENUM) else (),
-        str(found.get("comment") or ""),
+        str(reflected.get("comment") or ""),
     )
 
 
@@ -250,16 +258,16 @@ def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
     Raises StatementError if it does not exist or cannot be changed.
     """
     assert statement.target is not None
-    found = catalog.find_table(statement.target)
-    if found is None:
+    table = catalog.find_table(statement.target)
+    if table is None:
         raise StatementError(
             f"there is no table {statement.target.name}; the tool tables lists them"
         )
-    if found.kind not in ("table", "partitioned", "foreign"):
-        kind = f"{found.kind}{' table' * (found.kind == 'virtual')}"
-        raise StatementError(f"{found.name} is a {kind}; only a plain table can be changed")
-    _check_no_secret_guessing(statement, found, catalog)
-    return found
+    if table.kind not in ("table", "partitioned", "foreign"):
+        kind = f"{table.kind}{' table' * (table.kind == 'virtual')}"
+        raise StatementError(f"{table.name} is a {kind}; only a plain table can be changed")
+    _check_no_secret_guessing(statement, table, catalog)
+    return table
 
 
 def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Catalog) -> None:
@@ -268,32 +276,34 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
     Which rows it touches, or whether it fails, can tell a value: by many guesses at a unique column
     at once, or by what a foreign key allows.
     """
-    told = {
+    secret_key_columns = {
         name
         for key in (table.key, *table.keys)
         if any(not name or catalog.fold_name(name, quoted=True) in table.secret for name in key)
         for name in key
     }
-    if told and table.secret and isinstance(statement.changing_node, exp.Insert):
-        which = ", ".join(sorted(filter(None, told))) or "a key"
+    if secret_key_columns and table.secret and isinstance(statement.changing_node, exp.Insert):
+        which = ", ".join(sorted(filter(None, secret_key_columns))) or "a key"
         for here, after in zip_longest(statement.tokens, statement.tokens[1:]):
             if here.word == "conflict" and (after is None or after.text != "("):
                 raise StatementError(
                     f"{which} of {table.name} is secret and in no two rows alike: ON CONFLICT has "
                     "to say of which other columns"
                 )
-        given = statement.changing_node.expression
-        if given is not None and not (
-            isinstance(given, exp.Values) and len(given.expressions) == 1
+        inserted_rows = statement.changing_node.expression
+        if inserted_rows is not None and not (
+            isinstance(inserted_rows, exp.Values) and len(inserted_rows.expressions) == 1
         ):
             raise StatementError(
                 f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
                 "VALUES, in a statement"
             )
-    named = statement.assigned_columns
+    assigned_columns = statement.assigned_columns
     inserts = isinstance(statement.changing_node, exp.Insert)
     for own, parent, column in table.references:
-        if catalog.is_secret(parent, column) and (own.lower() in named or (inserts and not named)):
+        if catalog.is_secret(parent, column) and (
+            own.lower() in assigned_columns or (inserts and not assigned_columns)
+        ):
             raise StatementError(
                 f"{table.name}.{own} can only be what {parent}.{column} is, and that is secret"
             )
@@ -305,24 +315,24 @@ def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     They are secret by the settings or by their names, or computed from, or referring to, a secret
     one.
     """
-    found = catalog.copy_with_secret_columns(
+    marked = catalog.copy_with_secret_columns(
         {key: _list_secret_columns(table, database) for key, table in catalog.tables.items()}
     )
-    known = -1
-    while known != (now := sum(len(each.secret) for each in found.tables.values())):
-        known = now  # a column that refers to a secret one has its values
-        found = found.copy_with_secret_columns(
+    last_count = -1
+    while last_count != (secret_count := sum(len(each.secret) for each in marked.tables.values())):
+        last_count = secret_count  # a column that refers to a secret one has its values
+        marked = marked.copy_with_secret_columns(
             {
                 key: [
-                    found.fold_name(own, quoted=True)
+                    marked.fold_name(own, quoted=True)
                     for own, parent, column in table.references
-                    if found.is_secret(parent, column)
+                    if marked.is_secret(parent, column)
                     and not database.is_declared_not_secret(table.name, own)
                 ]
-                for key, table in found.tables.items()
+                for key, table in marked.tables.items()
             }
         )
-    return found
+    return marked
 
 
 def _list_secret_columns(table: Relation, database: Database) -> set[str]:

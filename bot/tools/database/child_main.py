@@ -40,14 +40,14 @@ def main() -> None:
     ).start()
     first = decode_frame(lines.get())
     databases = [Database.model_validate(each) for each in first["databases"]]
-    own = Path(first["own"]) if first["own"] else None
+    bot_database = Path(first["own"]) if first["own"] else None
 
     def announce() -> None:
         answers.write(encode_frame(COMMITTING_FRAME))
 
-    sources = build_sources(databases, own)
-    made = sql_tools.build_in_process_database_tools(sources, announce=announce)
-    tools = {each.name: each for each in made}
+    sources = build_sources(databases, bot_database)
+    built_tools = sql_tools.build_in_process_database_tools(sources, announce=announce)
+    tools = {each.name: each for each in built_tools}
     _limit_memory()
     while True:
         answers.write(_answer_call(sources, tools, decode_frame(lines.get())))
@@ -81,20 +81,20 @@ def _answer_call(
 
 
 def _run_call(
-    sources: sql_tools.Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
+    sources: sql_tools.Sources, tools: dict[str, Tool[Any]], request: dict[str, Any]
 ) -> Any:
-    given = asked["args"]
-    if asked["act"] == "check":
+    values = request["args"]
+    if request["act"] == "check":
         sql_tools.parse_sql_for_database(
-            sources, given["database"], given["sql"], changes=asked["tool"] == "change"
+            sources, values["database"], values["sql"], changes=request["tool"] == "change"
         )
         return None
-    tool = tools[asked["tool"]]
-    args = tool.arguments.model_construct(**given)  # they were validated by the bot
-    if asked["act"] == "preview":
+    tool = tools[request["tool"]]
+    args = tool.arguments.model_construct(**values)  # they were validated by the bot
+    if request["act"] == "preview":
         assert tool.preview is not None
-        return tool.preview(args, *asked["more"])
-    return tool.function(args, *asked["more"])
+        return tool.preview(args, *request["more"])
+    return tool.function(args, *request["more"])
 
 
 main()

@@ -130,7 +130,7 @@ class ChildProcess:
         self._rest, self._fresh = b"", True
         self._write(greeting)
 
-    def run_call(self, asked: dict[str, Any], seconds: float) -> Any:
+    def run_call(self, request: dict[str, Any], seconds: float) -> Any:
         """Send a call and return its result, waiting at most `seconds` (longer for the first call).
 
         Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
@@ -138,7 +138,7 @@ class ChildProcess:
         """
         deadline = time.monotonic() + seconds + (START_TIMEOUT_SECONDS if self._fresh else 0)
         self._fresh = committing = False
-        self._write(encode_frame(asked))
+        self._write(encode_frame(request))
         while answer := self._read_frame(deadline) or self._kill_and_read_frame():
             if answer == COMMITTING_FRAME:
                 committing = True
@@ -148,8 +148,8 @@ class ChildProcess:
             if "error" in answer:
                 raise decode_error_frame(answer)
             return answer["result"]
-        late = time.monotonic() >= deadline
-        why = f"took longer than {seconds:g} s" if late else "ended before it was done"
+        is_late = time.monotonic() >= deadline
+        why = f"took longer than {seconds:g} s" if is_late else "ended before it was done"
         if committing:
             raise ConnectionError(f"it {why} at its COMMIT; whether it was made is not known")
         raise ToolError(f"it {why} and was stopped; nothing was changed")
@@ -258,14 +258,14 @@ def build_database_tools(
     databases: Iterable[Database], bot_database: Path | None
 ) -> list[Tool[Any]]:
     """Return the tools for these databases; `bot_database`: Countersign's own file."""
-    named = tuple(databases)
-    children = ChildProcessPool(named, bot_database)
+    all_databases = tuple(databases)
+    children = ChildProcessPool(all_databases, bot_database)
     check = _build_statement_check(children)
-    found = build_in_process_database_tools(
-        {each.name: _UnopenedSource(each) for each in named}, check
+    tools = build_in_process_database_tools(
+        {each.name: _UnopenedSource(each) for each in all_databases}, check
     )
-    query = next((each for each in found if each.name == "query"), None)
-    return [_build_child_process_tool(each, children, query) for each in found]
+    query = next((each for each in tools if each.name == "query"), None)
+    return [_build_child_process_tool(each, children, query) for each in tools]
 
 
 def _build_statement_check(children: ChildProcessPool) -> Callable[..., None]:
@@ -314,12 +314,12 @@ def _build_child_process_tool(
     @wraps(make)
     def preview(args: BaseModel, *more: Any) -> Any:
         values = args.model_dump()
-        made = children.run_call(
+        preview_result = children.run_call(
             "preview", tool.name, values, *more, seconds=PREVIEW_TIMEOUT_SECONDS
         )
-        if query is None or made.in_thread is None:
-            return made
-        read = query.arguments.model_construct(database=values["database"], sql="SELECT 1")
-        return replace(made, as_read=(query, read))
+        if query is None or preview_result.in_thread is None:
+            return preview_result
+        query_args = query.arguments.model_construct(database=values["database"], sql="SELECT 1")
+        return replace(preview_result, as_read=(query, query_args))
 
     return replace(tool, function=run, preview=preview)

@@ -310,7 +310,8 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
             words = session.mask_quoted_values(words)
         return f"{row_changes.statement_number_prefix(error)}the database says: {words[:300]}"
     why = next(
-        (words for found, words in _ERROR_TEXTS if re.search(found, str(error), re.IGNORECASE)), ""
+        (words for pattern, words in _ERROR_TEXTS if re.search(pattern, str(error), re.IGNORECASE)),
+        "",
     )
     return (
         f"the database cannot be reached, or ended the connection{why and f' ({why})'}; "

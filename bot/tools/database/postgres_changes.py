@@ -289,16 +289,16 @@ class ChangeTrialRunner:
         trial = TrialRunResult(self._run_statement(run))
         self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
         counts = self._tables.count_writes().items()
-        made = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
-        trial.counts = {oid: count for oid, count in made.items() if count}
+        new_counts = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
+        trial.counts = {oid: count for oid, count in new_counts.items() if count}
         touched = sum(each.total() for each in trial.counts.values())
         if touched > row_changes.compute_row_event_limit(max_rows):
             raise row_changes.TooManyRowsError(max_rows)
-        for oid, found in self._tables.load_tables(list(trial.counts)).items():
-            rows = self._read_written_rows(found, trial, max_rows) if found else None
-            if found and rows is not None:
+        for oid, table in self._tables.load_tables(list(trial.counts)).items():
+            rows = self._read_written_rows(table, trial, max_rows) if table else None
+            if table and rows is not None:
                 trial.after[oid] = rows
-                trial.remaining_places[oid] = self._list_remaining_places(found)
+                trial.remaining_places[oid] = self._list_remaining_places(table)
         return trial
 
     def _run_statement(self, run: StatementRunner) -> list[row_changes.Row] | None:
@@ -332,12 +332,12 @@ class ChangeTrialRunner:
         return self._read_rows_with_places(found, _WRITTEN_CONDITION, max_rows)
 
     def _read_rows_with_places(
-        self, found: ReadableTable, condition: str, max_rows: int
+        self, table: ReadableTable, condition: str, max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
         """Return rows that meet a condition, with their places (ctid); raises TooManyRowsError."""
         limit = row_changes.compute_row_event_limit(max_rows)
         rows = self._tables.read_rows(
-            f"SELECT {_ROW_PLACE}, {found.select_list} FROM {found.source} "
+            f"SELECT {_ROW_PLACE}, {table.select_list} FROM {table.source} "
             f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
         )
         if len(rows) > limit:
@@ -345,41 +345,44 @@ class ChangeTrialRunner:
         return [(place, tuple(row)) for place, *row in rows]
 
     def _read_rows_by_key(
-        self, found: ReadableTable, keys: list[row_changes.Row]
+        self, table: ReadableTable, keys: list[row_changes.Row]
     ) -> list[row_changes.Row]:
         """Return the rows of the statement's table with these keys, in the order of the keys."""
         if not keys:
             return []
-        names = ", ".join(map(quote_name, found.key))
-        typed = ", ".join(f"k{at}::{found.types[each]}" for at, each in enumerate(found.key))
-        told = ", ".join(f"k{at}" for at, _ in enumerate(found.key))
-        arrays = ", ".join("%s::text[]" for _ in found.key)
+        names = ", ".join(map(quote_name, table.key))
+        typed = ", ".join(f"k{at}::{table.types[each]}" for at, each in enumerate(table.key))
+        placeholders = ", ".join(f"k{at}" for at, _ in enumerate(table.key))
+        arrays = ", ".join("%s::text[]" for _ in table.key)
         text = (
-            f"SELECT {found.select_list} FROM {found.source} WHERE ({names}) IN (SELECT {typed} "
+            f"SELECT {table.select_list} FROM {table.source} WHERE ({names}) IN (SELECT {typed} "
             "FROM pg_catalog.unnest("
         ).replace("%", "%%")
         rows = self._tables.read_rows(
-            f"{text}{arrays}) AS k({told}))", [list(each) for each in zip(*keys, strict=True)]
+            f"{text}{arrays}) AS k({placeholders}))",
+            [list(each) for each in zip(*keys, strict=True)],
         )
         places = {repr(key): at for at, key in enumerate(keys)}
-        at = [found.columns.index(each) for each in found.key]
+        at = [table.columns.index(each) for each in table.key]
         return sorted(rows, key=lambda row: places[repr(tuple(row[each] for each in at))])
 
-    def _read_previous_rows(self, once: TrialRunResult, max_rows: int) -> None:
-        for oid, found in self._tables.load_tables(list(once.counts)).items():
-            if found is None or oid not in once.after:
+    def _read_previous_rows(self, trial: TrialRunResult, max_rows: int) -> None:
+        for oid, table in self._tables.load_tables(list(trial.counts)).items():
+            if table is None or oid not in trial.after:
                 continue
-            keys = self._list_keys_of_all_rows(once) if found is self._target else None
+            keys = self._list_keys_of_all_rows(trial) if table is self._target else None
             if keys is not None:
-                rows = self._read_rows_by_key(found, keys)
+                rows = self._read_rows_by_key(table, keys)
                 self._before[oid] = [("", row) for row in rows]
-                if len(rows) == once.counts[oid]["changed"] + once.counts[oid]["deleted"]:
+                if len(rows) == trial.counts[oid]["changed"] + trial.counts[oid]["deleted"]:
                     continue  # else keys were changed, and what was before has others
-            if found.all_readable:
-                self._before[oid] = self._read_rows_with_places(found, _ENDED_CONDITION, max_rows)
+            if table.all_readable:
+                self._before[oid] = self._read_rows_with_places(table, _ENDED_CONDITION, max_rows)
                 if self._later:
-                    ours = f"SELECT {_ROW_PLACE} FROM {found.source} WHERE {_WRITTEN_CONDITION}"
-                    self._earlier[oid] = {place for (place,) in self._tables.query(ours)}
+                    written_query = (
+                        f"SELECT {_ROW_PLACE} FROM {table.source} WHERE {_WRITTEN_CONDITION}"
+                    )
+                    self._earlier[oid] = {place for (place,) in self._tables.query(written_query)}
 
     def _list_remaining_places(self, found: ReadableTable) -> set[str]:
         """Return the places (ctid) of old rows that still exist, since they were only locked."""
@@ -395,8 +398,8 @@ class ChangeTrialRunner:
         """Return the rows of one trial run; `last`: the run that knows which were only locked."""
         tables: list[row_changes.TableRowChanges] = []
         for oid, count in trial.counts.items():
-            found = self._tables.found.get(oid)
-            if found is None:
+            table = self._tables.found.get(oid)
+            if table is None:
                 ((name,),) = self._tables.query("SELECT %s::oid::regclass::text", (oid,))
                 tables.append(
                     row_changes.TableRowChanges(
@@ -404,17 +407,23 @@ class ChangeTrialRunner:
                     )
                 )
             elif oid not in trial.after:
-                why = "only counted" if found.all_readable else "may not be read as a whole"
-                tables.append(found.build_table_row_changes((), counted=count.total(), why=why))
+                why = "only counted" if table.all_readable else "may not be read as a whole"
+                tables.append(table.build_table_row_changes((), counted=count.total(), why=why))
             else:
-                left = last.remaining_places.get(oid, set())
-                before = [row for place, row in self._before.get(oid, []) if place not in left]
-                known = self._earlier.get(oid, set())
-                after = [row for place, row in trial.after[oid] if place not in known]
-                tables.append(_pair_rows_by_key(found, before, after, count))
-        own = [each for each in tables if each.table == self._target.label]
-        others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
-        return row_changes.Change((*(own or [self._target.build_table_row_changes(())]), *others))
+                remaining_places = last.remaining_places.get(oid, set())
+                before = [
+                    row for place, row in self._before.get(oid, []) if place not in remaining_places
+                ]
+                earlier_places = self._earlier.get(oid, set())
+                after = [row for place, row in trial.after[oid] if place not in earlier_places]
+                tables.append(_pair_rows_by_key(table, before, after, count))
+        target_tables = [each for each in tables if each.table == self._target.label]
+        others = sorted(
+            (each for each in tables if each not in target_tables), key=lambda one: one.table
+        )
+        return row_changes.Change(
+            (*(target_tables or [self._target.build_table_row_changes(())]), *others)
+        )
 
 
 def _read_run_period(raw: RawConnection) -> row_changes.TrialTimeSpan:
@@ -432,7 +441,7 @@ def _quote_statement_table(statement: Statement) -> str:
 
 
 def _pair_rows_by_key(
-    found: ReadableTable,
+    table: ReadableTable,
     before: list[row_changes.Row],
     after: list[row_changes.Row],
     count: WriteCounts,
@@ -442,20 +451,20 @@ def _pair_rows_by_key(
     Raises UnpredictableRowsError where they are not as many as the server has counted, though all
     can be read.
     """
-    if not found.some_hidden and (
+    if not table.some_hidden and (
         len(after) - len(before) != count["added"] - count["deleted"]
         or len(after) > count["added"] + count["changed"]
     ):
         raise row_changes.UnpredictableRowsError
-    shape = found.build_table_row_changes(())
-    later = {repr(shape.get_row_key(row)): row for row in after} if found.key else {}
+    shape = table.build_table_row_changes(())
+    later = {repr(shape.get_row_key(row)): row for row in after} if table.key else {}
     rows = [
         row_changes.RowChange(row, later.pop(repr(shape.get_row_key(row)), None)) for row in before
     ]
-    added = list(later.values()) if found.key else after
+    added = list(later.values()) if table.key else after
     gone = any(each.after is None for each in rows)
     loose = bool(gone and added and count["changed"])
     rows += [row_changes.RowChange(None, row) for row in added]
-    unseen = max(0, count.total() - len(rows)) if found.some_hidden else 0
+    unseen = max(0, count.total() - len(rows)) if table.some_hidden else 0
     why = "hidden by row security" if unseen else ""
-    return found.build_table_row_changes(rows, loose=loose, counted=unseen, why=why)
+    return table.build_table_row_changes(rows, loose=loose, counted=unseen, why=why)

@@ -182,34 +182,36 @@ class StatementReachChecker:
             return
         oids = list({oid for oid, _ in new})
         rows = self._raw.execute(_SELECT_FUNCTIONS.encode(), (oids,)).fetchall()
-        known = {found.oid: found for found in map(_Function._make, rows)}
+        function_by_oid = {function.oid: function for function in map(_Function._make, rows)}
         for (oid, _), what in new.items():
-            if oid in known:
-                self._check_function(known[oid], what)
+            if oid in function_by_oid:
+                self._check_function(function_by_oid[oid], what)
 
-    def _check_function(self, found: _Function, what: str) -> None:
+    def _check_function(self, function: _Function, what: str) -> None:
         """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
-        if found.oid < _FIRST_USER_OID:
-            given = (
-                found.name == "nextval" and what and (not self._writes or _may_call_nextval(what))
+        if function.oid < _FIRST_USER_OID:
+            is_nextval_allowed = (
+                function.name == "nextval"
+                and what
+                and (not self._writes or _may_call_nextval(what))
             )
             if not (
-                given
+                is_nextval_allowed
                 or statement.is_allowed_postgres_function(
-                    found.name, volatile=found.volatile, owners=bool(what)
+                    function.name, volatile=function.volatile, owners=bool(what)
                 )
             ):
-                raise self._build_refusal(what, found.name, "which no rollback undoes")
+                raise self._build_refusal(what, function.name, "which no rollback undoes")
             return
-        if why := _explain_unknown_reach(found):
-            raise self._build_refusal(what, found.name, why)
-        self._queue_references([(what, f"{found.body or ''} {found.defaults or ''}", 0, 0)])
-        self._queue_references([(what, "", oid, 0) for oid in found.others])
-        if found.body is None and found.language not in ("c", "internal"):
+        if why := _explain_unknown_reach(function):
+            raise self._build_refusal(what, function.name, why)
+        self._queue_references([(what, f"{function.body or ''} {function.defaults or ''}", 0, 0)])
+        self._queue_references([(what, "", oid, 0) for oid in function.others])
+        if function.body is None and function.language not in ("c", "internal"):
             # all functions and tables that its text could mean by its words
-            words = _fold_names(_IDENTIFIER_PATTERN.findall(found.source))
-            named = self._raw.execute(_SELECT_FUNCTIONS_BY_NAME, (words, True)).fetchall()
-            self._queue_references([(what, "", oid, 0) for oid, _ in named])
+            words = _fold_names(_IDENTIFIER_PATTERN.findall(function.source))
+            named_functions = self._raw.execute(_SELECT_FUNCTIONS_BY_NAME, (words, True)).fetchall()
+            self._queue_references([(what, "", oid, 0) for oid, _ in named_functions])
             self._queue_named_relations(words, what)
 
     def _build_refusal(self, what: str, name: str, why: str) -> ToolError:
@@ -221,22 +223,22 @@ class StatementReachChecker:
         return ToolError(f"{ahead}: {what} calls {name}, {why}")
 
 
-def _explain_unknown_reach(found: _Function) -> str:
+def _explain_unknown_reach(function: _Function) -> str:
     """Return why it is unknown what a user-defined function reaches; "" if it can be followed."""
-    if found.kind == "a":
+    if function.kind == "a":
         return ""  # the functions that it is made of tell
-    if found.language == "c":
-        may = (
-            found.trusted_extension or not found.volatile
-        ) and not statement.is_unsafe_postgres_function(found.name)
-        return "" if may else "which may reach out of the database"
-    if found.language == "internal":
-        return "" if found.others else "which may reach out of the database"
-    if found.language != "sql" and not found.trusted:
+    if function.language == "c":
+        is_harmless = (
+            function.trusted_extension or not function.volatile
+        ) and not statement.is_unsafe_postgres_function(function.name)
+        return "" if is_harmless else "which may reach out of the database"
+    if function.language == "internal":
+        return "" if function.others else "which may reach out of the database"
+    if function.language != "sql" and not function.trusted:
         return "which may reach out of the database"
-    if found.body is None and _DYNAMIC_SQL_PATTERNS.get(
-        found.language, _DYNAMIC_SQL_PATTERNS[""]
-    ).search(found.source):
+    if function.body is None and _DYNAMIC_SQL_PATTERNS.get(
+        function.language, _DYNAMIC_SQL_PATTERNS[""]
+    ).search(function.source):
         return "which makes up its statements as it runs"
     return ""
 
@@ -334,10 +336,10 @@ class _Relation:
 
 def check_role_rights(raw: RawConnection, database: Database) -> None:
     """Raise ExcessiveRoleRightsError if the role has too many rights or can read secret columns."""
-    found = raw.execute(_SELECT_EXCESSIVE_ROLES).fetchone()
-    if found and found[0]:
+    excessive = raw.execute(_SELECT_EXCESSIVE_ROLES).fetchone()
+    if excessive and excessive[0]:
         raise ExcessiveRoleRightsError(
-            f"the role may do too much ({found[0]}): the database tools need one that is no "
+            f"the role may do too much ({excessive[0]}): the database tools need one that is no "
             "superuser, reads no server files, runs no programs and goes past no row security"
         )
     if raw.execute(_SELECT_CAN_READ_RECORD).fetchone():
@@ -347,15 +349,19 @@ def check_role_rights(raw: RawConnection, database: Database) -> None:
         )
     relations = _load_relations(raw)
     secret = _list_secret_columns(raw, relations, database)
-    seen = _list_readable_secret_columns(raw, relations, secret, database)
-    if not seen:
+    readable_columns = _list_readable_secret_columns(raw, relations, secret, database)
+    if not readable_columns:
         return
-    names = sorted({f"{relations[oid].name}.{relations[oid].columns[at]}" for oid, at in seen})
+    names = sorted(
+        {f"{relations[oid].name}.{relations[oid].columns[at]}" for oid, at in readable_columns}
+    )
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise ExcessiveRoleRightsError(
         f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
         "changed there until an operator takes that right away (countersign doctor tells how)",
-        tuple(_build_revoke_statements(raw, relations, secret, {oid for oid, _ in seen})),
+        tuple(
+            _build_revoke_statements(raw, relations, secret, {oid for oid, _ in readable_columns})
+        ),
     )
 
 
@@ -396,13 +402,13 @@ def _list_readable_secret_columns(
     database: Database,
 ) -> list[ColumnNumber]:
     """Return the secret columns that the role can read, except those declared not secret."""
-    asked = [
+    candidates = [
         (oid, number)
         for oid, number in secret
         if not relations[oid].invoker
         and not database.is_declared_not_secret(relations[oid].name, relations[oid].columns[number])
     ]
-    values = ([oid for oid, _ in asked], [number for _, number in asked])
+    values = ([oid for oid, _ in candidates], [number for _, number in candidates])
     return raw.execute(_SELECT_READABLE_COLUMNS, values).fetchall()
 
 

@@ -72,13 +72,13 @@ def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) ->
     added, changed, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
         changed = min(added, gone)
-    found = (
+    verb_counts = (
         ("Adds", added - changed * table.loose),
         ("Changes", changed),
         ("Deletes", gone - changed * table.loose),
         ("Touches", table.counted),
     )
-    parts = [f"{word} {format_row_count(count)}" for word, count in found if count]
+    parts = [f"{word} {format_row_count(count)}" for word, count in verb_counts if count]
     if not parts:
         return f"{_SENTENCE_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
     sentence = " and ".join([parts[0], *(each[0].lower() + each[1:] for each in parts[1:])])

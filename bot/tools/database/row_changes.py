@@ -257,22 +257,22 @@ def check_row_limit(changes: Sequence[Change], limit: int) -> None:
 
 
 def mark_values_set_at_run(
-    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, made: Mapping[str, bool]
+    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, set_at_run: Mapping[str, bool]
 ) -> Change:
     """Return `second_trial`, with ValueAtRun where it differs from the first or has the run's time.
 
-    `made`: columns of the statement's table whose values every run makes new, see
+    `set_at_run`: columns of the statement's table whose values every run makes new, see
     `list_columns_set_at_run`. Raises UnpredictableRowsError where the two trials have not touched
     the same rows.
     """
     check_same_rows_touched(first_trial, second_trial)
-    known = {each.table: each for each in first_trial.tables}
+    first_tables = {each.table: each for each in first_trial.tables}
     tables = []
     for each in second_trial.tables:
-        twin = known[each.table]
+        twin = first_tables[each.table]
         alike = _list_added_rows(twin) & _list_added_rows(each)
         twins = dict(zip(_list_row_keys(twin, alike), twin.rows, strict=True))
-        static = made if each is second_trial.target else {}
+        static = set_at_run if each is second_trial.target else {}
         names = enumerate(map(str.lower, each.columns))
         places = {at: static[name] for at, name in names if name in static}
         rows = [
@@ -316,22 +316,28 @@ def _list_row_keys(table: TableRowChanges, alike: Set[str]) -> Iterable[Any]:
 
 
 def _mark_values_at_run(
-    row: RowChange, twin: RowChange | None, moment: TrialTimeSpan, made: Mapping[int, bool]
+    row: RowChange, twin: RowChange | None, moment: TrialTimeSpan, set_at_run: Mapping[int, bool]
 ) -> RowChange:
     if row.after is None:
         return row
     after = list(row.after)
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
-        if at in made and not is_text_of_time(value):  # or the text was meant
-            told = moment.mark_joined_value(value)
-            known = made[at] and other is not None and told == moment.mark_joined_value(other[at])
-            after[at] = told if known else ValueAtRun()
+        if at in set_at_run and not is_text_of_time(value):  # or the text was meant
+            marked = moment.mark_joined_value(value)
+            known = (
+                set_at_run[at]
+                and other is not None
+                and marked == moment.mark_joined_value(other[at])
+            )
+            after[at] = marked if known else ValueAtRun()
         elif other is not None and not is_same_value(other[at], value):
-            told = moment.mark_value_if_trial_time(
+            marked = moment.mark_value_if_trial_time(
                 value
             )  # the clock's next second may have begun between the two
-            after[at] = told if told == moment.mark_value_if_trial_time(other[at]) else ValueAtRun()
+            after[at] = (
+                marked if marked == moment.mark_value_if_trial_time(other[at]) else ValueAtRun()
+            )
         elif row.before is None or not is_same_value(row.before[at], value):
             after[at] = moment.mark_value_if_trial_time(value)
     return replace(row, after=tuple(after))
@@ -387,14 +393,16 @@ def merge_trials_of_statements(
     """
     first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []
-    for one, other, statement in zip(first_trial, second_trial, statements, strict=True):
-        made = mark_values_set_at_run(
-            number(first.mark_values_from_earlier_statements(one), statement),
-            number(last.mark_values_from_earlier_statements(other), statement),
+    for first_change, second_change, statement in zip(
+        first_trial, second_trial, statements, strict=True
+    ):
+        merged = mark_values_set_at_run(
+            number(first.mark_values_from_earlier_statements(first_change), statement),
+            number(last.mark_values_from_earlier_statements(second_change), statement),
             moment,
             list_columns_set_at_run(statement),
         )
-        first.remember_written_rows(one, made)
-        last.remember_written_rows(other, made)
-        result.append(made)
+        first.remember_written_rows(first_change, merged)
+        last.remember_written_rows(second_change, merged)
+        result.append(merged)
     return tuple(result)

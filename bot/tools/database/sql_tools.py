@@ -131,10 +131,10 @@ def build_in_process_database_tools(
     if not sources:
         return []
     check = check or partial(parse_sql_for_database, sources)
-    found = [_build_tables_tool(sources), _build_query_tool(sources, check)]
+    tools = [_build_tables_tool(sources), _build_query_tool(sources, check)]
     if any(not each.database.read_only for each in sources.values()):
-        found.append(_build_change_tool(sources, check, announce))
-    return found
+        tools.append(_build_change_tool(sources, check, announce))
+    return tools
 
 
 def _compute_tool_timeout(sources: Sources) -> float:
@@ -204,9 +204,9 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
         source = _get_source(sources, args.database)
         statement = Query.statement(args)
         with source.open(writes=False) as session:
-            found = session.run_query(statement, source.database.max_rows)
-        cells = (tuple(map(_convert_to_json_value, row)) for row in found.rows)
-        return replace(found, rows=tuple(cells))
+            result = session.run_query(statement, source.database.max_rows)
+        cells = (tuple(map(_convert_to_json_value, row)) for row in result.rows)
+        return replace(result, rows=tuple(cells))
 
     return query
 
@@ -297,25 +297,28 @@ def _convert_to_json_value(value: Any) -> Any:
 def _describe_database(source: Source, named: str) -> str:
     database = source.database
     kind = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
-    head = (
+    heading = (
         f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
     )
     try:
         with source.open(writes=False) as session:
             catalog = add_comments_and_check_constraints(session.connection, session.catalog)
     except ToolError as error:
-        return f"{head}\n  cannot be used now: {error}"
-    found = sorted(
+        return f"{heading}\n  cannot be used now: {error}"
+    tables = sorted(
         (each for each in catalog.tables.values() if named in each.name.lower()),
         key=lambda each: each.name,
     )
-    brief = len(found) > MAX_DETAILED_TABLES
+    brief = len(tables) > MAX_DETAILED_TABLES
     lines = [
-        head,
-        *(f"  {catalog.describe_table(table, brief=brief)}" for table in found[:MAX_LISTED_TABLES]),
+        heading,
+        *(
+            f"  {catalog.describe_table(table, brief=brief)}"
+            for table in tables[:MAX_LISTED_TABLES]
+        ),
     ]
     if brief:
         lines.append("  (defaults, checks and comments: say which tables with `named`)")
-    if len(found) > MAX_LISTED_TABLES:
-        lines.append(f"  … and {len(found) - MAX_LISTED_TABLES} more; say which with `named`")
-    return "\n".join(lines if found else [*lines, "  no such tables"])
+    if len(tables) > MAX_LISTED_TABLES:
+        lines.append(f"  … and {len(tables) - MAX_LISTED_TABLES} more; say which with `named`")
+    return "\n".join(lines if tables else [*lines, "  no such tables"])

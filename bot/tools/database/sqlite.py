@@ -103,18 +103,22 @@ class SqliteAuthorizer:
 
     def _find_read_refusal(self, table: str, column: str, place: Any, inner: Any) -> str:
         name = table.lower()
-        found = self._catalog.tables.get(name) if place in ("main", None) else None
-        if found is None:  # that a WITH is read at all is told, not which of its columns
+        relation = self._catalog.tables.get(name) if place in ("main", None) else None
+        if relation is None:  # that a WITH is read at all is told, not which of its columns
             known = name.startswith(("sqlite_", "pragma_")) or name in self._others
             allowed = not (column or known) or name in _ALLOWED_TABLE_FUNCTIONS
             return "" if allowed else f"{table} is no table that can be read"
-        if found.kind == "virtual":
-            return f"{found.name} is a virtual table; those cannot be used"
-        if found.kind == "view" and self._secret and has_implicit_secret_join(found, self._secret):
-            return f"the view {found.name} joins by what is secret"
-        if column.lower() in found.secret:
+        if relation.kind == "virtual":
+            return f"{relation.name} is a virtual table; those cannot be used"
+        if (
+            relation.kind == "view"
+            and self._secret
+            and has_implicit_secret_join(relation, self._secret)
+        ):
+            return f"the view {relation.name} joins by what is secret"
+        if column.lower() in relation.secret:
             where = f" (read by {inner})" if inner else ""
-            return f"{found.name}.{column} is secret{where}; name the columns that are not"
+            return f"{relation.name}.{column} is secret{where}; name the columns that are not"
         return ""
 
     def _find_change_refusal(self, verb: str, table: str, place: Any, inner: Any) -> str:
@@ -122,13 +126,13 @@ class SqliteAuthorizer:
 
         A statement may change its own table; triggers and foreign keys may change others.
         """
-        found = self._catalog.tables.get(table.lower())
+        relation = self._catalog.tables.get(table.lower())
         if not self._verbs:
             return f"it would change {table}, and a query changes nothing"
-        if place != "main" or found is None or found.kind != "table":
+        if place != "main" or relation is None or relation.kind != "table":
             return f"{table} is no table that can be changed"
-        own = table.lower() == self._target and verb in self._verbs
-        if inner is not None or own or table.lower() in self._reached:
+        is_target = table.lower() == self._target and verb in self._verbs
+        if inner is not None or is_target or table.lower() in self._reached:
             return ""
         return f"it would {verb} rows of {table}, which it does not say"
 
@@ -262,8 +266,8 @@ class SqliteSession(session.Session):
             keys=self._list_unique_keys(),
             references=self._list_references_by_table(),
         )
-        found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
-        return mark_secret_columns(found, self.database)
+        catalog = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
+        return mark_secret_columns(catalog, self.database)
 
     def _can_list_columns(self, name: str) -> bool:
         """Whether SQLite can list the columns: not of a view whose tables are gone, for example."""
@@ -324,11 +328,11 @@ class SqliteSession(session.Session):
             'pragma_index_list(t.name) AS l, pragma_index_xinfo(l.name) AS x WHERE l."unique" '
             "AND x.key AND t.type = 'table'"
         ).fetchall()
-        found: dict[str, dict[str, tuple[str, ...]]] = {}
+        indexes_by_table: dict[str, dict[str, tuple[str, ...]]] = {}
         for table, index, column in rows:
-            columns = found.setdefault(table, {})
+            columns = indexes_by_table.setdefault(table, {})
             columns[index] = (*columns.get(index, ()), column)
-        return {table: tuple(each.values()) for table, each in found.items()}
+        return {table: tuple(each.values()) for table, each in indexes_by_table.items()}
 
     def _list_references_by_table(self) -> dict[str, tuple[tuple[str, str, str], ...]]:
         """Return each table's foreign keys as (its column, other table, column there)."""

@@ -30,14 +30,14 @@ def read_highest_row_numbers(
     counters: dict[str, int] = {}
     if raw.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
         counters = dict(raw.execute("SELECT lower(name), seq FROM main.sqlite_sequence").fetchall())
-    found = {}
+    highest_by_table = {}
     for table, identity in tables:
         types = {column.name: column.type.upper() for column in table.columns}
         if [types[name] for name in table.key] == ["INTEGER"] and "id" in identity:
             text = f"SELECT max({quote_name(identity)}) FROM main.{quote_name(table.name)}"
             ((highest,),) = raw.execute(text).fetchall()
-            found[table.name] = max(highest or 0, counters.get(table.name.lower()) or 0)
-    return found
+            highest_by_table[table.name] = max(highest or 0, counters.get(table.name.lower()) or 0)
+    return highest_by_table
 
 
 def mark_generated_row_numbers(
@@ -51,8 +51,8 @@ def mark_generated_row_numbers(
     tables = []
     for table in change.tables:
         start = highest.get(table.table)
-        said = table is change.target and {each.lower() for each in table.key} <= given
-        if start is not None and table.key and not said:
+        is_number_set = table is change.target and {each.lower() for each in table.key} <= given
+        if start is not None and table.key and not is_number_set:
             at = table.columns.index(table.key[0])
             rows = tuple(_mark_generated_number(row, at, start) for row in table.rows)
             table = replace(table, rows=rows)
@@ -107,34 +107,34 @@ def run_changes_tracking_rows(
 ) -> tuple[row_changes.Change, ...]:
     """Run checked changes in order; return the rows that each touches; see Session.run_changes."""
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
-    reached: set[str] = set()
+    touched: set[str] = set()
     for number, each in enumerate(statements, 1):
         with row_changes.add_statement_number_to_errors(number, statements):
-            reached |= _run_guarded(raw, guarded, each, f"EXPLAIN {each.text_without_explain}")
-    watched = _create_watch_triggers(raw, catalog, reached, max_rows)
+            touched |= _run_guarded(raw, guarded, each, f"EXPLAIN {each.text_without_explain}")
+    watched = _create_watch_triggers(raw, catalog, touched, max_rows)
     highest = read_highest_row_numbers(raw, [(each.table, each.identity[0]) for each in watched])
 
     def trial() -> list[row_changes.Change]:
-        made: list[row_changes.Change] = []
-        read = {each.number: 0 for each in watched}
+        changes: list[row_changes.Change] = []
+        read_counts = {each.number: 0 for each in watched}
         for number, each in enumerate(statements, 1):
             with row_changes.add_statement_number_to_errors(number, statements):
-                made.append(_run_trial(raw, guarded, each, watched, read))
-            row_changes.check_row_limit(made, max_rows)
-        return made
+                changes.append(_run_trial(raw, guarded, each, watched, read_counts))
+            row_changes.check_row_limit(changes, max_rows)
+        return changes
 
     try:
         raw.execute("SAVEPOINT countersign_trial")
-        once = trial()
+        first_trial = trial()
         raw.execute("ROLLBACK TO countersign_trial")
-        again = trial()
+        second_trial = trial()
     except sqlite3.IntegrityError as error:
         if str(error) != _TOO_MANY_ROWS_ERROR:
             raise
         raise row_changes.TooManyRowsError(max_rows) from None
     return row_changes.merge_trials_of_statements(
-        once,
-        again,
+        first_trial,
+        second_trial,
         _build_run_period_until_now(start),
         statements,
         lambda change, statement: mark_generated_row_numbers(
@@ -197,10 +197,10 @@ def _create_watch_triggers(
         table, (kind, without_rowid) = catalog.tables.get(name.lower()), kinds[name.lower()]
         if table is None or kind != "table":
             raise ToolError(f"it would change {name}, a {kind} table, whose rows cannot be watched")
-        made = _build_watched_table(table, catalog, number, without_rowid)
-        for text in _build_trigger_statements(made, max_rows):
+        watched_table = _build_watched_table(table, catalog, number, without_rowid)
+        for text in _build_trigger_statements(watched_table, max_rows):
             raw.execute(text)
-        watched.append(made)
+        watched.append(watched_table)
     return watched
 
 
@@ -211,9 +211,9 @@ def _build_watched_table(
         each.name for each in table.columns if catalog.fold_column_name(each) in table.secret
     )
     columns = tuple(each.name for each in table.columns if each.name not in hidden)
-    taken = {each.name.lower() for each in table.columns}
-    free = [each for each in ("rowid", "_rowid_", "oid") if each not in taken]
-    identity = table.key if without_rowid else tuple(free[:1])
+    column_names = {each.name.lower() for each in table.columns}
+    row_id_names = [each for each in ("rowid", "_rowid_", "oid") if each not in column_names]
+    identity = table.key if without_rowid else tuple(row_id_names[:1])
     if not identity or set(identity) & set(hidden):
         raise ToolError(f"the rows of {table.name} have nothing open by which to tell them apart")
     return WatchedTable(table, number, identity, columns, hidden)
@@ -256,31 +256,31 @@ def _read_recorded_rows(
     watched: list[WatchedTable],
     target: str,
     counted: int,
-    read: dict[int, int],
+    read_counts: dict[int, int],
 ) -> row_changes.Change:
     """Return the rows that triggers recorded since the last reading, the table `target` first.
 
     `counted`: how many rows SQLite says were changed since, the triggers' records included. Raises
     ToolError where that is more than was recorded, or where the records are no sequence of changes.
-    `read`: how many records of each table have been read so far, brought up to date.
+    `read_counts`: how many records of each table have been read so far, brought up to date.
     """
-    seen, tables = 0, []
+    event_count, tables = 0, []
     for each in watched:
         text = f"SELECT * FROM temp.{each.log_table_name} WHERE seq > ? ORDER BY seq"
-        events = raw.execute(text, (read[each.number],)).fetchall()
-        seen += len(events)
-        read[each.number] += len(events)
+        events = raw.execute(text, (read_counts[each.number],)).fetchall()
+        event_count += len(events)
+        read_counts[each.number] += len(events)
         rows = _replay_events(events, len(each.identity), len(each.columns), each.table.name)
         key = each.table.key if set(each.table.key) <= set(each.columns) else ()
         tables.append(
             row_changes.TableRowChanges(each.table.name, each.columns, key, each.hidden, rows)
         )
-    if counted - seen > seen:
+    if counted - event_count > event_count:
         raise ToolError("it changes rows in a way that cannot be watched")
     # what is only reached and has no row is left out, but for the table that the statement names
-    found = [each for each in tables if each.rows or each.table.lower() == target]
+    shown_tables = [each for each in tables if each.rows or each.table.lower() == target]
     return row_changes.Change(
-        tuple(sorted(found, key=lambda one: (one.table.lower() != target, one.table)))
+        tuple(sorted(shown_tables, key=lambda one: (one.table.lower() != target, one.table)))
     )
 
 

@@ -116,17 +116,17 @@ def tokenize(text: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     position = depth = 0
     while position < len(text):
-        found = _TOKEN_PATTERN.match(text, position)
-        if found is None:
+        match = _TOKEN_PATTERN.match(text, position)
+        if match is None:
             raise StatementError(lexing_error_sentence(text[position:]))
-        kind, piece = str(found.lastgroup), found[0]
+        kind, piece = str(match.lastgroup), match[0]
         if kind == "operator" and ("--" in piece or "/*" in piece):
             raise StatementError("comments are not allowed")
         depth -= piece == ")"
         if kind != "space":
             tokens.append(Token(kind, piece, position, depth))
         depth += piece == "("
-        position = found.end()
+        position = match.end()
         if not 0 <= depth <= MAX_DEPTH or len(tokens) > MAX_TOKENS:
             raise StatementError(
                 "its parentheses do not match, or it is too deeply nested or too long"
@@ -300,14 +300,14 @@ def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
         return (parse_statement(text, dialect, changes=True),)
     if len(parts) > MAX_STATEMENTS:
         raise StatementError(f"it has {len(parts)} statements, more than {MAX_STATEMENTS}")
-    found = []
+    statements = []
     for number, each in enumerate(parts, 1):
         piece = text[each[0].start : each[-1].start + len(each[-1].text)] if each else ""
         try:
-            found.append(parse_statement(piece, dialect, changes=True))
+            statements.append(parse_statement(piece, dialect, changes=True))
         except StatementError as error:
             raise StatementError(f"statement {number}: {error}") from None
-    return tuple(found)
+    return tuple(statements)
 
 
 def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:

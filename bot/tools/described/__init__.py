@@ -88,19 +88,21 @@ class SchemaBasedArguments(BaseModel):
             and outline.most_inner_fields * _count_objects(value) > MAX_VALUE_FIELDS
         ):
             raise checking.CHECK_LIMIT_ERROR
-        given = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
-        more: dict[str, Any] = {}
+        values = {k: v for k, v in value.items() if v is not None or k not in outline.never_null}
+        extra: dict[str, Any] = {}
         if outline.may_have_extra_keys:
-            known = {*outline.names, *outline.names.values()}
-            more = {
-                key: normalise_json_value(given.pop(key)) for key in [*given] if key not in known
+            named_keys = {*outline.names, *outline.names.values()}
+            extra = {
+                key: normalise_json_value(values.pop(key))
+                for key in [*values]
+                if key not in named_keys
             }
-        made = handler(given)
-        if more:
-            object.__setattr__(made, "__pydantic_extra__", more)
+        arguments = handler(values)
+        if extra:
+            object.__setattr__(arguments, "__pydantic_extra__", extra)
         if outline.checker is not None:
-            outline.checker.check(cls.__name__, made.model_dump())
-        return made
+            outline.checker.check(cls.__name__, arguments.model_dump())
+        return arguments
 
     @model_serializer(mode="wrap")
     def _serialise_given_values(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -184,18 +186,18 @@ def resolve_references(node: Any, root: Schema) -> Schema:
     return _follow_references(node, root, [_MAX_FOLLOWED_REFERENCES])
 
 
-def _follow_references(node: Any, root: Schema, left: list[int]) -> Schema:
-    left[0] -= 1
-    if left[0] < 0:
+def _follow_references(node: Any, root: Schema, budget: list[int]) -> Schema:
+    budget[0] -= 1
+    if budget[0] < 0:
         raise SchemaError("A reference in the schema leads to itself, or to too many others.")
     if not isinstance(node, dict):
         return {}
-    found = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
+    merged = {key: each for key, each in node.items() if key not in ("$ref", "allOf")}
     parts = [checking.get_referenced_schema(root, node["$ref"])] if "$ref" in node else []
     parts += node["allOf"] if isinstance(node.get("allOf"), list) else []
     for each in parts:
-        found = _merge_schemas(found, _follow_references(each, root, left))
-    return found
+        merged = _merge_schemas(merged, _follow_references(each, root, budget))
+    return merged
 
 
 def _merge_schemas(one: Schema, other: Schema) -> Schema:
@@ -215,24 +217,24 @@ def split_null_from_schema(node: Any, root: Schema, depth: int = 0) -> tuple[Sch
     """
     if depth > _MAX_ALTERNATIVES_DEPTH:
         raise SchemaError("A reference in the schema leads to itself.")
-    found, nullable = resolve_references(node, root), False
-    if isinstance(found.get("type"), list):
-        types = [each for each in found["type"] if each != "null"]
-        nullable = len(types) < len(found["type"])
-        found["type"] = types[0] if len(types) == 1 else types
+    merged, nullable = resolve_references(node, root), False
+    if isinstance(merged.get("type"), list):
+        types = [each for each in merged["type"] if each != "null"]
+        nullable = len(types) < len(merged["type"])
+        merged["type"] = types[0] if len(types) == 1 else types
     for key in ("anyOf", "oneOf"):
-        options = [resolve_references(each, root) for each in found.get(key, ())]
-        kept = [each for each in options if each.get("type") != "null"]
-        nullable |= len(kept) < len(options)
-        if len(kept) == 1:
-            rest = {name: each for name, each in found.items() if name != key}
-            inner, also = split_null_from_schema(_merge_schemas(rest, kept[0]), root, depth + 1)
+        options = [resolve_references(each, root) for each in merged.get(key, ())]
+        non_null = [each for each in options if each.get("type") != "null"]
+        nullable |= len(non_null) < len(options)
+        if len(non_null) == 1:
+            rest = {name: each for name, each in merged.items() if name != key}
+            inner, also = split_null_from_schema(_merge_schemas(rest, non_null[0]), root, depth + 1)
             return inner, nullable or also
         if options:
-            found[key] = kept
-    if isinstance(found.get("enum"), list) and None in found["enum"]:
-        found["enum"], nullable = [each for each in found["enum"] if each is not None], True
-    return found, nullable
+            merged[key] = non_null
+    if isinstance(merged.get("enum"), list) and None in merged["enum"]:
+        merged["enum"], nullable = [each for each in merged["enum"] if each is not None], True
+    return merged, nullable
 
 
 def is_object_schema(found: Schema) -> bool:
@@ -303,40 +305,42 @@ class _ModelBuilder:
         self._left = MAX_INNER_FIELDS
 
     def build_model(
-        self, found: Schema, said: Schema, name: str, depth: int
+        self, merged: Schema, written: Schema, name: str, depth: int
     ) -> type[SchemaBasedArguments]:
-        """Return the model of an object; `found` is its schema merged, `said` as written."""
-        properties, required = found["properties"], set(found.get("required", ()))
+        """Return the model of an object; `merged` is its schema merged, `written` as written."""
+        properties, required = merged["properties"], set(merged.get("required", ()))
         names = _choose_field_names(properties)
         fields: dict[str, Any] = {}
-        for key, called in names.items():
-            fields[called] = self._build_field(key, called, properties[key], key in required, depth)
-        made: type[SchemaBasedArguments] = create_model(
+        for key, field_name in names.items():
+            fields[field_name] = self._build_field(
+                key, field_name, properties[key], key in required, depth
+            )
+        model: type[SchemaBasedArguments] = create_model(
             name, __base__=SchemaBasedArguments, **fields
         )
         optional = [key for key in properties if key not in required]
         silent = [key for key in optional if not self._checker.is_null_allowed(properties[key])]
         within = (len(each.model_fields) for each in self._models.values() if each)
-        made._outline = ObjectSchemaOutline(
-            schema=self._build_top_schema(found, schema_allows_extra_keys(said))
+        model._outline = ObjectSchemaOutline(
+            schema=self._build_top_schema(merged, schema_allows_extra_keys(written))
             if depth == 0
-            else found,
+            else merged,
             form={
                 "type": "object",
                 "properties": {
-                    called: build_form_schema(
+                    field_name: build_form_schema(
                         properties[key], self._whole, optional=key not in required
                     )
-                    for key, called in names.items()
+                    for key, field_name in names.items()
                 },
             },
             names=names,
             never_null=frozenset({*silent, *(names[key] for key in silent)}),
-            may_have_extra_keys=schema_allows_extra_keys(said),
+            may_have_extra_keys=schema_allows_extra_keys(written),
             checker=self._checker if depth == 0 else None,
             most_inner_fields=max(within, default=0),
         )
-        return made
+        return model
 
     def _build_top_schema(self, top: Schema, free: bool) -> Schema:
         """Return the whole schema with the object's properties at the top level."""
@@ -345,53 +349,59 @@ class _ModelBuilder:
         more = {} if free else {"additionalProperties": False}
         return {**self._whole, **shown, **more}
 
-    def _build_field(self, key: str, called: str, part: Schema, required: bool, depth: int) -> Any:
-        found, nullable = split_null_from_schema(part, self._whole)
-        type_ = self._build_type(found, called, depth)
-        description = found.get("description")
-        told: dict[str, Any] = {
-            "alias": key if key != called else None,
-            "title": part.get("title") if isinstance(part.get("title"), str) else None,
+    def _build_field(
+        self, key: str, field_name: str, schema: Schema, required: bool, depth: int
+    ) -> Any:
+        merged, nullable = split_null_from_schema(schema, self._whole)
+        type_ = self._build_type(merged, field_name, depth)
+        description = merged.get("description")
+        field_options: dict[str, Any] = {
+            "alias": key if key != field_name else None,
+            "title": schema.get("title") if isinstance(schema.get("title"), str) else None,
             "description": description if isinstance(description, str) else None,
         }
         if required:
-            return (type_ | None if nullable else type_, Field(**told))
-        return (type_ | None, Field(default_factory=_return_none, **told))
+            return (type_ | None if nullable else type_, Field(**field_options))
+        return (type_ | None, Field(default_factory=_return_none, **field_options))
 
-    def _build_type(self, found: Schema, name: str, depth: int) -> Any:
-        choices = [found["const"]] if "const" in found else found.get("enum")
+    def _build_type(self, schema: Schema, name: str, depth: int) -> Any:
+        choices = [schema["const"]] if "const" in schema else schema.get("enum")
         if choices:
-            plain = all(isinstance(each, str | int) for each in choices[:MAX_CHOICES])
+            are_plain = all(isinstance(each, str | int) for each in choices[:MAX_CHOICES])
             # each error of a field would name all of them; the check of the schema does not
-            plain = plain and len(choices) <= MAX_CHOICES
-            return _LITERAL[tuple(choices)] if plain else Json
-        kind = found.get("type")
-        if isinstance(kind, str) and kind in _PLAIN_TYPES and not _has_alternatives(found):
-            named = next((each for each in SlackIdKind if each == found.get(ID_KEYWORD)), None)
-            if kind == "string" and named:
-                return Annotated[str, build_id_validator(named)]
+            are_plain = are_plain and len(choices) <= MAX_CHOICES
+            return _LITERAL[tuple(choices)] if are_plain else Json
+        kind = schema.get("type")
+        if isinstance(kind, str) and kind in _PLAIN_TYPES and not _has_alternatives(schema):
+            id_kind = next((each for each in SlackIdKind if each == schema.get(ID_KEYWORD)), None)
+            if kind == "string" and id_kind:
+                return Annotated[str, build_id_validator(id_kind)]
             return _PLAIN_TYPES[kind]
         if depth >= MAX_OBJECT_DEPTH:
             return Json
-        if kind == "array" and isinstance(found.get("items"), dict) and "prefixItems" not in found:
-            inner, nullable = split_null_from_schema(found["items"], self._whole)
+        if (
+            kind == "array"
+            and isinstance(schema.get("items"), dict)
+            and "prefixItems" not in schema
+        ):
+            inner, nullable = split_null_from_schema(schema["items"], self._whole)
             type_ = self._build_type(inner, name, depth + 1)
             return _LIST[type_ | None if nullable else type_]
-        if is_object_schema(found) and not _has_alternatives(found):
-            return self._build_inner_model(found, name, depth)
+        if is_object_schema(schema) and not _has_alternatives(schema):
+            return self._build_inner_model(schema, name, depth)
         return Json
 
-    def _build_inner_model(self, found: Schema, name: str, depth: int) -> Any:
+    def _build_inner_model(self, schema: Schema, name: str, depth: int) -> Any:
         """Return the model of an inner object; any JSON for one that contains itself."""
         if self._left < 0:
             return Json
-        text = json.dumps(found, sort_keys=True)
+        text = json.dumps(schema, sort_keys=True)
         if text not in self._models:
             self._models[text] = None
-            self._left -= len(found["properties"])
+            self._left -= len(schema["properties"])
             if self._left < 0:
                 return Json
-            self._models[text] = self.build_model(found, found, name, depth + 1)
+            self._models[text] = self.build_model(schema, schema, name, depth + 1)
         return self._models[text] or Json
 
 
@@ -405,14 +415,14 @@ def _has_alternatives(found: Schema) -> bool:
 
 def _choose_field_names(keys: Iterable[str]) -> dict[str, str]:
     """Return a field name for each key: the key itself if it is a valid and free name."""
-    wanted = list(keys)
-    found: dict[str, str] = {}
-    for key in wanted:
+    all_keys = list(keys)
+    names: dict[str, str] = {}
+    for key in all_keys:
         name = key
         if not _FIELD_NAME_PATTERN.fullmatch(key) or hasattr(SchemaBasedArguments, key):
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", key).strip("_")[:70]
             name = name if name[:1].isalpha() else f"field_{name}"
-            while name in wanted or name in found.values() or hasattr(SchemaBasedArguments, name):
+            while name in all_keys or name in names.values() or hasattr(SchemaBasedArguments, name):
                 name += "_"
-        found[key] = name
-    return found
+        names[key] = name
+    return names

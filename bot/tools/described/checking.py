@@ -84,18 +84,18 @@ def normalise_schema(text: str) -> Schema:
 
     Raises UnfitSchemaError.
     """
-    found = json.loads(text)
-    found.pop("$id", None)
-    older, newer = found.get("definitions"), found.get("$defs", {})
+    schema = json.loads(text)
+    schema.pop("$id", None)
+    older, newer = schema.get("definitions"), schema.get("$defs", {})
     if isinstance(older, dict) and isinstance(newer, dict):  # else the check below refuses them
-        del found["definitions"]
-        found["$defs"] = {**older, **newer}
+        del schema["definitions"]
+        schema["$defs"] = {**older, **newer}
     reader = _SchemaNormaliser()
-    made: Schema = reader.normalise_node(found, ())
+    normalised: Schema = reader.normalise_node(schema, ())
     for each in reader.references:
         if parse_schema_reference(each) not in reader.places:
             raise UnfitSchemaError(f"The schema refers to {each[:100]}, which is not in it.")
-    return made
+    return normalised
 
 
 def parse_schema_reference(reference: str) -> Path:
@@ -281,26 +281,26 @@ def _build_validator_class() -> Any:
     """Return a validator class for draft 2020-12 whose keywords take bounded time."""
     from jsonschema import Draft202012Validator, validators
 
-    own: dict[str, Keyword] = {
+    keywords: dict[str, Keyword] = {
         "pattern": _check_pattern,
         "patternProperties": _check_pattern_properties,
         "additionalProperties": _check_additional_properties,
         "uniqueItems": _check_unique_items,
         "multipleOf": _check_multiple_of,
     }
-    every = {**Draft202012Validator.VALIDATORS, **own}
+    every = {**Draft202012Validator.VALIDATORS, **keywords}
     trying = ("$ref", "anyOf", "oneOf", "allOf")
-    own = {name: _limit_work(each, tries=name in trying) for name, each in every.items()}
+    keywords = {name: _limit_work(each, tries=name in trying) for name, each in every.items()}
     extend: Any = validators.extend  # has no types
-    made = extend(Draft202012Validator, own)
-    descend = made.descend
+    validator_class = extend(Draft202012Validator, keywords)
+    descend = validator_class.descend
 
     def counted_descent(validator: Any, *args: Any, **options: Any) -> Iterator[Any]:
         _spend_work(1)  # also where nothing is said of a value within
         yield from descend(validator, *args, **options)
 
-    made.descend = counted_descent
-    return made
+    validator_class.descend = counted_descent
+    return validator_class
 
 
 def _limit_work(keyword: Keyword, *, tries: bool) -> Keyword:
@@ -340,20 +340,20 @@ def _check_pattern_properties(
 
 
 def _check_additional_properties(
-    validator: Any, said: Any, value: Any, schema: Mapping[str, Any]
+    validator: Any, keyword_value: Any, value: Any, schema: Mapping[str, Any]
 ) -> Iterator[Any]:
-    named = schema.get("properties", {})
+    properties = schema.get("properties", {})
     patterns = [compile_re2_pattern(each) for each in schema.get("patternProperties", ())]
     for name in list(value) if isinstance(value, dict) else ():
         _spend_work(len(patterns))
-        if name in named or any(each.search(name) for each in patterns):
+        if name in properties or any(each.search(name) for each in patterns):
             continue
-        if said is False:
+        if keyword_value is False:
             refused = _build_refusal()
             refused.path.appendleft(name)
             yield refused
         else:
-            yield from validator.descend(value[name], said, path=name)
+            yield from validator.descend(value[name], keyword_value, path=name)
 
 
 def _check_unique_items(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
@@ -391,18 +391,18 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
             return
     loc = tuple(error.absolute_path)
     value: Any = error.instance
-    said: Any = error.validator_value
+    keyword_value: Any = error.validator_value
     if error.validator == "required":
-        for name in said:
+        for name in keyword_value:
             if name not in value:
                 yield InitErrorDetails(type="missing", loc=(*loc, name), input=value)
         return
     if error.validator in _PYDANTIC_ERROR_BY_KEYWORD and (
-        isinstance(said, str) or abs(said) < MAX_PYDANTIC_BOUND
+        isinstance(keyword_value, str) or abs(keyword_value) < MAX_PYDANTIC_BOUND
     ):
         kind, key = _PYDANTIC_ERROR_BY_KEYWORD[error.validator]
         # a schema may give a length as 5.0, and pydantic's own sentences do not
-        context = {key: int(said) if key.endswith("length") else said}
+        context = {key: int(keyword_value) if key.endswith("length") else keyword_value}
         if kind in ("too_short", "too_long"):
             context |= {"field_type": "List", "actual_length": len(value)}
         yield InitErrorDetails(type=kind, loc=loc, input=value, ctx=context)
@@ -410,9 +410,9 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
     if error.validator in ("additionalProperties", "propertyNames"):
         yield InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
         return
-    kind, sentence = _describe_violation(str(error.validator), said)
-    plain = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
-    yield InitErrorDetails(type=PydanticCustomError(kind, plain), loc=loc, input=value)
+    kind, sentence = _describe_violation(str(error.validator), keyword_value)
+    escaped = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
+    yield InitErrorDetails(type=PydanticCustomError(kind, escaped), loc=loc, input=value)
 
 
 MAX_PYDANTIC_BOUND = 2**63  # bounds from here on are in no sentence of pydantic's
@@ -439,19 +439,19 @@ _TYPE_LABELS = {
 }
 
 
-def _describe_violation(keyword: str, said: Any) -> tuple[Any, str]:
+def _describe_violation(keyword: str, keyword_value: Any) -> tuple[Any, str]:
     """Return the type and the sentence of an error for which pydantic has none of its own."""
     match keyword:
         case "type":
-            types = [said] if isinstance(said, str) else said
-            wanted = " or ".join(_TYPE_LABELS.get(each, str(each)) for each in types)
-            return "schema_type", f"Input should be {wanted}"
+            types = [keyword_value] if isinstance(keyword_value, str) else keyword_value
+            labels = " or ".join(_TYPE_LABELS.get(each, str(each)) for each in types)
+            return "schema_type", f"Input should be {labels}"
         case "enum" | "const":
-            options = said if keyword == "enum" else [said]
-            words = ", ".join(json.dumps(each, ensure_ascii=False)[:60] for each in options[:20])
-            return "schema_choice", f"Input should be one of: {words}"
+            options = keyword_value if keyword == "enum" else [keyword_value]
+            choices = ", ".join(json.dumps(each, ensure_ascii=False)[:60] for each in options[:20])
+            return "schema_choice", f"Input should be one of: {choices}"
         case "format":
-            return "schema_format", f"Input should have the form of {said}"
+            return "schema_format", f"Input should have the form of {keyword_value}"
         case "uniqueItems":
             return "schema_unique", "List should hold each item only once"
         case "dependentRequired":

@@ -74,11 +74,11 @@ async def run_agent(
             MESSAGE_CLASS_BY_ROLE[each["role"]](each["content"]) for each in task_or_messages
         )
         results = [await _run_waiting_call(agent, each) for each in last.get_tool_calls()]
-        known = [each for each in results if each is not None]
-        if len(known) < len(results):
+        tool_messages = [each for each in results if each is not None]
+        if len(tool_messages) < len(results):
             return KeptRun(task_or_messages)
         agent.memory.reset()
-        await agent.memory.add_many([*before, last, *known])
+        await agent.memory.add_many([*before, last, *tool_messages])
         return await _run_keeping_messages(agent, [])
 
 
@@ -123,19 +123,21 @@ async def _run_keeping_messages(
     agent: RequirementAgent, said: Any
 ) -> RequirementAgentOutput | KeptRun:
     """Run the agent; if people have not decided, return its messages as a KeptRun."""
-    kept: dict[str, Any] = {}
+    captured: dict[str, Any] = {}
     running = agent.run(said)
-    running.on("start", lambda start, _: kept.update(state=start.state))
+    running.on("start", lambda start, _: captured.update(state=start.state))
     running.on(
-        _is_model_reply, lambda success, _: kept.update(said=success.value), NESTED_EVENT_OPTIONS
+        _is_model_reply,
+        lambda success, _: captured.update(said=success.value),
+        NESTED_EVENT_OPTIONS,
     )
     try:
         return await running
     except FrameworkError as error:
         if not _is_undecided(error):
             raise
-        messages = [*kept["state"].memory.messages, *kept["said"].output]
-        for each in kept["said"].get_tool_calls():  # the others of this turn are asked as well
+        messages = [*captured["state"].memory.messages, *captured["said"].output]
+        for each in captured["said"].get_tool_calls():  # the others of this turn are asked as well
             await _run_waiting_call(agent, each)
         return KeptRun([each.to_plain() for each in messages])
 
@@ -153,9 +155,9 @@ def _is_undecided(error: BaseException | None) -> bool:
 
 async def _run_waiting_call(agent: RequirementAgent, call: Any) -> ToolMessage | None:
     """Run one call that waited and return its message; None if people have not decided yet."""
-    found = next(each for each in agent.meta.tools if each.name == call.tool_name)
+    tool = next(each for each in agent.meta.tools if each.name == call.tool_name)
     try:
-        text = (await found.run(json.loads(call.args))).get_text_content()
+        text = (await tool.run(json.loads(call.args))).get_text_content()
     except ToolError as error:
         cause = error.get_cause()
         if isinstance(cause, Undecided):
@@ -163,5 +165,5 @@ async def _run_waiting_call(agent: RequirementAgent, call: Any) -> ToolMessage |
         text = (
             describe_call_error(cause) if isinstance(cause, CountersignError) else error.explain()
         )
-    result = MessageToolResultContent(tool_name=found.name, tool_call_id=call.id, result=text)
+    result = MessageToolResultContent(tool_name=tool.name, tool_call_id=call.id, result=text)
     return ToolMessage(result)

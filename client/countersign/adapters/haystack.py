@@ -42,11 +42,13 @@ def run_agent(
     """
     with asking(run=run), suspend_undecided_calls(CallSuspension(run)):
         if messages and messages[-1].tool_calls:
-            said = _ReplyReplayingModel(messages[-1], agent.chat_generator)
-            agent = agent.clone(chat_generator=said, system_prompt=None, user_prompt=None)
+            replaying_model = _ReplyReplayingModel(messages[-1], agent.chat_generator)
+            agent = agent.clone(
+                chat_generator=replaying_model, system_prompt=None, user_prompt=None
+            )
             messages = messages[:-1]
-        found: dict[str, Any] = agent.run(messages=messages, **more)
-        return found
+        result: dict[str, Any] = agent.run(messages=messages, **more)
+        return result
 
 
 class _PeopleDecisionStrategy:
@@ -114,14 +116,14 @@ class _ReplyReplayingModel:
         generation_kwargs: dict[str, Any] | None = None,
         tools: Any = None,
     ) -> dict[str, Any]:
-        said, self._said = self._said, None
-        if said is not None:
-            return {"replies": [said]}
-        given = {
+        reply, self._said = self._said, None
+        if reply is not None:
+            return {"replies": [reply]}
+        options = {
             "streaming_callback": streaming_callback,
             "generation_kwargs": generation_kwargs,
             "tools": tools,
         }
-        given = {name: each for name, each in given.items() if each is not None}
-        found: dict[str, Any] = self._then.run(messages=messages, **given)
-        return found
+        options = {name: each for name, each in options.items() if each is not None}
+        result: dict[str, Any] = self._then.run(messages=messages, **options)
+        return result

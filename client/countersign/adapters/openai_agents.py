@@ -51,7 +51,7 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
     the run can go on. Raises NotAllowed, Unreachable, and TypeError outside of `asking(run=…)`.
     """
     by_name = {each.__name__: each for each in functions}
-    found = False
+    is_any_decided = False
     for each in state.get_interruptions():
         if each.name not in by_name:
             continue
@@ -59,13 +59,13 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
             request = request_approval(by_name[each.name], json.loads(each.arguments or "{}"))
         if not request.is_decided:
             continue
-        found = True
+        is_any_decided = True
         why = describe_refusal(request)
         if why is None:
             state.approve(each)
         else:
             state.reject(each, rejection_message=why)
-    return found
+    return is_any_decided
 
 
 def _build_suspension(call_id: str | None) -> CallSuspension:

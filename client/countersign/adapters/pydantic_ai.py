@@ -60,7 +60,7 @@ def get_decisions(
     arguments, perhaps edited.
     """
     client = client or Countersign()
-    found = DeferredToolResults()
+    results = DeferredToolResults()
     for call in requests.approvals:
         request_id = requests.metadata.get(call.tool_call_id, {}).get(METADATA_KEY)
         if request_id is None:  # somebody else's to decide
@@ -69,8 +69,8 @@ def get_decisions(
         if not request.is_decided:
             return None
         why = context.describe_refusal(request)
-        found.approvals[call.tool_call_id] = ToolApproved() if why is None else ToolDenied(why)
-    return found
+        results.approvals[call.tool_call_id] = ToolApproved() if why is None else ToolDenied(why)
+    return results
 
 
 def _defer_call(request: Request) -> None:

@@ -328,9 +328,11 @@ def run(arguments: argparse.Namespace) -> int:
     what, values = _parse_request(arguments)
     command = _parse_job_command(arguments, what, values)
     wait = approval_wait.parse_wait_option(arguments)
-    around = {name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")}
-    if command is not None and not around["reason"]:
-        around["reason"] = f"It runs: {command}"
+    circumstances = {
+        name: getattr(arguments, name) for name in ("run", "requester", "channel", "reason")
+    }
+    if command is not None and not circumstances["reason"]:
+        circumstances["reason"] = f"It runs: {command}"
     demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
     try:
         client = Countersign(verify=arguments.verify, **demanded)
@@ -340,7 +342,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print_error(console.escape_control_characters(str(error)))
         return _get_exit_code(error)
     try:
-        request = approval_wait.wait_for_approval(client, what, values, wait, **around)
+        request = approval_wait.wait_for_approval(client, what, values, wait, **circumstances)
         if command is not None:
             return _claim_and_run_command(client, request, arguments.name, command)
         _claim_and_print_request(client, request, arguments.name)
@@ -375,15 +377,17 @@ def _claim_and_print_request(client: Countersign, request: Request, name: str) -
     if not request.handed_over:
         _print_request(request)
         return
-    taken = ClaimedGatedCall(client, request, name)
+    claimed = ClaimedGatedCall(client, request, name)
     with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
-        client.report(request.id, taken.claimant, succeeded=None, result=ARGUMENTS_HANDED_OVER_TEXT)
+        client.report(
+            request.id, claimed.claimant, succeeded=None, result=ARGUMENTS_HANDED_OVER_TEXT
+        )
     try:
-        _print_request(taken.request, claim=taken.claim_text)
+        _print_request(claimed.request, claim=claimed.claim_text)
     except OSError as error:  # a full disk, or nobody reads: nobody has the claim
         with suppress(CountersignError):
             client.report(
-                request.id, taken.claimant, succeeded=False, result=CLAIM_NOT_PRINTED_ERROR
+                request.id, claimed.claimant, succeeded=False, result=CLAIM_NOT_PRINTED_ERROR
             )
         raise console.CommandError(
             f"{CLAIM_NOT_PRINTED_ERROR} ({error.strerror})", ExitCode.FAILED
@@ -396,14 +400,14 @@ def _claim_and_run_command(
     if request.status is RequestStatus.SUCCEEDED:
         approval_wait.print_progress(ALREADY_DONE_NOTICE)
         return ExitCode.APPROVED
-    taken = ClaimedGatedCall(client, request, name)
+    claimed = ClaimedGatedCall(client, request, name)
     began = time.monotonic()
-    with taken.renew_lease_during_block():
-        code, how = _run_job_command(command, taken.request.arguments)
+    with claimed.renew_lease_during_block():
+        code, how = _run_job_command(command, claimed.request.arguments)
     spent = format_duration(max(1, round(time.monotonic() - began)))
     result = f"{how} after {spent}."
     try:
-        client.report(request.id, taken.claimant, succeeded=code == 0, result=result)
+        client.report(request.id, claimed.claimant, succeeded=code == 0, result=result)
     except CountersignError as error:
         console.print_error(console.escape_control_characters(f"It could not be reported: {error}"))
     approval_wait.print_progress(f"{how}.")
@@ -426,9 +430,9 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
 
 def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict[str, Any]]:
     """Return what is asked for and its values, as they were typed; raises UsageError."""
-    given = console.parse_assignments(arguments.values)
-    values = dict(_parse_value(*each) for each in given.items())
-    if len(values) < len(given):
+    assignments = console.parse_assignments(arguments.values)
+    values = dict(_parse_value(*each) for each in assignments.items())
+    if len(values) < len(assignments):
         raise console.UsageError("a name stands twice, with = and with :=")
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:

@@ -248,8 +248,8 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         print_error(error)
         return error.exit_code
     except Exception as error:
-        found = (group.describe_error(error) for group in load_command_groups())
-        end = next(filter(None, found), None)
+        error_reports = (group.describe_error(error) for group in load_command_groups())
+        end = next(filter(None, error_reports), None)
         if end is None:
             raise
         print_error(end)

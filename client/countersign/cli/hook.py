@@ -46,18 +46,19 @@ def run(arguments: argparse.Namespace) -> int:
         return BLOCKED_EXIT_CODE
     try:
         with _time_limit(INPUT_TIMEOUT_SECONDS):
-            said = json.load(sys.stdin)
-        event = hook_formats.HookEventKind(said["hook_event_name"])
+            hook_input = json.load(sys.stdin)
+        event = hook_formats.HookEventKind(hook_input["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         named = " or ".join(hook_formats.APPROVAL_EVENTS)
         print_error(f"What came in is not what Claude Code gives a {named} hook.")
         return BLOCKED_EXIT_CODE
     if event not in hook_formats.APPROVAL_EVENTS:
-        return _report_tool_use(said)
-    said["tool_use_id"] = hook_formats.get_use_id(said)  # the same each time it is asked
+        return _report_tool_use(hook_input)
+    # the same each time it is asked
+    hook_input["tool_use_id"] = hook_formats.get_use_id(hook_input)
     try:
         with _time_limit(wait + DEADLINE_GRACE_SECONDS + PROCESSING_TIMEOUT_SECONDS):
-            answer: Mapping[str, Any] = _wait_for_decision(said, wait, arguments)
+            answer: Mapping[str, Any] = _wait_for_decision(hook_input, wait, arguments)
     except CountersignError as error:
         answer = hook_formats.build_hook_deny_answer(str(error), event)
     except KeyboardInterrupt:
@@ -80,12 +81,12 @@ def _report_tool_use(said: Mapping[str, Any]) -> int:
 
 
 def _wait_for_decision(
-    said: Mapping[str, Any], wait: int, arguments: argparse.Namespace
+    hook_input: Mapping[str, Any], wait: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the answer for Claude Code once people have decided; raises CountersignError."""
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
-    around = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
+    terms = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # first only to know what to take back, then until its card has a link
     looks, until = (
         [approval_wait.LINK_WAIT_SECONDS, 0.0],
@@ -94,13 +95,13 @@ def _wait_for_decision(
     try:
         while time.monotonic() < until:
             look = looks.pop() if looks else MAX_LOOK_SECONDS
-            found = client.send_hook_input(said, look=look, wait=f"{wait}s", **around)
-            if hook_formats.OUTPUT_FIELD in found:
-                return _validate_answer(found, said["hook_event_name"])
-            request_id = str(found["id"])
+            answer = client.send_hook_input(hook_input, look=look, wait=f"{wait}s", **terms)
+            if hook_formats.OUTPUT_FIELD in answer:
+                return _validate_answer(answer, hook_input["hook_event_name"])
+            request_id = str(answer["id"])
             if look == approval_wait.LINK_WAIT_SECONDS:
                 approval_wait.print_progress(
-                    f"Asked at {found['link']}." if found["link"] else "Asked."
+                    f"Asked at {answer['link']}." if answer["link"] else "Asked."
                 )
         raise Expired("Nobody approved it in time.")
     except BaseException:

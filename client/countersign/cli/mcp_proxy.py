@@ -89,10 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
         countersign = Countersign()
     except NotAllowed as error:
         raise console.CommandError(error, 2) from None
-    given = {"requester": arguments.requester, "channel": arguments.channel}
-    around = {name: each for name, each in given.items() if each}
+    options = {"requester": arguments.requester, "channel": arguments.channel}
+    circumstances = {name: each for name, each in options.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
-    held_calls = HeldCallRunner(countersign, around, arguments.hold, server)
+    held_calls = HeldCallRunner(countersign, circumstances, arguments.hold, server)
     behind = _build_server_address(arguments)
     try:
         run_proxy_process(
@@ -140,11 +140,11 @@ def build_remote_address(
 
     if not _URL_PATTERN.fullmatch(url):
         raise console.UsageError("--url takes an address that begins with https:// or http://")
-    found = dict(_parse_header(each, environ) for each in headers)
-    if any(name.lower() == _SECRET_HEADER for name in found):
-        return UrlAddress(url, found)
+    filled_headers = dict(_parse_header(each, environ) for each in headers)
+    if any(name.lower() == _SECRET_HEADER for name in filled_headers):
+        return UrlAddress(url, filled_headers)
     file = LoginFile(build_login_path(_get_login_folder(environ), url))
-    return UrlAddress(url, found, login=ServerLogin(url, file, show_login_address))
+    return UrlAddress(url, filled_headers, login=ServerLogin(url, file, show_login_address))
 
 
 def show_login_address(address: str) -> None:

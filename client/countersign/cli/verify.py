@@ -61,18 +61,20 @@ def run(arguments: argparse.Namespace) -> int:
         return console.print_error(CRYPTOGRAPHY_MISSING_ERROR)
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
-        given = None
+        expected_arguments = None
         if arguments.arguments:
-            given = receipts.parse_object(_read(arguments.arguments), "the file of arguments")
-        found = receipts.split_receipt_file(_read(arguments.file))
+            expected_arguments = receipts.parse_object(
+                _read(arguments.arguments), "the file of arguments"
+            )
+        receipt_pairs = receipts.split_receipt_file(_read(arguments.file))
     except receipts.ReceiptError as error:
         return console.print_error(error)
     code = 0
-    for number, (decision, end) in enumerate(found, 1):
+    for number, (decision, end) in enumerate(receipt_pairs, 1):
         try:
-            _verify_decision(decision, end, keys, arguments, given)
+            _verify_decision(decision, end, keys, arguments, expected_arguments)
         except receipts.ReceiptError as error:
-            which = f"Receipt {number} of {len(found)}" if len(found) > 1 else "It"
+            which = f"Receipt {number} of {len(receipt_pairs)}" if len(receipt_pairs) > 1 else "It"
             code = console.print_error(f"{which} does not hold. {error}")
     return code
 

@@ -413,14 +413,14 @@ class ServerConnection:
             session, client = await self._get_open_session()
             try:
                 with anyio.fail_after(LIST_TIMEOUT_SECONDS):
-                    found = await list_server_tools(client)
+                    tools = await list_server_tools(client)
             except ToolListTooLongError as error:
                 raise ServerNotReachedError(str(error)) from None
             except Exception as error:  # noqa: BLE001 # nothing was sent that does anything
                 why = self._abandon_session(session, error)
                 continue
             self._failures = 0
-            return session, client, found
+            return session, client, tools
         raise await self._note_failed_attempt(why)
 
     def _abandon_session(self, session: ServerSession, error: Exception) -> str:
@@ -436,8 +436,8 @@ class ServerConnection:
         async with self._opening:
             session = self._session
             if session is None or session.is_over:
-                if (left := self._again_at - time.monotonic()) > 0:
-                    raise ServerNotReachedError(f"it is tried again in {left:.0f} seconds")
+                if (seconds_left := self._again_at - time.monotonic()) > 0:
+                    raise ServerNotReachedError(f"it is tried again in {seconds_left:.0f} seconds")
                 session = self._session = ServerSession(
                     self._address, self._open_within, self._changed, self._elicit
                 )
@@ -472,14 +472,14 @@ def _build_error_outcome(error: Exception, call: sent_calls.TrackedCall) -> sent
         return sent_calls.FailedOutcome(error.message, error.code)
     if not call.was_sent:
         return sent_calls.NotSentOutcome(describe_connection_error(error))
-    said = sent_calls.format_unreadable_answer(call.answer)
+    answer_text = sent_calls.format_unreadable_answer(call.answer)
     if call.http_status:
         return sent_calls.UnknownOutcome(
-            f"it was answered with HTTP {call.http_status} alone", said
+            f"it was answered with HTTP {call.http_status} alone", answer_text
         )
     if isinstance(error, TimeoutError):
-        return sent_calls.UnknownOutcome("it did not answer in time", said, timed_out=True)
-    if isinstance(error, ValidationError) or said:
-        return sent_calls.UnknownOutcome("its answer cannot be read", said)
+        return sent_calls.UnknownOutcome("it did not answer in time", answer_text, timed_out=True)
+    if isinstance(error, ValidationError) or answer_text:
+        return sent_calls.UnknownOutcome("its answer cannot be read", answer_text)
     why = describe_connection_error(error)
     return sent_calls.UnknownOutcome(f"the connection was lost under the call ({why})")

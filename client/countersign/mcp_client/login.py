@@ -135,18 +135,25 @@ class LoginRedirectReceiver:
     def _accept_result(self, line: str) -> tuple[str, str]:
         """Take the login's result from a request line; return an HTTP status and the page text."""
         method, _, rest = line.partition(" ")
-        asked = urlsplit(rest.partition(" ")[0])
-        said = {name: each[-1] for name, each in parse_qs(asked.query).items()}
-        known = self.state and compare_digest(said.get("state", "").encode(), self.state.encode())
-        if method != "GET" or asked.path != CALLBACK_PATH or not known or self._result.done():
+        url = urlsplit(rest.partition(" ")[0])
+        query = {name: each[-1] for name, each in parse_qs(url.query).items()}
+        is_known_state = self.state and compare_digest(
+            query.get("state", "").encode(), self.state.encode()
+        )
+        if (
+            method != "GET"
+            or url.path != CALLBACK_PATH
+            or not is_known_state
+            or self._result.done()
+        ):
             return "404 Not Found", NOT_FOUND_TEXT
-        if "code" in said:
-            found = auth.AuthorizationCodeResult(
-                code=said["code"], state=said["state"], iss=said.get("iss")
+        if "code" in query:
+            result = auth.AuthorizationCodeResult(
+                code=query["code"], state=query["state"], iss=query.get("iss")
             )
-            self._result.set_result(found)
+            self._result.set_result(result)
             return "200 OK", LOGGED_IN_TEXT
-        why = said.get("error_description") or said.get("error") or "no reason was given"
+        why = query.get("error_description") or query.get("error") or "no reason was given"
         self._result.set_exception(NotLoggedInError(f"the login was refused: {why[:200]}"))
         return "200 OK", NOT_LOGGED_IN_TEXT
 
@@ -362,7 +369,7 @@ class ServerLogin:
             self._asked(address)
 
         uris = [redirect.url]
-        wanted = auth.OAuthClientMetadata.model_validate(
+        client_metadata = auth.OAuthClientMetadata.model_validate(
             {
                 "client_name": OAUTH_CLIENT_NAME,
                 "redirect_uris": uris,
@@ -370,7 +377,9 @@ class ServerLogin:
             }
         )
         new = _TokenStorage(None)
-        provider = OAuthClientProvider(self._url, wanted, new, show, redirect.wait_for_login_result)
+        provider = OAuthClientProvider(
+            self._url, client_metadata, new, show, redirect.wait_for_login_result
+        )
         headers = {k: v for k, v in refused.headers.items() if k.lower() != "authorization"}
         async with httpx2.AsyncClient(auth=provider) as http:
             request = http.build_request(

@@ -28,16 +28,16 @@ async def list_server_tools(client: Client) -> list[Tool]:
     A name that stands for two tools is left out: nobody knows which of them a call would reach.
     Raises ToolListTooLongError, and what the connection raises.
     """
-    found: list[Tool] = []
+    tools: list[Tool] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        if len(found) > MAX_TOOLS:
+        tools += page.tools
+        if len(tools) > MAX_TOOLS:
             raise ToolListTooLongError(f"it has more than {MAX_TOOLS:,} tools")
         cursor = page.next_cursor
         if cursor is None:
-            return _leave_out_names_of_two(found)
+            return _leave_out_names_of_two(tools)
     raise ToolListTooLongError(f"its list of tools has more than {MAX_PAGES} pages")
 
 
@@ -71,10 +71,10 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
     bad = [name for name, fault in zip(names, faults, strict=True) if fault]
     answer["tools"] = [each for name, each in zip(names, tools, strict=True) if name not in bad]
     for name, fault in zip(names, faults, strict=True):
-        said = escape_control_characters(" ".join(f"{str(name)[:100]!r}, {fault}".split()))
-        if fault and said not in told:
-            told.add(said)
-            log.warning("a tool of an MCP server cannot be read and is left out: %s", said)
+        problem = escape_control_characters(" ".join(f"{str(name)[:100]!r}, {fault}".split()))
+        if fault and problem not in told:
+            told.add(problem)
+            log.warning("a tool of an MCP server cannot be read and is left out: %s", problem)
 
 
 def _find_fault(answer: dict[str, Any], tools: list[Any]) -> str:

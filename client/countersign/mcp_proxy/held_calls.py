@@ -96,13 +96,13 @@ class OpenHostCalls:
         `definition`: the tool as its server describes it, if the server runs it. Two tools may be
         alike in all that people are shown, and one may change while they decide.
         """
-        asked = action if isinstance(action, str) else action.to_json()
-        name = json.dumps([*self._of, asked, arguments, definition], sort_keys=True)
+        action_json = action if isinstance(action, str) else action.to_json()
+        name = json.dumps([*self._of, action_json, arguments, definition], sort_keys=True)
         run = f"mcp {hashlib.sha256(name.encode()).hexdigest()}"
-        found = self._known.setdefault(run, HostCall(run))
+        call = self._known.setdefault(run, HostCall(run))
         self._known.move_to_end(run)
-        self._forget_oldest(found)
-        return found
+        self._forget_oldest(call)
+        return call
 
     def _forget_oldest(self, newest: HostCall) -> None:
         """Forget the oldest calls above the limit for which no host waits.
@@ -145,19 +145,21 @@ class OpenHostCalls:
         `ask` also finds an open request that an earlier life of this process has made.
         """
         async with call.ask_lock:  # of the same call twice at once, one asks
-            found: Request | None = None
+            request: Request | None = None
             if call.request_id:
-                found = await run_in_thread(partial(self._countersign.get_request, call.request_id))
+                request = await run_in_thread(
+                    partial(self._countersign.get_request, call.request_id)
+                )
                 if (
-                    found.has_ended
+                    request.has_ended
                     and time.monotonic() - call.last_waited_at > RESULT_RETENTION_SECONDS
                 ):
-                    found, call.is_done, call.result = None, False, None
-            if found is None:
-                found = await run_in_thread(ask)
-                call.request_id = found.id
+                    request, call.is_done, call.result = None, False, None
+            if request is None:
+                request = await run_in_thread(ask)
+                call.request_id = request.id
             call.last_waited_at = time.monotonic()
-            return found
+            return request
 
 
 class NotRunError(CountersignError):
@@ -264,15 +266,15 @@ class HeldCallRunner:
     ) -> Request:
         until = time.monotonic() + self.hold
         while not is_so(request):
-            left = until - time.monotonic()
-            if left <= 0:
+            seconds_left = until - time.monotonic()
+            if seconds_left <= 0:
                 link = f" ({request.link})" if request.link else ""
                 raise StillPendingError(
                     f"{still.format(link=link)} Make the same call again, with the same arguments, "
                     "to go on waiting; it is not asked twice."
                 )
             await progress(f"{says} {request.link}".strip())
-            seconds = min(LOOK_SECONDS, max(left, MIN_LOOK_SECONDS))
+            seconds = min(LOOK_SECONDS, max(seconds_left, MIN_LOOK_SECONDS))
             request = await run_in_thread(partial(look, request.id, seconds))
         return request
 
@@ -286,12 +288,14 @@ class HeldCallRunner:
         if trouble := find_request_error(request):
             raise trouble
         with anyio.CancelScope(shield=True):
-            taken = await run_in_thread(partial(ClaimedGatedCall, self.countersign, request, tool))
+            claimed = await run_in_thread(
+                partial(ClaimedGatedCall, self.countersign, request, tool)
+            )
             try:
-                with taken.renew_lease_during_block():
-                    ended = await run(taken.request.arguments)
+                with claimed.renew_lease_during_block():
+                    ended = await run(claimed.request.arguments)
             except NotRunError as error:
-                await _report_outcome(taken, False, str(error))
+                await _report_outcome(claimed, False, str(error))
                 raise
             except OutcomeUnknownError as error:  # people are asked what became of it
                 log.warning("request %s: %s", request.id, error)
@@ -302,7 +306,7 @@ class HeldCallRunner:
                     "The call was begun, and nobody knows how it ended"
                     f" ({type(error).__name__}). Do not make it again before you know."
                 ) from None
-            await _report_outcome(taken, ended.succeeded, ended.reported_result)
+            await _report_outcome(claimed, ended.succeeded, ended.reported_result)
         return ended.result
 
 

@@ -210,23 +210,26 @@ class McpProxy:
         except ServerNotReachedError as error:
             why = request.escape_control_characters(str(error))
             raise MCPError(types.INTERNAL_ERROR, UNREACHABLE_ERROR.format(why=why)) from None
-        there = [
+        server_tools = [
             escape_control_characters_in_tool(each).model_copy(update={"output_schema": None})
             for each in listed
             if each.name.isprintable()
         ]
-        own = {each.name for each in there}  # the server's own of these names go before
+        own = {each.name for each in server_tools}  # the server's own of these names go before
         more = [each for each in TOOLS.values() if each.name not in own]
-        return types.ListToolsResult(tools=[*there, *more])
+        return types.ListToolsResult(tools=[*server_tools, *more])
 
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        given, tell = dict(params.arguments or {}), build_progress_sender(context, params.name)
+        host_arguments, tell = (
+            dict(params.arguments or {}),
+            build_progress_sender(context, params.name),
+        )
         try:
             tool = await self._find_tool(params.name)
             if tool is None and params.name in TOOLS:
-                return await call_own_tool(self.held_calls, params.name, given, tell)
+                return await call_own_tool(self.held_calls, params.name, host_arguments, tell)
             if tool is None:
                 return build_text_result(f"There is no tool {params.name!r}.", is_error=True)
 
@@ -236,7 +239,9 @@ class McpProxy:
             shown = escape_control_characters_in_tool(tool)
             action = build_action(shown, self.prefix, self.name, trusted=self.trusted)
             definition = _build_tool_comparison_key(tool)
-            return await self.held_calls.run_after_approval(action, given, run, tell, definition)
+            return await self.held_calls.run_after_approval(
+                action, host_arguments, run, tell, definition
+            )
         except ServerNotReachedError as error:
             why = request.escape_control_characters(str(error))
             return build_text_result(UNREACHABLE_ERROR.format(why=why), is_error=True)
@@ -273,19 +278,19 @@ class McpProxy:
         outcome = await self.behind.call(tool.name, arguments, check, within, far)
         match outcome:
             case sent_calls.ResultOutcome():
-                told = _add_remark(outcome.remark, outcome.result)
-                return HeldOutcome(told, True, _build_reported_result(outcome.result))
+                result = _add_remark(outcome.remark, outcome.result)
+                return HeldOutcome(result, True, _build_reported_result(outcome.result))
             case sent_calls.FailedOutcome():
                 message = request.escape_control_characters(outcome.message)
-                told = outcome.result or build_text_result(message, is_error=True)
-                return HeldOutcome(told, False, _build_reported_result(told))
+                result = outcome.result or build_text_result(message, is_error=True)
+                return HeldOutcome(result, False, _build_reported_result(result))
             case sent_calls.NotSentOutcome():
                 raise NotRunError(
                     UNREACHABLE_ERROR.format(why=request.escape_control_characters(outcome.why))
                 )
             case sent_calls.UnknownOutcome():
-                said = request.escape_control_characters(outcome.unread_answer)
-                heard = SERVER_SAID_TEXT.format(said=said) if said else ""
+                server_words = request.escape_control_characters(outcome.unread_answer)
+                heard = SERVER_SAID_TEXT.format(said=server_words) if server_words else ""
                 why = request.escape_control_characters(outcome.why)
                 raise OutcomeUnknownError(OUTCOME_UNKNOWN_ERROR.format(why=why) + heard)
 
@@ -387,10 +392,10 @@ def run_proxy_process(
     try:
         anyio.run(work)
     except BaseExceptionGroup as errors:
-        found, _ = errors.split(ServerNotReachedError)
-        if found is None:
+        not_reached, _ = errors.split(ServerNotReachedError)
+        if not_reached is None:
             raise
-        error: BaseException = found
+        error: BaseException = not_reached
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from None
