@@ -48,37 +48,41 @@ class ForwardOnlyClock:
 
     def __init__(self, own: Clock) -> None:
         """`own`: the machine's clock, or one like this, from whose time this one goes on."""
-        self._own = own
-        self._stepping = threading.Lock()
+        self._system_clock = own
+        self._lock = threading.Lock()
         # what was said last, and when that was as time passes
-        self._last: tuple[datetime, timedelta] | None = None
-        self._ahead = timedelta()  # of what the clock says that this goes by
+        self._last_reading: tuple[datetime, timedelta] | None = None
+        self._offset = timedelta()  # of what the clock says that this goes by
         if isinstance(own, ForwardOnlyClock):
             own.now()
-            self._own, self._last, self._ahead = own._own, own._last, own._ahead
+            self._system_clock, self._last_reading, self._offset = (
+                own._system_clock,
+                own._last_reading,
+                own._offset,
+            )
 
     @property
     def on_shift(self) -> list[Callable[[], None]]:
         """Return the callbacks that a test's clock calls when moved; empty for a real clock."""
-        found: list[Callable[[], None]] = getattr(self._own, "on_shift", [])
+        found: list[Callable[[], None]] = getattr(self._system_clock, "on_shift", [])
         return found
 
     def read_source_clock(self) -> datetime:
         """Return the time of the machine's clock as it is, even if that was set back."""
-        return self._own.now()
+        return self._system_clock.now()
 
     def now(self) -> datetime:
         """Return the record's time in UTC; never earlier than a time returned before."""
-        with self._stepping:
+        with self._lock:
             return self._compute_now()
 
     def advance_past(self, moment: datetime) -> None:
         """Move this clock forward to `moment`, the newest time on record, if it is behind."""
-        with self._stepping:
+        with self._lock:
             behind = moment - self._compute_now()
             if behind > timedelta():
-                self._ahead += behind
-                self._last = moment, self._get_elapsed_time()
+                self._offset += behind
+                self._last_reading = moment, self._get_elapsed_time()
         if behind > CLOCK_SET_THRESHOLD:
             log.warning(
                 "the clock is %.1f s behind the newest time on record; time goes on from there",
@@ -87,21 +91,21 @@ class ForwardOnlyClock:
 
     def _get_elapsed_time(self) -> timedelta:
         """Return the time that has passed, plus the shift by which a test has moved its clock."""
-        shift: timedelta = getattr(self._own, "shift", timedelta())
+        shift: timedelta = getattr(self._system_clock, "shift", timedelta())
         return timedelta(seconds=monotonic_seconds()) + shift
 
     def _compute_now(self) -> datetime:
         said, at = self.read_source_clock(), self._get_elapsed_time()
-        now = said + self._ahead
-        if self._last is not None:
-            expected = self._last[0] + max(at - self._last[1], timedelta())
+        now = said + self._offset
+        if self._last_reading is not None:
+            expected = self._last_reading[0] + max(at - self._last_reading[1], timedelta())
             if abs(now - expected) > CLOCK_SET_THRESHOLD:  # it was set
                 if now < expected:
                     log.warning("the clock was set back; the record's time goes on as it passes")
                 now = max(said, expected)
-                self._ahead = now - said
-            now = max(now, self._last[0])
-        self._last = now, at
+                self._offset = now - said
+            now = max(now, self._last_reading[0])
+        self._last_reading = now, at
         return now
 
 

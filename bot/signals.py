@@ -41,18 +41,18 @@ class Signal:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._others: list[Signal] = []
+        self._followers: list[Signal] = []
         self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
 
     def notify(self) -> None:
         """Set the flag, and wake the thread that waits for it now or that waits next."""
         self._event.set()
-        for other in self._others:
+        for other in self._followers:
             other.notify()
 
     def forward(self, other: Signal) -> None:
         """Set `other` as well whenever this signal is set."""
-        self._others.append(other)
+        self._followers.append(other)
 
     def clear(self) -> None:
         """Reset the flag and note the time; a thread calls this before it looks for work."""
@@ -89,24 +89,24 @@ class DecisionPriority:
     """A latch that puts decisions first: other work waits briefly while clicks are undecided."""
 
     def __init__(self) -> None:
-        self._free = threading.Event()
-        self._free.set()
+        self._no_decisions = threading.Event()
+        self._no_decisions.set()
 
     def hold_other_work(self) -> None:
         """Make other work wait: a click was stored or is being decided."""
-        self._free.clear()
+        self._no_decisions.clear()
 
     def release_other_work(self) -> None:
         """Let other work go on: no click is undecided."""
-        self._free.set()
+        self._no_decisions.set()
 
     def wait_for_decisions(self, seconds: float = 0.5) -> None:
         """Return once no click is undecided, or after `seconds`, so that nothing waits for ever.
 
         A wait that times out ends the claim, so that later messages are not each delayed by it.
         """
-        if not self._free.wait(seconds):
-            self._free.set()
+        if not self._no_decisions.wait(seconds):
+            self._no_decisions.set()
 
 
 class UnacknowledgedDeliveries:
@@ -115,25 +115,25 @@ class UnacknowledgedDeliveries:
     def __init__(self, tracer: Tracer | None = None) -> None:
         self._tracer = tracer or Tracer()
         self._condition = threading.Condition()
-        self._open = 0
+        self._open_count = 0
 
     @contextmanager
     def track_unacknowledged_delivery(self) -> Iterator[None]:
         """Count one delivery as arrived until the block ends, when it has been acknowledged."""
         with self._condition:
-            self._open += 1
+            self._open_count += 1
         try:
             with self._tracer.start_span(WorkKind.ACKNOWLEDGE):
                 yield
         finally:
             with self._condition:
-                self._open -= 1
+                self._open_count -= 1
                 self._condition.notify_all()
 
     def wait_until_acknowledged(self, seconds: float = ACKNOWLEDGE_FIRST_SECONDS) -> None:
         """Return once all deliveries are acknowledged, or after `seconds`."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._open, seconds)
+            self._condition.wait_for(lambda: not self._open_count, seconds)
 
 
 class PendingLookups:

@@ -208,9 +208,11 @@ class DeliveryGroupWriter:
         self, store: Store, now: Callable[[], datetime], taken: Callable[[Delivery], None]
     ) -> None:
         """Set the store; `taken` is called for each new delivery, before the commit."""
-        self._store, self._now, self._taken = store, now, taken
-        self._turn = threading.Lock()  # one commits at a time, and the others gather meanwhile
-        self._gathering = threading.Lock()
+        self._store, self._get_time, self._handle_stored = store, now, taken
+        self._commit_lock = (
+            threading.Lock()
+        )  # one commits at a time, and the others gather meanwhile
+        self._gather_lock = threading.Lock()
         self._gathered: list[_PendingDelivery] = []
 
     def commit_delivery(self, delivery: Delivery) -> bool:
@@ -219,11 +221,11 @@ class DeliveryGroupWriter:
         Raises the error of the commit.
         """
         own = Future[bool]()
-        with self._gathering:
+        with self._gather_lock:
             self._gathered.append((delivery, own))
-        with self._turn:
+        with self._commit_lock:
             if not own.done():
-                with self._gathering:
+                with self._gather_lock:
                     together, self._gathered = self._gathered, []
                 self._commit_group(together)
         return own.result(timeout=0)
@@ -247,10 +249,12 @@ class DeliveryGroupWriter:
         inserted = []
         with self._store.write() as tx:
             for each in deliveries:
-                each.received_at = self._now()  # inside the transaction: times and order then agree
+                each.received_at = (
+                    self._get_time()
+                )  # inside the transaction: times and order then agree
                 inserted.append(insert_delivery(tx, each))
                 if inserted[-1]:
-                    self._taken(each)
+                    self._handle_stored(each)
         return inserted
 
 

@@ -157,21 +157,21 @@ class SharedSessions:
     def __init__(self) -> None:
         self.idle: list[postgres_session.PostgresServerSession] = []
         self._used = 0
-        self._free = threading.Condition()
+        self._slot_freed = threading.Condition()
 
     def wait_for_turn(self) -> None:
         """Wait until a session may be used, at most two seconds; `end_turn` must follow."""
-        with self._free:
-            self._free.wait_for(
+        with self._slot_freed:
+            self._slot_freed.wait_for(
                 lambda: self._used < MAX_SHARED_SESSIONS, SHARED_SESSION_WAIT_SECONDS
             )
             self._used += 1
 
     def end_turn(self) -> None:
         """Count a session as no longer in use, and wake a thread that waits for one."""
-        with self._free:
+        with self._slot_freed:
             self._used -= 1
-            self._free.notify()
+            self._slot_freed.notify()
 
 
 _SHARED_SESSIONS_BY_URL: dict[URL, SharedSessions] = {}

@@ -48,23 +48,34 @@ class PostgresServerSession:
     takes a third of the time of a psycopg cursor.
     """
 
-    __slots__ = ("_adapter", "_ending", "_libpq", "_lost", "_met", "_prepared", "number", "raw")
+    __slots__ = (
+        "_adapter",
+        "_is_commit_sent",
+        "_is_lost",
+        "_libpq",
+        "_prepared_names",
+        "_seen_statements",
+        "number",
+        "raw",
+    )
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         """Use the connection `raw`, which must be outside a transaction and in autocommit mode."""
         self.raw = raw
         self._libpq = raw.pgconn
         self._adapter = Transformer(raw)
-        self._met: set[str] = set()  # statements that ran once
-        self._prepared: dict[str, bytes] = {}  # the names of those that ran again
-        self._ending = False  # the last transaction's end is sent, and not waited for
-        self._lost = False  # libpq failed, and not the server; it does not always say so by itself
+        self._seen_statements: set[str] = set()  # statements that ran once
+        self._prepared_names: dict[str, bytes] = {}  # the names of those that ran again
+        self._is_commit_sent = False  # the last transaction's end is sent, and not waited for
+        self._is_lost = (
+            False  # libpq failed, and not the server; it does not always say so by itself
+        )
         self.number = ""  # of the transaction that writes
 
     @property
     def is_free(self) -> bool:
         """Return whether the next transaction may begin on this session."""
-        return self._ending or self.status == TransactionStatus.IDLE
+        return self._is_commit_sent or self.status == TransactionStatus.IDLE
 
     @property
     def status(self) -> int:
@@ -74,11 +85,11 @@ class PostgresServerSession:
     @property
     def is_broken(self) -> bool:
         """Return whether the connection is lost or closed."""
-        return self._lost or self.raw.closed or self.raw.broken
+        return self._is_lost or self.raw.closed or self.raw.broken
 
     def begin_transaction(self, sql: str) -> None:
         """Begin a transaction; `number` is the transaction's own if `sql` returns it, else ""."""
-        self._ending = False
+        self._is_commit_sent = False
         # libpq reads the last end first
         found, _ = self._read_result(self._libpq.exec_(sql.encode()))
         self.number = found[0][1] if found else ""
@@ -86,22 +97,26 @@ class PostgresServerSession:
     def commit_read_without_waiting(self) -> None:
         """Send the COMMIT of a read-only transaction without waiting for the answer."""
         self._libpq.send_query(b"COMMIT")
-        self._ending = True
+        self._is_commit_sent = True
 
     def run_statement(self, sql: str, values: list[Any]) -> tuple[list[Row], int]:
         """Run one statement with placeholders ($1); return its rows and how many it changed."""
         given: Any = (
             self._adapter.dump_sequence(values, _TEXT_FORMAT * len(values)) if values else ()
         )
-        name = self._prepared.get(sql)
-        if name is None and sql in self._met and len(self._prepared) < MAX_PREPARED_STATEMENTS:
-            name = f"own{len(self._prepared)}".encode()
+        name = self._prepared_names.get(sql)
+        if (
+            name is None
+            and sql in self._seen_statements
+            and len(self._prepared_names) < MAX_PREPARED_STATEMENTS
+        ):
+            name = f"own{len(self._prepared_names)}".encode()
             self._read_result(self._libpq.prepare(name, sql.encode()))
-            self._prepared[sql] = name
+            self._prepared_names[sql] = name
         if name is not None:
             return self._read_result(self._libpq.exec_prepared(name, given))
-        if len(self._met) < MAX_REMEMBERED_STATEMENTS:
-            self._met.add(sql)
+        if len(self._seen_statements) < MAX_REMEMBERED_STATEMENTS:
+            self._seen_statements.add(sql)
         return self._read_result(self._libpq.exec_params(sql.encode(), given))
 
     def run_psycopg_statement(self, sql: str, values: Any = None) -> tuple[list[Row], int]:
@@ -134,7 +149,7 @@ class PostgresServerSession:
         if status == ExecStatus.COMMAND_OK:
             return [], result.command_tuples or 0
         if not result.error_field(DiagnosticField.SQLSTATE):  # the server always has one
-            self._lost = True
+            self._is_lost = True
             raise psycopg.OperationalError(result.get_error_message())
         raise error_from_result(result)
 

@@ -175,13 +175,13 @@ class OpenFileGuard:
         files is gone already.
         """
         self.path = path
-        self._kept = connection
-        self._names = (str(path), f"{file}-wal", f"{file}-shm")
-        found = [os.stat(name) for name in self._names]
-        self._are = [(each.st_ino, each.st_dev) for each in found]
-        self._main = (0, 0)  # when the database was last written, and how long it was
+        self._connection = connection
+        self._paths = (str(path), f"{file}-wal", f"{file}-shm")
+        found = [os.stat(name) for name in self._paths]
+        self._identities = [(each.st_ino, each.st_dev) for each in found]
+        self._checked_state = (0, 0)  # when the database was last written, and how long it was
         self._log_length = 0
-        self._head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
+        self._checked_head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
         self._is_lost = False
 
     def check_before_commit(self) -> None:
@@ -202,12 +202,12 @@ class OpenFileGuard:
 
     def close(self) -> None:
         """Close the kept connection; closing the last connection writes the log back."""
-        self._kept.close()
+        self._connection.close()
 
     def check_file_identities(self) -> list[os.stat_result]:
         """Return the files' states; LostFileError if a new connection would open another file."""
         found = []
-        for name, own in zip(self._names, self._are, strict=True):
+        for name, own in zip(self._paths, self._identities, strict=True):
             try:
                 each = os.stat(name)
             except OSError as error:
@@ -219,7 +219,7 @@ class OpenFileGuard:
         return found
 
     def _build_lost_file_error(self, name: str, what: str) -> LostFileError:
-        if name == self._names[0]:
+        if name == self._paths[0]:
             return LostFileError(what)
         # what was stored is in the log that is still open: it goes into the database now
         saved = self._save_log_and_describe()
@@ -237,7 +237,7 @@ class OpenFileGuard:
         if not main.st_mode & 0o222:
             raise LostFileError(f"{self.path} may only be read since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)
-        if state != self._main:
+        if state != self._checked_state:
             self._check_database_file()
         if written.st_size < self._log_length:
             self._check_shortened_log(written.st_size)
@@ -255,7 +255,7 @@ class OpenFileGuard:
                 if not self._try_to_write_back_log():
                     return
                 main = os.stat(self.path)
-                self._head = self._read_head_without_log(main.st_size)
+                self._checked_head = self._read_head_without_log(main.st_size)
             except sqlite3.Error as error:
                 if pause is None and not isinstance(error, LostFileError):
                     raise LostFileError(f"{self.path} was overwritten ({error})") from None
@@ -263,11 +263,11 @@ class OpenFileGuard:
                     raise
                 time.sleep(pause)
             else:
-                self._main = (main.st_mtime_ns, main.st_size)
+                self._checked_state = (main.st_mtime_ns, main.st_size)
                 return
 
     def _try_to_write_back_log(self) -> bool:
-        busy, frames, done = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
+        busy, frames, done = self._connection.execute("PRAGMA wal_checkpoint").fetchone()
         return not busy and frames == done
 
     def _read_head_without_log(self, length: int) -> tuple[int, str]:
@@ -289,7 +289,9 @@ class OpenFileGuard:
                     if _has_audit_table(alone)
                     else None
                 )
-            there = self._kept.execute(SELECT_AUDIT_HASH, head[:1]).fetchone() if head else None
+            there = (
+                self._connection.execute(SELECT_AUDIT_HASH, head[:1]).fetchone() if head else None
+            )
         except LostFileError:
             raise
         except sqlite3.Error as error:
@@ -297,19 +299,19 @@ class OpenFileGuard:
         if not length or pages > length:
             raise LostFileError(f"{self.path} was cut short")
         seq, seal = head or (0, "")
-        if seq < self._head[0] or (head and there != (seal,)):
+        if seq < self._checked_head[0] or (head and there != (seal,)):
             raise LostFileError(f"{changed} by another record or an older copy")
         return seq, seal
 
     def _check_shortened_log(self, length: int) -> None:
         """Check a log that has become shorter: it must still hold all frames that SQLite counts."""
         try:
-            _, frames, _ = self._kept.execute("PRAGMA wal_checkpoint").fetchone()
-            page = read_pragma(self._kept, "page_size")
+            _, frames, _ = self._connection.execute("PRAGMA wal_checkpoint").fetchone()
+            page = read_pragma(self._connection, "page_size")
         except sqlite3.Error as error:
-            raise LostFileError(f"{self._names[1]} was cut short ({error})") from None
+            raise LostFileError(f"{self._paths[1]} was cut short ({error})") from None
         if frames * (page + 24) > length:  # a page stands there with a head of its own
-            raise LostFileError(f"{self._names[1]} was cut short")
+            raise LostFileError(f"{self._paths[1]} was cut short")
 
 
 def read_pragma(database: sqlite3.Connection, name: str) -> int:

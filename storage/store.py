@@ -94,15 +94,15 @@ class Store:
         the audit rows once they are committed, and must not raise.
         """
         self.database = build_backend(url) if isinstance(url, str) else url
-        self._writer = threading.Lock()
-        self._soft = False  # something committed may not be on the disk yet
+        self._write_lock = threading.Lock()
+        self._has_unsynced_commits = False  # something committed may not be on the disk yet
         self._closed = False
         self.trace: Trace | None = None  # watches every transaction from now on
-        self._key, self._under, self._audit_listener = key, under, audit_listener
-        self._hand_out: ReadyRunsHandler | None = None
-        self._unstored: Callable[[], None] = lambda: None
+        self._key, self._read_policy_context, self._audit_listener = key, under, audit_listener
+        self._handle_ready_runs: ReadyRunsHandler | None = None
+        self._handle_failed_commit: Callable[[], None] = lambda: None
         self.chain = AuditChainSealer(key or b"", under)
-        self._note: AuditHeadFile | None = None  # None: nothing is noted
+        self._head_file: AuditHeadFile | None = None  # None: nothing is noted
         self._head: AuditHead | None = None  # of the last commit with an audit row
         self.mismatch_reason = ""  # why the rows are not those of this record's last life
 
@@ -117,7 +117,7 @@ class Store:
         try:
             if self._key is None:
                 self._key = self.database.load_local_signing_key()
-            self.chain = AuditChainSealer(self._key, self._under)
+            self.chain = AuditChainSealer(self._key, self._read_policy_context)
             self.database.create_if_missing()
             migrate_schema(self)
             self.database.protect_open_database_files()
@@ -126,9 +126,9 @@ class Store:
                 self.mismatch_reason = _find_copy_reason(tx) or (
                     note.describe_head_mismatch(tx) if note is not None else ""
                 )
-            self._note = None if self.mismatch_reason else note
-            if exclusive and self._note is not None:
-                self._note.create_if_missing()
+            self._head_file = None if self.mismatch_reason else note
+            if exclusive and self._head_file is not None:
+                self._head_file.create_if_missing()
         except BaseException:
             self.close()
             raise
@@ -158,31 +158,31 @@ class Store:
 
     def accept_rows_despite_mismatch(self) -> None:
         """Accept a database that may be a copy or older state, and begin a new audit head file."""
-        with self._writer:
+        with self._write_lock:
             self.mismatch_reason = ""
-            self._note = self.database.build_audit_head_file(self.chain)
-            if self._note is not None:
-                self._note.replace_file(self._head or AuditHead())
+            self._head_file = self.database.build_audit_head_file(self.chain)
+            if self._head_file is not None:
+                self._head_file.replace_file(self._head or AuditHead())
 
     def _note_audit_head(self) -> None:
         """Write the audit's newest row to the head file, as everything committed is on the disk."""
-        self._soft = False
-        if self._note is not None and self._head is not None:
-            self._note.write_head(self._head)
+        self._has_unsynced_commits = False
+        if self._head_file is not None and self._head is not None:
+            self._head_file.write_head(self._head)
 
     def close(self) -> None:
         """Close the connections and release the lock; later writes by this process are refused.
 
         Another process may have the database by then.
         """
-        with self._writer:
+        with self._write_lock:
             self._closed = True
         self.database.close_idle_connections()
-        if self._note is not None:
+        if self._head_file is not None:
             with suppress(OSError):  # then the note stays behind
                 self.database.sync_commits()
                 self._note_audit_head()
-            self._note.close()
+            self._head_file.close()
         self.database.close()
 
     @contextmanager
@@ -205,7 +205,7 @@ class Store:
                 yield tx
         except DBAPIError as error:
             if counted and is_temporary_database_error(error):
-                self._unstored()
+                self._handle_failed_commit()
             raise
         self._audit_listener(tx.appended)  # only now: nobody waits for the log with the lock
 
@@ -213,7 +213,7 @@ class Store:
     def _locked_transaction(self, *, durable: bool, needs_sync: bool) -> Iterator[Transaction]:
         alone = self.database.has_exclusive_lock
         soft = not durable and alone
-        with self._writer:
+        with self._write_lock:
             if self._closed:
                 raise StoreClosedError("the record is closed")
             tx = self.database.begin_transaction(
@@ -223,11 +223,11 @@ class Store:
                 tx.head = self._head
             with tx:
                 yield tx
-                if tx.ready and self._hand_out is not None:
-                    self._hand_out(tx, tx.ready)
+                if tx.ready and self._handle_ready_runs is not None:
+                    self._handle_ready_runs(tx, tx.ready)
             self._head = tx.head or self._head
             if soft:
-                self._soft = self._soft or needs_sync
+                self._has_unsynced_commits = self._has_unsynced_commits or needs_sync
             elif tx.has_changes:  # one that changed nothing waited for nothing
                 self._note_audit_head()
 
@@ -240,16 +240,16 @@ class Store:
 
         It is called at the end of each writing transaction that made any ready, inside it.
         """
-        self._hand_out = hand_out
+        self._handle_ready_runs = hand_out
 
     def set_failed_commit_handler(self, count: Callable[[], None]) -> None:
         """Set the function to call whenever the database could not commit a transaction."""
-        self._unstored = count
+        self._handle_failed_commit = count
 
     def sync_commits(self) -> None:
         """Wait until commits are on the disk; callers do so before they inform outsiders."""
-        with self._writer:
-            if self._soft:
+        with self._write_lock:
+            if self._has_unsynced_commits:
                 self.database.sync_commits()
                 self._note_audit_head()
 
@@ -272,7 +272,7 @@ class Store:
 
     def checkpoint_write_ahead_log(self) -> None:
         """Move the log into the file and free its disk space, unless a reader needs it."""
-        with self._writer:
+        with self._write_lock:
             self.database.checkpoint_write_ahead_log()
 
     def vacuum_database(self) -> str:
@@ -280,7 +280,7 @@ class Store:
 
         Returns "" when done, else the reason why not, for people.
         """
-        with self._writer:
+        with self._write_lock:
             return self.database.vacuum_database()
 
 

@@ -259,7 +259,7 @@ class AuditHeadFile:
     def __init__(self, path: Path, chain: digest.AuditChainSealer) -> None:
         self.path, self._chain = path, chain
         self._file: int | None = None
-        self._noted: digest.AuditHead | None = None
+        self._written_head: digest.AuditHead | None = None
 
     def read_head(self) -> digest.AuditHead | None:
         """Return the newest audit row noted in the file; None if none has a valid signature.
@@ -301,7 +301,7 @@ class AuditHeadFile:
 
     def write_head(self, head: digest.AuditHead) -> None:
         """Note the newest audit row in the file; a failure is only logged: the row is stored."""
-        if head == self._noted:
+        if head == self._written_head:
             return
         try:
             if self._file is None:
@@ -310,7 +310,7 @@ class AuditHeadFile:
         except OSError as error:
             log.error("%s cannot be written: %s", self.path, error)
         else:
-            self._noted = head
+            self._written_head = head
 
     def _format_line(self, head: digest.AuditHead) -> bytes:
         seq, key = str(head.seq), self._chain.key_id
@@ -345,7 +345,7 @@ class AuditHeadFile:
         """Replace the file with one that notes only this newest audit row."""
         self.close()
         self.path.unlink(missing_ok=True)
-        self._noted = None
+        self._written_head = None
         self.write_head(head)
 
     def close(self) -> None:

@@ -249,8 +249,8 @@ class TranscriptCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[ThreadKey, Transcript] = OrderedDict()
-        self._size = self._items = 0
+        self._transcripts: OrderedDict[ThreadKey, Transcript] = OrderedDict()
+        self._char_count = self._item_count = 0
 
     def read_transcript(self, tx: Transaction, run: Run) -> Transcript:
         """Return the transcript of the run's thread; a sub-agent has its own.
@@ -260,7 +260,7 @@ class TranscriptCache:
         """
         thread = (run.team, run.channel, run.thread_ts, run.parent_call)
         with self._lock:
-            cached = self._known.get(thread, Transcript())
+            cached = self._transcripts.get(thread, Transcript())
         if cached.seqs and tx.scalar(_SELECT_UNPURGED_ITEM, {"seq_": cached.seqs[0]}) is None:
             cached = Transcript()
         names = ("team_", "channel_", "thread_ts_", "parent_call_")
@@ -272,14 +272,17 @@ class TranscriptCache:
 
     def _cache_transcript(self, thread: ThreadKey, transcript: Transcript) -> None:
         with self._lock:
-            before = self._known.pop(thread, Transcript())
+            before = self._transcripts.pop(thread, Transcript())
             if transcript.last_seq:
-                self._known[thread] = transcript
-            self._size += transcript.size - before.size
-            self._items += len(transcript.items) - len(before.items)
-            while self._size > CACHE_MAX_CHARS or self._items > CACHE_MAX_ITEMS:
-                gone = self._known.popitem(last=False)[1]
-                self._size, self._items = self._size - gone.size, self._items - len(gone.items)
+                self._transcripts[thread] = transcript
+            self._char_count += transcript.size - before.size
+            self._item_count += len(transcript.items) - len(before.items)
+            while self._char_count > CACHE_MAX_CHARS or self._item_count > CACHE_MAX_ITEMS:
+                gone = self._transcripts.popitem(last=False)[1]
+                self._char_count, self._item_count = (
+                    self._char_count - gone.size,
+                    self._item_count - len(gone.items),
+                )
 
 
 def _extend_transcript(cached: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:

@@ -39,7 +39,7 @@ class WorkspaceOwners:
     def __init__(self, record: InstallationRecord, process: str, url: str) -> None:
         """Set this process's id, and the `url` at which the other processes reach it."""
         self._record, self._process, self._url = record, process, url
-        self._begun = self._extended = time.monotonic()
+        self._started_at = self._extended_at = time.monotonic()
 
     @property
     def _free(self) -> Any:
@@ -49,7 +49,7 @@ class WorkspaceOwners:
         outage of the database all others may be about to give theirs.
         """
         held = LEASE_DURATION.total_seconds()
-        lives = time.monotonic() - self._extended < held <= self._extended - self._begun
+        lives = time.monotonic() - self._extended_at < held <= self._extended_at - self._started_at
         return _FREE_CONDITION if lives else _GIVEN_UP_CONDITION
 
     def claim(self, workspace: str) -> str:
@@ -85,9 +85,9 @@ class WorkspaceOwners:
         with self._record.write() as connection:
             held = set(connection.execute(kept).scalars())
         now = time.monotonic()
-        if now - self._extended >= LEASE_DURATION.total_seconds():
-            self._begun = now
-        self._extended = now
+        if now - self._extended_at >= LEASE_DURATION.total_seconds():
+            self._started_at = now
+        self._extended_at = now
         return held
 
     def release(self, workspace: str, sleep: timedelta | None) -> None:

@@ -54,7 +54,7 @@ class ChatAnswerReader:
     def __init__(self, sink: AnswerSink) -> None:
         self._sink = sink
         self._gathered = GatheredAnswer()
-        self._said: dict[str, list[str]] = {"content": [], "refusal": []}
+        self._text_by_kind: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: list[_PartialCall] = []
 
     def read_event(self, event: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class ChatAnswerReader:
             return
         whole = turn.get_object_or_empty(choice.get("message"))
         delta = turn.get_object_or_empty(choice.get("delta")) or whole
-        for kind, pieces in self._said.items():
+        for kind, pieces in self._text_by_kind.items():
             words = delta.get(kind)
             if isinstance(words, str) and words:
                 pieces.append(words)
@@ -101,7 +101,7 @@ class ChatAnswerReader:
         found.add_piece(piece)
 
     def _build_message_items(self) -> list[dict[str, Any]]:
-        said, refused = ("".join(each) for each in self._said.values())
+        said, refused = ("".join(each) for each in self._text_by_kind.values())
         parts: list[dict[str, Any]] = []
         if said or not (refused or self._calls):  # that it said nothing is an answer, too
             parts.append({"type": "output_text", "text": said, "annotations": []})
@@ -194,7 +194,7 @@ class _ChatBuilder:
         """`outputs` has the output of each call, by call id."""
         self.messages: list[dict[str, Any]] = []
         self._outputs = outputs
-        self._called: list[str] = []  # by the last message, and not answered yet
+        self._unanswered_ids: list[str] = []  # by the last message, and not answered yet
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
 
@@ -227,16 +227,16 @@ class _ChatBuilder:
             "function": function,
         }
         last.setdefault("tool_calls", []).append(call)
-        self._called.append(str(item["call_id"]))
+        self._unanswered_ids.append(str(item["call_id"]))
 
     def add_call_outputs(self) -> None:
         """Add the outputs of the calls in the last assistant message."""
-        for each in self._called:
+        for each in self._unanswered_ids:
             told = self._outputs.get(each, "")
             self.messages.append(
                 {"role": "tool", "tool_call_id": _shorten_call_id(each), "content": told}
             )
-        self._called = []
+        self._unanswered_ids = []
 
     def _find_last_message(self, role: str) -> dict[str, Any] | None:
         found = self.messages[-1] if self.messages else {}

@@ -30,8 +30,8 @@ class LazyPlanner:
 
     def __init__(self, make: Callable[[], ModelPlanner]) -> None:
         """`make` is called once, by the first thread that needs the planner."""
-        self._make = make
-        self._made: ModelPlanner | None = None
+        self._create_planner = make
+        self._planner: ModelPlanner | None = None
         self._closed = False
         self._lock = threading.Lock()
 
@@ -69,7 +69,7 @@ class LazyPlanner:
     def close(self) -> None:
         """Close the planner if it was made; a turn under way fails, and no new one begins."""
         self._closed = True  # who is making one just now, which takes long, closes it
-        made = self._made
+        made = self._planner
         if made is not None:
             made.close()
 
@@ -78,18 +78,18 @@ class LazyPlanner:
         with self._lock:
             if self._closed:
                 raise PlannerError("Countersign is stopping.")
-            if self._made is None:
+            if self._planner is None:
                 try:
-                    self._made = self._make()
+                    self._planner = self._create_planner()
                 except PlannerError:
                     raise
                 except Exception as error:  # a proxy without its package, say
                     text = f"The model's client cannot be made: {error}."
                     raise PlannerError(text) from error
                 if self._closed:
-                    self._made.close()
+                    self._planner.close()
                     raise PlannerError("Countersign is stopping.")
-            return self._made
+            return self._planner
 
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"  # the model's server unless a setting names another

@@ -60,7 +60,7 @@ class Planner:
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
         self._tracer = tracer or Tracer()
-        self._compacts = True  # until the server says that it has no such thing
+        self._can_compact = True  # until the server says that it has no such thing
 
     def close(self) -> None:
         """Close the client's connections; a turn under way fails."""
@@ -113,7 +113,7 @@ class Planner:
     ) -> turn.CompactedItems | None:
         """Have the server compact these items, with one try; None if it cannot or does not."""
         path = self._dialects[0].compaction_path
-        if not path or not self._compacts:
+        if not path or not self._can_compact:
             return None
         body = {"model": self._model, "input": list(items), "instructions": instructions}
         with self._tracer.start_span(WorkKind.MODEL) as span:
@@ -126,7 +126,7 @@ class Planner:
                 )
             except openai.OpenAIError as error:
                 span.end = model_errors.classify_error(error)
-                self._compacts = not model_errors.is_api_missing(error)
+                self._can_compact = not model_errors.is_api_missing(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
             if not isinstance(response, dict):  # a page of something in between
@@ -315,16 +315,16 @@ class AnswerLimits:
         """Start the clock; the time limit is a multiple of the time-out of `client`."""
         timeout = client.timeout
         quiet = timeout if isinstance(timeout, int | float) or timeout is None else timeout.read
-        self._until = None if quiet is None else time.monotonic() + ANSWER_TIMEOUT_FACTOR * quiet
-        self._left = MAX_ANSWER_CHARS
+        self._deadline = None if quiet is None else time.monotonic() + ANSWER_TIMEOUT_FACTOR * quiet
+        self._chars_left = MAX_ANSWER_CHARS
 
     def check_event(self, event: dict[str, Any]) -> None:
         """Count one event; raises PlannerError if the answer is too long, or took too long."""
-        self._left -= _count_characters(event.get("delta")) + _count_characters(
+        self._chars_left -= _count_characters(event.get("delta")) + _count_characters(
             event.get("choices")
         )
-        is_late = self._until is not None and time.monotonic() > self._until
-        if self._left < 0 or is_late:
+        is_late = self._deadline is not None and time.monotonic() > self._deadline
+        if self._chars_left < 0 or is_late:
             raise turn.PlannerError(ENDLESS_ANSWER_ERROR)
 
 

@@ -38,8 +38,8 @@ class ChatEventFeed:
         self.is_bot_gone = False  # the bot has hung up
         self.lines: chat_painter.LineReader | None = None
         self._bot = bot
-        self._line: socket.socket | None = None
-        self._told: set[str] = set()
+        self._socket: socket.socket | None = None
+        self._reported: set[str] = set()
         self._calls: dict[str, TerminalCall] = {}
 
     def follow_request(self, run: str) -> None:
@@ -48,12 +48,12 @@ class ChatEventFeed:
         Raises BotUnreachableError.
         """
         self.run_id = run
-        if self._line is None:
+        if self._socket is None:
             self._connect()
 
     def _connect(self) -> None:
-        self._line = bot_connection.open_chat_event_socket(self._bot, self.run_id)
-        self.lines, self.is_bot_gone = chat_painter.LineReader(self._line.fileno()), False
+        self._socket = bot_connection.open_chat_event_socket(self._bot, self.run_id)
+        self.lines, self.is_bot_gone = chat_painter.LineReader(self._socket.fileno()), False
 
     def read_event(self) -> ChatEvent | None:
         """Return the next event that is new; None if there is none yet.
@@ -80,9 +80,9 @@ class ChatEventFeed:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._line is not None:
-            self._line.close()
-        self._line, self.lines = None, None
+        if self._socket is not None:
+            self._socket.close()
+        self._socket, self.lines = None, None
 
     def _is_new(self, found: ChatEvent) -> bool:
         """Return whether an event is new.
@@ -97,8 +97,8 @@ class ChatEventFeed:
             return before != found.call
         if not found.id:
             return True
-        is_new = found.id not in self._told
-        self._told.add(found.id)
+        is_new = found.id not in self._reported
+        self._reported.add(found.id)
         return is_new
 
 
@@ -126,14 +126,14 @@ class Conversation:
         self._painter = painter
         self._feed = ChatEventFeed(bot)
         self._feed.run_id = run
-        self._typed = chat_painter.LineReader(sys.stdin.fileno())
+        self._input = chat_painter.LineReader(sys.stdin.fileno())
         self._is_at_terminal = sys.stdin.isatty()
         self._editor = chat_painter.build_line_editor()
         self._numbers = CallNumbers()
         self._acts = ChatCommands(painter, self._numbers, self._send_command, self._ask_for_line)
         self._state: RunStatus | None = None
-        self._met = False
-        self._prompted = False
+        self._is_greeted = False
+        self._is_prompt_shown = False
         self._ended = False
 
     def run_chat(self) -> int:
@@ -166,7 +166,7 @@ class Conversation:
             return
         # a pipe's next line waits for its turn
         waits = self._is_at_terminal or not self._expects_events
-        if not self._expects_events and not self._prompted and waits:
+        if not self._expects_events and not self._is_prompt_shown and waits:
             if news:
                 chat_painter.wait_for_lines([news], PROMPT_DELAY_SECONDS)
                 if news.has_line or news.is_over:
@@ -176,25 +176,25 @@ class Conversation:
                 self._read_edited_line(news)
                 return
             self._painter.draw_prompt(chat_painter.PROMPT)
-            self._prompted = True
-        if not self._expects_events and self._typed.is_over and not self._typed.has_line:
+            self._is_prompt_shown = True
+        if not self._expects_events and self._input.is_over and not self._input.has_line:
             self._ended = True
             return
         sides = [news] if news else []
-        if waits and (self._typed.has_line or not self._typed.is_over):
-            sides.append(self._typed)
+        if waits and (self._input.has_line or not self._input.is_over):
+            sides.append(self._input)
         chat_painter.wait_for_lines(sides)
         if news and self._handle_bot_event():
             return
-        if waits and (line := self._typed.pop_line()) is not None:
-            self._prompted = False
+        if waits and (line := self._input.pop_line()) is not None:
+            self._is_prompt_shown = False
             self._handle_typed_line(chat_painter.clean_typed_text(line))
 
     def _has_typed_ahead(self) -> bool:
         """Return whether a line, or the end of input, came before the prompt was drawn."""
-        if not self._typed.is_over:
-            chat_painter.wait_for_lines([self._typed], 0)
-        return self._typed.has_line or self._typed.is_over
+        if not self._input.is_over:
+            chat_painter.wait_for_lines([self._input], 0)
+        return self._input.has_line or self._input.is_over
 
     def _read_edited_line(self, news: chat_painter.LineReader | None) -> None:
         """Read a line with the line editor and handle it, unless an event comes first."""
@@ -245,9 +245,9 @@ class Conversation:
                     )
                 chat_painter.wait_for_lines([], RECONNECT_INTERVAL_SECONDS)
                 continue
-            chat_painter.wait_for_lines([self._typed], RECONNECT_INTERVAL_SECONDS)
-            line = self._typed.pop_line()
-            if self._typed.is_over or (
+            chat_painter.wait_for_lines([self._input], RECONNECT_INTERVAL_SECONDS)
+            line = self._input.pop_line()
+            if self._input.is_over or (
                 line is not None
                 and chat_painter.clean_typed_text(line) in chat_painter.QUIT_COMMANDS
             ):
@@ -285,8 +285,8 @@ class Conversation:
 
     def _start_new_line(self) -> None:
         """Start a new line if a prompt was drawn; the prompt is drawn again later."""
-        if self._prompted:
-            self._prompted = False
+        if self._is_prompt_shown:
+            self._is_prompt_shown = False
             self._painter.draw_program_sentence("")
 
     def _handle_typed_line(self, line: str) -> None:
@@ -308,7 +308,7 @@ class Conversation:
 
     def _follow_request(self, run: str) -> None:
         self._feed.follow_request(run)
-        self._met = True
+        self._is_greeted = True
 
     def _send_about_request(self, kind: CommandKind) -> None:
         if self._feed.run_id:
@@ -330,8 +330,8 @@ class Conversation:
                 return None
             return chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
         self._painter.draw_prompt(question)
-        chat_painter.wait_for_lines([self._typed])
-        line = self._typed.pop_line()
+        chat_painter.wait_for_lines([self._input])
+        line = self._input.pop_line()
         return None if line is None else chat_painter.clean_typed_text(line)
 
     def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
@@ -342,10 +342,10 @@ class Conversation:
         try:
             answer = bot_connection.send_command(self._bot, asking)
         except bot_connection.BotUnreachableError as error:
-            if not self._met or not self._is_at_terminal:
+            if not self._is_greeted or not self._is_at_terminal:
                 raise
             answer = CommandResult(False, str(error))
-        self._met = True
+        self._is_greeted = True
         if answer.sentence and (aloud or not answer.counted):
             self._painter.draw_program_sentence(answer.sentence)
         return answer

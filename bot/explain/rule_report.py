@@ -136,16 +136,16 @@ class AmountReader:
 
     def __init__(self, tools: Registry) -> None:
         self._tools = tools
-        self._found: dict[tuple[str, str], ToolWithAmounts] = {}
+        self._known_tools: dict[tuple[str, str], ToolWithAmounts] = {}
 
     def find_tool(self, call: call_history.CallInReport) -> ToolWithAmounts:
         """Return the tool of a call, None if it is gone, and its fields that hold amounts."""
         key = (call.tool, call.action)
-        if key not in self._found:
+        if key not in self._known_tools:
             tools = self._tools
             tool = tools.find_action_tool(call.action) if call.action else tools.get(call.tool)
-            self._found[key] = tool, _list_amount_fields(tool) if tool else ()
-        return self._found[key]
+            self._known_tools[key] = tool, _list_amount_fields(tool) if tool else ()
+        return self._known_tools[key]
 
     def read_amounts(self, call: call_history.CallInReport) -> dict[str, Decimal]:
         """Return the amounts of a call by field; those that are absent or null are left out."""

@@ -60,11 +60,11 @@ class ApiRoutes:
         is_stopping: Callable[[], bool],
     ) -> None:
         """`is_stopping` returns true once the process stops; then no request waits any more."""
-        self._asking = asking
+        self._program_requests = asking
         self._callers = callers
-        self._waiting = waiting
+        self._watcher = waiting
         # others wait for their turn; who asks may wait for Slack, and holds up nobody who looks
-        self._asks, self._looks = (
+        self._ask_limiter, self._look_limiter = (
             CapacityLimiter(MAX_CONCURRENT_ASKS),
             CapacityLimiter(MAX_CONCURRENT_LOOKS),
         )
@@ -148,7 +148,7 @@ class ApiRoutes:
     ) -> api_bodies.RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""
         return await self._run_with_valid_key(
-            key, lambda: self._asking.list_requests(key, after, status or (), limit)
+            key, lambda: self._program_requests.list_requests(key, after, status or (), limit)
         )
 
     async def get_request(
@@ -162,7 +162,7 @@ class ApiRoutes:
         if not wait:
             return await self._load_request(key, request_id)
         until = time.monotonic() + wait
-        with self._waiting.watch_request(key.id, request_id) as changed:
+        with self._watcher.watch_request(key.id, request_id) as changed:
             while True:
                 changed.clear()
                 shown = await self._load_request(key, request_id)
@@ -182,13 +182,13 @@ class ApiRoutes:
     async def get_receipts(self, key: Key, request_id: Id) -> api_bodies.ReceiptsShown:
         """What was decided about the call, and how it ended, signed. 409 before it is decided."""
         found = await self._run_with_valid_key(
-            key, lambda: self._asking.write_receipts(key, request_id)
+            key, lambda: self._program_requests.write_receipts(key, request_id)
         )
         return api_bodies.ReceiptsShown(**found)
 
     async def get_public_keys(self, key: Key) -> api_bodies.PublicKeysShown:
         """The public keys that receipts are signed with; they are no secret."""
-        found = await self._run_with_valid_key(key, self._asking.build_public_keys)
+        found = await self._run_with_valid_key(key, self._program_requests.build_public_keys)
         return api_bodies.PublicKeysShown(**found)
 
     async def claim(
@@ -201,7 +201,7 @@ class ApiRoutes:
         until = time.monotonic() + CLAIM_TIMEOUT_SECONDS
         while True:
             claimed = await self._run_with_valid_key(
-                key, lambda: self._asking.claim_call(key, request_id, sent)
+                key, lambda: self._program_requests.claim_call(key, request_id, sent)
             )
             if claimed is not None:
                 signed = await self.get_receipts(key, request_id)
@@ -223,7 +223,7 @@ class ApiRoutes:
     ) -> api_bodies.RequestShown:
         """Report how a call went that this claimant has claimed."""
         return await self._run_with_valid_key(
-            key, lambda: self._asking.report_outcome(key, request_id, sent)
+            key, lambda: self._program_requests.report_outcome(key, request_id, sent)
         )
 
     async def find_request_by_idempotency_key(
@@ -234,21 +234,23 @@ class ApiRoutes:
         Used by hooks.
         """
         return await self._run_on_thread(
-            lambda: self._asking.find_request_by_idempotency_key(key, idempotency)
+            lambda: self._program_requests.find_request_by_idempotency_key(key, idempotency)
         )
 
     async def cancel(self, key: Key, request_id: Id) -> api_bodies.RequestShown:
         """Take a request back that has not ended and is not being executed."""
-        return await self._run_on_thread(lambda: self._asking.cancel_request(key, request_id))
+        return await self._run_on_thread(
+            lambda: self._program_requests.cancel_request(key, request_id)
+        )
 
     async def _ask_people(
         self, key: ProgramApiKey, sent: Any, response: Response, idempotency: str
     ) -> api_bodies.RequestShown:
         def ask() -> tuple[api_bodies.RequestShown, bool]:
             self._callers.check_hourly_limit(key, idempotency, while_open=sent.while_open)
-            return self._asking.ask(key, sent, idempotency)
+            return self._program_requests.ask(key, sent, idempotency)
 
-        found, is_new = await to_thread.run_sync(ask, limiter=self._asks)
+        found, is_new = await to_thread.run_sync(ask, limiter=self._ask_limiter)
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return found
 
@@ -256,7 +258,7 @@ class ApiRoutes:
         return await self._run_with_valid_key(
             key,
             lambda: api_bodies.build_request_shown(
-                self._asking.get_request(key, run_id).load_status()
+                self._program_requests.get_request(key, run_id).load_status()
             ),
         )
 
@@ -270,4 +272,4 @@ class ApiRoutes:
         return await self._run_on_thread(done)
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._looks)
+        return await to_thread.run_sync(work, limiter=self._look_limiter)

@@ -261,8 +261,8 @@ class HttpServices:
         this address. Raises StartupError where the address cannot be listened to.
         """
         self._core, self._hosted_at = core, hosted_at
-        self._shut = False
-        self._door: SlackEndpoint | None = None
+        self._is_closed = False
+        self._slack_endpoint: SlackEndpoint | None = None
         self.signing: SigningPages | None = None  # if people can sign and add passkeys here
         links = core.build_signing_links()
         if links.address is not None and not links.describe_problem():
@@ -278,8 +278,8 @@ class HttpServices:
         expected = Signal()  # a request was asked whose program is to be told of it
         parts = (core.store, core.clock, core.directory)
         programs = ProgramRequests(core.forms(), core.signals)  # which puts calls before people
-        self._asking = ProgramRequestService(*parts, programs, expected.notify)
-        self._teller = WebhookNotifier(core.store, core.clock, programs, expected)
+        self._program_requests = ProgramRequestService(*parts, programs, expected.notify)
+        self._webhook_notifier = WebhookNotifier(core.store, core.clock, programs, expected)
         self._server = address and WebServer.create_listening_server(address)
         self.app: ASGIApp | None = None  # what answers requests, from `start` on
 
@@ -296,22 +296,22 @@ class HttpServices:
         core = self._core
         secret = core.settings.slack_signing_secret.get_secret_value()
         signatures = SignatureChecker(secret, core.clock)
-        self._door = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
+        self._slack_endpoint = SlackEndpoint(bolt, signatures, core.signals.arrivals, own_ids)
 
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
         callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
-        api = build_api_app(core.store, callers, self._asking, self.is_stopping)
+        api = build_api_app(core.store, callers, self._program_requests, self.is_stopping)
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []
         tracer, pages = core.signals.tracer, self.health.get_pages()
         if self._server is not None:  # of many workspaces the process has a page
             pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
-        self.app = build_web_app(pages, self._door, api, hosts, signing)
+        self.app = build_web_app(pages, self._slack_endpoint, api, hosts, signing)
         if self._server is not None:
             self._server.start(self.app)
-        self._teller.start()
+        self._webhook_notifier.start()
 
     def _build_mcp_endpoint(self) -> ASGIApp | None:
         """Return the MCP endpoint; None where the extra `mcp` is not installed."""
@@ -325,19 +325,19 @@ class HttpServices:
 
     def is_stopping(self) -> bool:
         """Return whether this process is about to end."""
-        return self._shut or self._core.signals.stopping.is_set()
+        return self._is_closed or self._core.signals.stopping.is_set()
 
     def refuse_requests(self) -> None:
         """Refuse new requests from now on, saying that the process is stopping."""
-        self._shut = True
-        if self._door is not None:
-            self._door.close()
+        self._is_closed = True
+        if self._slack_endpoint is not None:
+            self._slack_endpoint.close()
 
     def close(self) -> None:
         """Stop the server, the webhooks and the health checks."""
         if self._server is not None:
             self._server.close()
-        self._teller.stop()
+        self._webhook_notifier.stop()
         self.health.close()
 
 

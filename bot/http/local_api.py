@@ -57,12 +57,12 @@ class SocketApiServer:
         operator = host.settings.operator
         self._terminal = OperatorCommandExecutor(host, operator) if operator else None
         self._keys = KeyManager(host)
-        self._following = 0
-        self._acts, self._keeps = (
+        self._open_chat_count = 0
+        self._command_limiter, self._key_limiter = (
             CapacityLimiter(MAX_CONCURRENT_COMMANDS),
             CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES),
         )
-        self._follows = CapacityLimiter(MAX_OPEN_CHATS)
+        self._chat_limiter = CapacityLimiter(MAX_OPEN_CHATS)
         callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
         asking = ProgramRequestService(
             host.store, host.clock, host.authority.directory, host.programs
@@ -144,7 +144,9 @@ class SocketApiServer:
         if len(asking.words) + sum(map(len, asking.values.values())) > MAX_COMMAND_CHARS:
             why = f"A command may have at most {MAX_COMMAND_CHARS:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-        answer = await to_thread.run_sync(lambda: terminal.run_command(asking), limiter=self._acts)
+        answer = await to_thread.run_sync(
+            lambda: terminal.run_command(asking), limiter=self._command_limiter
+        )
         return Response(
             terminal_messages.encode_as_json_line(answer), media_type=JSONResponse.media_type
         )
@@ -152,7 +154,7 @@ class SocketApiServer:
     async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
         """Stream the events in the chat of a request, a line of JSON for each event."""
         terminal = self._get_terminal()
-        if self._following >= MAX_OPEN_CHATS:
+        if self._open_chat_count >= MAX_OPEN_CHATS:
             many = HTTPStatus.TOO_MANY_REQUESTS
             raise ProblemError(many, terminal_messages.TOO_MANY_CHATS)
         return StreamingResponse(
@@ -163,17 +165,17 @@ class SocketApiServer:
         self, terminal: OperatorCommandExecutor, run_id: str, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield a chat's events as lines of JSON until the client is gone or the bot stops."""
-        self._following += 1
+        self._open_chat_count += 1
         following = terminal.follow_chat(run_id)
         try:
             while not (self._is_stopping() or await request.is_disconnected()):
                 for each in await to_thread.run_sync(
-                    following.read_new_events, limiter=self._follows
+                    following.read_new_events, limiter=self._chat_limiter
                 ):
                     yield terminal_messages.encode_as_json_line(each)
         finally:
             following.close()
-            self._following -= 1
+            self._open_chat_count -= 1
 
     def _get_terminal(self) -> OperatorCommandExecutor:
         """Return the operator command executor; ProblemError if the settings name no operator."""
@@ -182,4 +184,4 @@ class SocketApiServer:
         return self._terminal
 
     async def _run_on_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._keeps)
+        return await to_thread.run_sync(work, limiter=self._key_limiter)

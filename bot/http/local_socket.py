@@ -32,7 +32,7 @@ class LocalSocket:
         self._path = socket_path(host.store.path).absolute()
         self._listening: socket.socket | None = None
         self._inode = 0  # of our socket at that path
-        self._stopping, self._woken = socket.socketpair()
+        self._stop_writer, self._stop_reader = socket.socketpair()
         self._thread: threading.Thread | None = None
         self._api: SocketApiServer | None = None
 
@@ -51,10 +51,10 @@ class LocalSocket:
 
     def stop(self) -> None:
         """Stop listening; clients that wait are told how their requests stand."""
-        self._stopping.close()  # wakes the thread
+        self._stop_writer.close()  # wakes the thread
         if self._thread is not None:
             self._thread.join(IMPORT_TIMEOUT_SECONDS)
-        self._woken.close()
+        self._stop_reader.close()
         if self._api is not None:
             self._api.close()
         if self._listening is not None:
@@ -67,14 +67,14 @@ class LocalSocket:
         """Start an HTTP server at the first connection; return if `stop` comes before that."""
         with selectors.DefaultSelector() as waiting:
             waiting.register(listening, selectors.EVENT_READ)
-            waiting.register(self._woken, selectors.EVENT_READ)
-            if any(key.fileobj is self._woken for key, _ in waiting.select()):
+            waiting.register(self._stop_reader, selectors.EVENT_READ)
+            if any(key.fileobj is self._stop_reader for key, _ in waiting.select()):
                 return
         try:
             # only now: it takes memory and a moment, and most bots are asked in Slack alone
             from bot.http.local_api import SocketApiServer
 
-            if self._stopping.fileno() < 0:  # it was stopped meanwhile
+            if self._stop_writer.fileno() < 0:  # it was stopped meanwhile
                 return
             self._api = SocketApiServer(self._host, listening)
         except Exception:

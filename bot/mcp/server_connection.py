@@ -220,8 +220,8 @@ class AcceptedToolConnection:
             elicit=self._handle_elicitation if server.answer_within else None,
         )
         self._disabled_tools: dict[str, str] = {}  # tools that are not what was accepted, and why
-        self._looking: asyncio.Task[None] | None = None
-        self._under_way: list[RunningServerCall] = []
+        self._comparison: asyncio.Task[None] | None = None
+        self._running_calls: list[RunningServerCall] = []
 
     def is_enabled(self, name: str) -> bool:
         """Return whether a tool is still as it was accepted, as far as known; for any thread."""
@@ -278,13 +278,13 @@ class AcceptedToolConnection:
     def _track_running_call(self, line: ElicitationPort) -> Iterator[RunningServerCall]:
         """Assign questions from the server to this call while the block runs."""
         running_call = RunningServerCall(self._server, line)
-        self._under_way.append(running_call)
+        self._running_calls.append(running_call)
         before = _CURRENT_CALL.set(running_call)
         try:
             yield running_call
         finally:
             _CURRENT_CALL.reset(before)
-            self._under_way.remove(running_call)
+            self._running_calls.remove(running_call)
 
     async def _handle_elicitation(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask people the server's question, through the call that it belongs to.
@@ -293,9 +293,9 @@ class AcceptedToolConnection:
         one.
         """
         running_call = _CURRENT_CALL.get()
-        if running_call is None and len(self._under_way) == 1:
-            [running_call] = self._under_way
-        if running_call is None or running_call not in self._under_way:
+        if running_call is None and len(self._running_calls) == 1:
+            [running_call] = self._running_calls
+        if running_call is None or running_call not in self._running_calls:
             message = "a question of the server %s is about none of its calls, or one of several"
             log.warning(message, self._server.name)
             return ElicitResult(action="cancel")
@@ -315,8 +315,8 @@ class AcceptedToolConnection:
 
     def _start_tool_comparison(self) -> None:
         """Compare the server's tools with the accepted ones soon, unless that is under way."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._compare_tools())
+        if self._comparison is None or self._comparison.done():
+            self._comparison = asyncio.get_running_loop().create_task(self._compare_tools())
 
     async def _compare_tools(self) -> None:
         try:

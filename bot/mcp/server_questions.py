@@ -292,11 +292,11 @@ class RunningServerCall:
     """One running call of a server's tool; used on one event loop."""
 
     def __init__(self, server: Server, line: ElicitationPort) -> None:
-        self._server, self._line = server, line
+        self._server, self._port = server, line
         self._scope = anyio.CancelScope()
-        self._to_answer = server.answer_within
-        self._left, self._asking = 0.0, 0
-        self._turn, self._threads = anyio.Lock(), anyio.CapacityLimiter(1)
+        self._answer_timeout = server.answer_within
+        self._seconds_left, self._question_count = 0.0, 0
+        self._question_lock, self._thread_limiter = anyio.Lock(), anyio.CapacityLimiter(1)
 
     @contextmanager
     def limit_server_time(self) -> Iterator[None]:
@@ -309,7 +309,7 @@ class RunningServerCall:
     ) -> None:
         """Show people the progress that the server reports."""
         far = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        self._line.tell(" · ".join(filter(None, [far, message])))
+        self._port.tell(" · ".join(filter(None, [far, message])))
 
     async def answer_elicitation(self, request: ElicitRequestParams) -> ElicitResult:
         """Ask people what the server wants to know, and return the result for the server.
@@ -318,7 +318,7 @@ class RunningServerCall:
         answer was acceptable.
         """
         with self._pause_time_limit():
-            async with self._turn:  # of several at once, each is put by itself
+            async with self._question_lock:  # of several at once, each is put by itself
                 try:
                     content = await self._collect_answers(request)
                     return ElicitResult(action="accept", content=content)
@@ -350,19 +350,19 @@ class RunningServerCall:
     async def _ask_question(self, asked: AskPerson) -> ElicitationAnswer:
         """Ask people one question; raises _NoAnswerError if there is no answer."""
         started_at = anyio.current_time()
-        if self._to_answer < MIN_ANSWER_SECONDS:
+        if self._answer_timeout < MIN_ANSWER_SECONDS:
             raise _NoAnswerError(ElicitResult(action="cancel"))
         is_over = threading.Event()
-        question = ElicitationRequest(asked, self._server.name, self._to_answer)
+        question = ElicitationRequest(asked, self._server.name, self._answer_timeout)
         try:
             answer = await to_thread.run_sync(
-                partial(self._line.ask, question, is_over.is_set),
+                partial(self._port.ask, question, is_over.is_set),
                 abandon_on_cancel=True,
-                limiter=self._threads,
+                limiter=self._thread_limiter,
             )
         finally:
             is_over.set()
-            self._to_answer -= anyio.current_time() - started_at
+            self._answer_timeout -= anyio.current_time() - started_at
         match answer.outcome:
             case ElicitationOutcome.ANSWERED:
                 return answer
@@ -375,13 +375,13 @@ class RunningServerCall:
 
     @contextmanager
     def _pause_time_limit(self) -> Iterator[None]:
-        if not self._asking:
-            self._left = self._scope.deadline - anyio.current_time()
+        if not self._question_count:
+            self._seconds_left = self._scope.deadline - anyio.current_time()
             self._scope.deadline = math.inf
-        self._asking += 1
+        self._question_count += 1
         try:
             yield
         finally:
-            self._asking -= 1
-            if not self._asking:
-                self._scope.deadline = anyio.current_time() + self._left
+            self._question_count -= 1
+            if not self._question_count:
+                self._scope.deadline = anyio.current_time() + self._seconds_left

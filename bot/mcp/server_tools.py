@@ -57,19 +57,19 @@ class _LazyConnection:
     """The connection to a server, made (and its library imported) at the first call."""
 
     def __init__(self, server: server_file.Server, accepted: server_file.Definitions) -> None:
-        self._of = server, accepted
-        self._made: AcceptedToolConnection | None = None
+        self._server_and_accepted = server, accepted
+        self._connection: AcceptedToolConnection | None = None
 
     def get_connection(self) -> AcceptedToolConnection:
         """Return the connection to the server, made if needed; called on the tools' event loop."""
-        if self._made is None:
+        if self._connection is None:
             from bot.mcp.server_connection import AcceptedToolConnection
 
-            self._made = AcceptedToolConnection(*self._of)
-        return self._made
+            self._connection = AcceptedToolConnection(*self._server_and_accepted)
+        return self._connection
 
     def is_enabled(self, name: str) -> bool:
-        return self._made is None or self._made.is_enabled(name)
+        return self._connection is None or self._connection.is_enabled(name)
 
 
 def build_server_tool(

@@ -27,11 +27,11 @@ class CachedCheck:
 
         `good_for`: seconds for which a result stays valid; `first`: a result that is known already.
         """
-        self._look, self._good_for = look, good_for
+        self._check, self._good_for = look, good_for
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="health")
         self._lock = threading.Lock()
-        self._going: Future[str] | None = None
-        self._found, self._at = first, time.monotonic()
+        self._running: Future[str] | None = None
+        self._result, self._checked_at = first, time.monotonic()
 
     def get_valid_or_new_result(self) -> str:
         """Return a valid cached result, or run the check, waiting CHECK_TIMEOUT_SECONDS at most.
@@ -49,27 +49,27 @@ class CachedCheck:
         Before the first result it returns OK.
         """
         begun = self._start_or_reuse_check()
-        return begun.result() if begun.done() else self._found or OK
+        return begun.result() if begun.done() else self._result or OK
 
     def _start_or_reuse_check(self) -> Future[str]:
         with self._lock:
-            if self._going is not None:
-                return self._going
-            if self._found is not None and time.monotonic() - self._at < self._good_for:
+            if self._running is not None:
+                return self._running
+            if self._result is not None and time.monotonic() - self._checked_at < self._good_for:
                 known: Future[str] = Future()
-                known.set_result(self._found)
+                known.set_result(self._result)
                 return known
-            self._going = self._pool.submit(self._run_check)
-            return self._going
+            self._running = self._pool.submit(self._run_check)
+            return self._running
 
     def _run_check(self) -> str:
         try:
-            found = self._look()
+            found = self._check()
         except Exception as error:  # noqa: BLE001 - whatever it was, it is not well
             log.warning("a look failed: %s", type(error).__name__)
             found = f"failed ({type(error).__name__})"
         with self._lock:
-            self._found, self._at, self._going = found, time.monotonic(), None
+            self._result, self._checked_at, self._running = found, time.monotonic(), None
         return found
 
     def close(self) -> None:

@@ -31,11 +31,11 @@ class DeadReplicaDetector:
 
     def __init__(self, seconds: float, passed: Callable[[], float] = monotonic_seconds) -> None:
         """`seconds`: how long a heartbeat counts; `passed` returns elapsed seconds."""
-        self._seconds, self._passed = seconds, passed
+        self._timeout_seconds, self._get_elapsed_seconds = seconds, passed
         self._lock = threading.Lock()
         # by replica: its latest beat, and when that was first seen here
-        self._seen: dict[str, tuple[datetime, float]] = {}
-        self._asked = passed()  # when the latest beats were asked for
+        self._newest_beats: dict[str, tuple[datetime, float]] = {}
+        self._last_read_at = passed()  # when the latest beats were asked for
 
     def observe_heartbeats(self, read: Callable[[], Mapping[str, datetime]]) -> None:
         """Read the latest heartbeats with `read` and note when each was first seen.
@@ -43,19 +43,24 @@ class DeadReplicaDetector:
         Raises what `read` raises. Time in which this process itself stalls does not count against
         the other replicas.
         """
-        asked = self._passed()
+        asked = self._get_elapsed_seconds()
         beats = read()
-        now = self._passed()
+        now = self._get_elapsed_seconds()
         with self._lock:
-            known, self._seen = self._seen, {each: (beat, now) for each, beat in beats.items()}
-            self._seen |= {each: old for each, old in known.items() if beats.get(each) == old[0]}
-            self._asked = asked
+            known, self._newest_beats = (
+                self._newest_beats,
+                {each: (beat, now) for each, beat in beats.items()},
+            )
+            self._newest_beats |= {
+                each: old for each, old in known.items() if beats.get(each) == old[0]
+            }
+            self._last_read_at = asked
 
     def list_dead_replica_ids(self, seconds: float = 0.0) -> set[str]:
         """Return the ids of the replicas that have been dead for at least `seconds`."""
         with self._lock:
-            before = self._asked - self._seconds - seconds
-            return {each for each, (_, since) in self._seen.items() if since <= before}
+            before = self._last_read_at - self._timeout_seconds - seconds
+            return {each for each, (_, since) in self._newest_beats.items() if since <= before}
 
 
 DELIVERY_PICKUP_TIMEOUT = timedelta(seconds=3)  # for the replica that stored the delivery
@@ -87,7 +92,7 @@ class ReplicaMembership(OtherProcesses):
         """
         self._store, self._clock, self._signals = store, clock, signals
         self.workers, self._lease = workers, settings.lease
-        self._heard, self._paused = heard, paused
+        self._handle_slack_event, self._paused = heard, paused
         self.id = new_id()
         address = build_psycopg_arguments(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
@@ -103,18 +108,18 @@ class ReplicaMembership(OtherProcesses):
             learn=self._read_news_of_other_replicas,
             lapsed=self._handle_heartbeat_gap,
         )
-        self._living = DeadReplicaDetector(HEARTBEAT_LEASE_SECONDS)
+        self._dead_replicas = DeadReplicaDetector(HEARTBEAT_LEASE_SECONDS)
         self.channels = ReplicaChannelOwnership(
             store,
-            self._living,
+            self._dead_replicas,
             self.id,
             self._pulse.is_alive,
             partial(self._notifications.notify_other_replicas, ReplicaNotification.POST),
         )
         self.jobs = RunJobQueue(address, self._hand_out_run, settings.workers)
         self._threads: list[threading.Thread] = []
-        self._last: tuple[int, int] | None = None  # how far audit and inbox have come
-        self._beats = 0
+        self._newest_seqs: tuple[int, int] | None = None  # how far audit and inbox have come
+        self._beat_count = 0
 
     def start(self) -> None:
         """Join the replicas and start this one's threads; raise what the database raises."""
@@ -207,21 +212,21 @@ class ReplicaMembership(OtherProcesses):
     def _read_news_of_other_replicas(self, tx: Transaction) -> None:
         """Read what other replicas have done since the last heartbeat, and clean up."""
         now = self._clock.now()
-        self._living.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
+        self._dead_replicas.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
         self._paused(replicas.get_slack_pause_ends(tx, now))
         head, newest = trail.get_audit_head(tx).seq, inbox.get_newest_delivery_seq(tx)
-        last, self._last = self._last, (head, newest)
+        last, self._newest_seqs = self._newest_seqs, (head, newest)
         if last is not None and last[1] != newest:
             for each in replicas.list_slack_directory_events_after(tx, last[1]):
-                self._heard(parse_slack_event(each))
-        if last is not None and last != self._last:
+                self._handle_slack_event(parse_slack_event(each))
+        if last is not None and last != self._newest_seqs:
             self._signals.work.notify()
             self._signals.outbox.notify()  # Home shows it
         self.channels.release_idle_channels(tx)
-        self._beats += 1
-        if self._beats % BEATS_PER_CLEANUP == 0:
+        self._beat_count += 1
+        if self._beat_count % BEATS_PER_CLEANUP == 0:
             replicas.delete_dead_replicas_and_pauses(
-                tx, now, self._living.list_dead_replica_ids(FORGET_DEAD_REPLICA_SECONDS)
+                tx, now, self._dead_replicas.list_dead_replica_ids(FORGET_DEAD_REPLICA_SECONDS)
             )
 
 
@@ -269,21 +274,21 @@ class HeartbeatSender:
         """
         self._store, self._clock, self._replica = store, clock, replica
         self._lease = timedelta(seconds=lease)
-        self._active, self._learn, self._lapsed = active, learn, lapsed
+        self._active, self._read_news, self._handle_lapse = active, learn, lapsed
         self._stopping = threading.Event()
-        self._until = 0.0  # this replica is alive until then
-        self._since: float | None = None  # and has been without a break since then
+        self._alive_until = 0.0  # this replica is alive until then
+        self._alive_since: float | None = None  # and has been without a break since then
 
     def is_alive(self) -> bool:
         """Return whether the other replicas take this one for alive."""
-        return monotonic_seconds() < self._until
+        return monotonic_seconds() < self._alive_until
 
     def has_been_alive_for(self, seconds: float) -> bool:
         """Return whether this replica has been alive without a break for `seconds`.
 
         If so, any other living replica had the time to give its sign of life.
         """
-        since = self._since
+        since = self._alive_since
         return since is not None and self.is_alive() and monotonic_seconds() - since >= seconds
 
     def run(self) -> None:
@@ -303,15 +308,15 @@ class HeartbeatSender:
                 )
                 for run_id in self._active():
                     moves.extend_lease_even_if_cancelled(tx, run_id, now + self._lease)
-                self._learn(tx)
+                self._read_news(tx)
         except Exception:
             log.warning("no sign of life", exc_info=True)
             return False
-        if self._since is not None and not self.is_alive():  # nor has it been for a while
-            self._since = None
-            self._lapsed()
-        self._since = began if self._since is None else self._since
-        self._until = began + HEARTBEAT_LEASE_SECONDS - LEASE_MARGIN_SECONDS
+        if self._alive_since is not None and not self.is_alive():  # nor has it been for a while
+            self._alive_since = None
+            self._handle_lapse()
+        self._alive_since = began if self._alive_since is None else self._alive_since
+        self._alive_until = began + HEARTBEAT_LEASE_SECONDS - LEASE_MARGIN_SECONDS
         return True
 
     def stop(self) -> None:
@@ -340,10 +345,10 @@ class ReplicaChannelOwnership(ChannelOwnership):
 
         `tell` notifies the other replicas that there is something to send.
         """
-        self._store, self._living, self._replica = store, living, replica
-        self._is_alive, self._tell = is_alive, tell
+        self._store, self._dead_replicas, self._replica = store, living, replica
+        self._is_alive, self._notify_others = is_alive, tell
         self._lock = threading.Lock()
-        self._mine: dict[str, float] = {}  # when there was last something to send
+        self._last_used_at: dict[str, float] = {}  # when there was last something to send
 
     def claim_channels(self, channels: set[str]) -> set[str]:
         """Return those of `channels` this replica sends to, after taking the free ones.
@@ -353,38 +358,40 @@ class ReplicaChannelOwnership(ChannelOwnership):
         if not channels or not self._is_alive():
             return set()
         with self._lock:
-            unknown = channels - self._mine.keys()
+            unknown = channels - self._last_used_at.keys()
         taken = self._take_free_channels(unknown) if unknown else set()
         with self._lock:
-            held = channels & (self._mine.keys() | taken)
-            self._mine |= dict.fromkeys(held, monotonic_seconds())
+            held = channels & (self._last_used_at.keys() | taken)
+            self._last_used_at |= dict.fromkeys(held, monotonic_seconds())
         if held != channels:
-            self._tell()
+            self._notify_others()
         return held
 
     def is_channel_owned(self, channel: str) -> bool:
         """Return whether this replica is alive and still sends to the channel."""
-        return channel in self._mine and self._is_alive()
+        return channel in self._last_used_at and self._is_alive()
 
     def forget_all_channels(self) -> None:
         """Forget all channels: others may have taken them while this replica was not alive."""
         with self._lock:
-            self._mine.clear()
+            self._last_used_at.clear()
 
     def release_idle_channels(self, tx: Transaction) -> None:
         """Give up the channels that had nothing to send for IDLE_CHANNEL_SECONDS seconds."""
         before = monotonic_seconds() - IDLE_CHANNEL_SECONDS
         with self._lock:
-            idle = [each for each, last in self._mine.items() if last < before]
+            idle = [each for each, last in self._last_used_at.items() if last < before]
             for channel in idle:
-                del self._mine[channel]
+                del self._last_used_at[channel]
         for channel in idle:
             replicas.give_up_channel_sending(tx, channel, self._replica)
 
     def _take_free_channels(self, channels: set[str]) -> set[str]:
         with self._store.read() as tx:
-            self._living.observe_heartbeats(lambda: replicas.get_heartbeat_expiry_by_replica(tx))
-            gone = self._living.list_dead_replica_ids()
+            self._dead_replicas.observe_heartbeats(
+                lambda: replicas.get_heartbeat_expiry_by_replica(tx)
+            )
+            gone = self._dead_replicas.list_dead_replica_ids()
             senders = replicas.get_senders_by_channel(tx, gone)
         free = [each for each in channels if senders.get(each, self._replica) == self._replica]
         if not free:
@@ -426,18 +433,18 @@ class ReplicaNotificationExchange:
         replica: str,
     ) -> None:
         """`connect` opens a connection with autocommit; `heard` has each notification's handler."""
-        self._connect, self._heard, self._replica = connect, heard, replica
+        self._connect, self._handlers, self._replica = connect, heard, replica
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._mouth: psycopg.Connection[Any] | None = None
+        self._sending_connection: psycopg.Connection[Any] | None = None
 
     def notify_other_replicas(self, word: ReplicaNotification) -> None:
         """Send a notification to all other replicas; log a failure instead of raising it."""
         with self._lock:
             try:
-                if self._mouth is None or self._mouth.closed:
-                    self._mouth = self._connect()
-                self._mouth.execute(
+                if self._sending_connection is None or self._sending_connection.closed:
+                    self._sending_connection = self._connect()
+                self._sending_connection.execute(
                     "SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, f"{word} {self._replica}")
                 )
             except psycopg.Error as error:
@@ -450,7 +457,7 @@ class ReplicaNotificationExchange:
             try:
                 with self._connect() as line:
                     line.execute(f"LISTEN {NOTIFY_CHANNEL}")
-                    for heard in self._heard.values():  # what was told meanwhile
+                    for heard in self._handlers.values():  # what was told meanwhile
                         heard()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
@@ -471,13 +478,13 @@ class ReplicaNotificationExchange:
                 word, _, who = notice.payload.partition(" ")
                 with suppress(ValueError):  # the word of a newer version
                     if who != self._replica:
-                        self._heard[ReplicaNotification(word)]()
+                        self._handlers[ReplicaNotification(word)]()
                 if self._stopping.is_set():
                     return
             if quiet:  # or cut
                 line.execute("SELECT 1")
 
     def _close_sending_connection(self) -> None:
-        if self._mouth is not None:
-            self._mouth.close()
-            self._mouth = None
+        if self._sending_connection is not None:
+            self._sending_connection.close()
+            self._sending_connection = None

@@ -30,14 +30,14 @@ class DatabaseClock(ForwardOnlyClock):
 
     def now(self) -> datetime:
         """Return the database's time in UTC, never going back; the machine's before it is known."""
-        return self._own.now() if self._known is None else super().now()
+        return self._system_clock.now() if self._known is None else super().now()
 
     def read_source_clock(self) -> datetime:
         """Return the database's time, even if set back; this machine's before it is known."""
         known = self._known
         if known is None:
-            return self._own.now()
-        shift: timedelta = getattr(self._own, "shift", timedelta())
+            return self._system_clock.now()
+        shift: timedelta = getattr(self._system_clock, "shift", timedelta())
         return known[0] + timedelta(seconds=monotonic_seconds() - known[1]) + shift
 
     def synchronize_with_database(self, store: Store) -> None:

@@ -38,7 +38,7 @@ class ElicitationBroker:
         self._store = store
         self._clock = clock
         self._signals = signals
-        self._free = threading.BoundedSemaphore(workers - 1)
+        self._slots = threading.BoundedSemaphore(workers - 1)
 
     def build_tool_context(
         self, run: Run, call: Call, reporter: CallProgressReporter
@@ -56,7 +56,7 @@ class ElicitationBroker:
         self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
     ) -> ElicitationAnswer:
         """Put a tool's question to people and wait until the question is answered or ended."""
-        if not self._free.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             why = "no worker would be left for anything else while it waits"
             log.warning("run %s call %s: a question is not asked: %s", run.id, call.id, why)
             return ElicitationAnswer(ElicitationOutcome.REFUSED, why=why)
@@ -68,7 +68,7 @@ class ElicitationBroker:
                 else ElicitationAnswer(ElicitationOutcome.NOBODY)
             )
         finally:
-            self._free.release()
+            self._slots.release()
 
     def _store_question(self, run: Run, call: Call, request: ElicitationRequest) -> Run | None:
         """Store the question as a run of its own and return that; None if the call is over."""
@@ -140,15 +140,15 @@ class _CallElicitationPort(ElicitationPort):
     def __init__(
         self, lines: ElicitationBroker, run: Run, call: Call, reporter: CallProgressReporter
     ) -> None:
-        self._lines = lines
-        self._of = run, call
+        self._broker = lines
+        self._run_and_call = run, call
         self._reporter = reporter
 
     def tell(self, words: str) -> None:
         self._reporter.report_progress(words)
 
     def ask(self, question: ElicitationRequest, is_over: Callable[[], bool]) -> ElicitationAnswer:
-        return self._lines.ask_people(*self._of, question, is_over)
+        return self._broker.ask_people(*self._run_and_call, question, is_over)
 
 
 def _is_still_running(tx: Transaction, run: Run, call: Call) -> bool:

@@ -65,19 +65,19 @@ class MainLoop:
         """`look_ahead` starts look-ups without waiting; `others` is for several processes."""
         self._store, self._clock, self._settings = store, clock, settings
         self._actions = actions
-        self._look_ahead = look_ahead
+        self._start_lookups = look_ahead
         self._wake, self.tracer = signals.work, signals.tracer
         self._post, self._decisions = signals.outbox, signals.decisions
         self._rest, self._arrivals = signals.rest, signals.arrivals
         self._stopping = threading.Event()
-        self._going = threading.Event()
-        self._going.set()
+        self._running = threading.Event()
+        self._running.set()
         # pacing of what failed; lost at a restart, which is fine
-        self._not_before: dict[int | None, datetime] = {}
-        self._waiting = PendingLookups()  # deliveries whose look-ups are on their way
+        self._retry_at: dict[int | None, datetime] = {}
+        self._pending_lookups = PendingLookups()  # deliveries whose look-ups are on their way
         self._workers = workers
-        self._others = others or OtherProcesses()
-        self._own = signals.own_delivery_keys
+        self._other_processes = others or OtherProcesses()
+        self._own_delivery_keys = signals.own_delivery_keys
         self._alarm = Alarm(self.wake)
         self.busy = False
 
@@ -94,7 +94,7 @@ class MainLoop:
             self.busy = True
             self._wake.clear()
             try:
-                if self._going.is_set():
+                if self._running.is_set():
                     self.tick()
                 failures = 0
             except Exception:
@@ -109,11 +109,11 @@ class MainLoop:
 
     def pause(self) -> None:
         """Process nothing until `resume`; deliveries that arrive are stored and acknowledged."""
-        self._going.clear()
+        self._running.clear()
 
     def resume(self) -> None:
         """Continue after `pause`."""
-        self._going.set()
+        self._running.set()
         self.wake()
 
     def stop(self, grace: float) -> None:
@@ -157,21 +157,23 @@ class MainLoop:
         with self._store.read() as tx:
             arrived, now = inbox.list_new_deliveries(tx), self._clock.now()
         taken_elsewhere = {
-            each.seq for each in arrived if self._others.is_handled_by_other_replica(each, now)
+            each.seq
+            for each in arrived
+            if self._other_processes.is_handled_by_other_replica(each, now)
         }
         own_deliveries = [each for each in arrived if each.seq not in taken_elsewhere]
         if any(each.kind in inbox.CLICK_KINDS for each in own_deliveries):
             self._decisions.hold_other_work()
         try:
-            self._look_ahead(own_deliveries)
+            self._start_lookups(own_deliveries)
             behind: set[OrderKey] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
                     return
-                if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
+                if self._retry_at.get(delivery.seq, self._clock.now()) > self._clock.now():
                     continue
                 place, cards = build_delivery_order_keys(delivery)
-                must_wait = {place, cards} & behind or self._waiting.is_waiting_for_lookups(
+                must_wait = {place, cards} & behind or self._pending_lookups.is_waiting_for_lookups(
                     delivery.seq
                 )
                 if delivery.seq in taken_elsewhere:
@@ -196,11 +198,11 @@ class MainLoop:
                     self._actions.handle_click(delivery)
                 elif not any(handle(delivery) for handle in self._actions.handle_first):
                     self._actions.handle_message(delivery)
-            self._own.discard(delivery.key)
+            self._own_delivery_keys.discard(delivery.key)
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
         except LookupPendingError as error:  # the loop is woken when it is known
-            self._waiting.start_waiting_for_lookups(delivery.seq, error.answers)
+            self._pending_lookups.start_waiting_for_lookups(delivery.seq, error.answers)
             return False
         except Exception as error:
             if is_temporary_database_error(error):
@@ -228,7 +230,7 @@ class MainLoop:
                 text = event_handling_failed_reply(is_lookup_failure)
                 outbox.queue_private_reply(tx, delivery, text, key=f"broken:{delivery.seq}")
         wait = timedelta(seconds=min(30, 0.5 * 2 ** min(delivery.attempts, 6)))
-        self._not_before[delivery.seq] = self._clock.now() + wait
+        self._retry_at[delivery.seq] = self._clock.now() + wait
         self._alarm.schedule_wake(wait, f"retry:{delivery.seq}")
 
     def _call_all(self, actions: Sequence[Callable[[], bool]]) -> None:
@@ -250,7 +252,7 @@ class MainLoop:
                 if self._store.is_multi_process
                 else []
             )
-        if not (lapsed or cut) or not self._others.may_reclaim_lapsed_runs():
+        if not (lapsed or cut) or not self._other_processes.may_reclaim_lapsed_runs():
             return
         active_run_ids = self._workers.list_active_run_ids()
         until = now + timedelta(seconds=self._settings.lease)
@@ -289,7 +291,7 @@ class MainLoop:
                 endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
 
     def _hand_out_ready_runs(self) -> None:
-        left = self._others.job_pickup_timeout
+        left = self._other_processes.job_pickup_timeout
         before = None if left is None else self._clock.now() - left
         with self._store.read() as tx:
             found = runs.list_ready_runs(tx, before)

@@ -35,7 +35,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)  # a run is no longer worked on
         self._queue = FairQueue(workers)
-        self._again: set[str] = set()  # handed out while they were worked on
+        self._handed_out_again: set[str] = set()  # handed out while they were worked on
         self._due: list[str] = []  # of those, such that nobody works on any more
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
@@ -50,7 +50,7 @@ class WorkerPool:
             held = self._queue.list_held_run_ids()
             for each in ready:
                 if each.run_id in held:
-                    self._again.add(each.run_id)
+                    self._handed_out_again.add(each.run_id)
                 elif self._queue.put_run(each):
                     fresh.add(each.run_id)
         self._start_queued_runs()
@@ -76,7 +76,7 @@ class WorkerPool:
         """Return whether no run is being worked on or waits for a worker."""
         with self._lock:
             here = self._queue.list_held_run_ids() if self._stopping else self._queue
-            return not (self._again or self._due or here)
+            return not (self._handed_out_again or self._due or here)
 
     def stop(self, grace: float) -> None:
         """Start no more runs; those under way have `grace` seconds to end, then are left."""
@@ -121,8 +121,8 @@ class WorkerPool:
     def _release_run(self, run_id: str) -> None:
         with self._lock:
             self._queue.release_run(run_id)
-            again = run_id in self._again
-            self._again.discard(run_id)
+            again = run_id in self._handed_out_again
+            self._handed_out_again.discard(run_id)
             self._due += [run_id] if again else []
             self._ended.notify_all()
         if again:
@@ -147,17 +147,21 @@ class FairQueue:
         """Create an empty queue for this number of workers."""
         kept = max(1, workers // 4) if workers > 1 else 0
         self._workers = workers
-        self._shared = workers - kept  # for whatever there is
+        self._shared_workers = workers - kept  # for whatever there is
         # of one requester, at most; with two workers nobody waits for themselves
-        self._of_one = self._shared if workers > 2 else workers
-        self._own = max(1, self._shared - 1)  # so many of these, at most, for the same requester
+        self._max_of_requester = self._shared_workers if workers > 2 else workers
+        self._max_unapproved_of_requester = max(
+            1, self._shared_workers - 1
+        )  # so many of these, at most, for the same requester
         # what waits, approved or not: the requesters in turn, and the runs of each in order
-        self._lines: dict[bool, Line] = {True: OrderedDict(), False: OrderedDict()}
+        self._queues: dict[bool, Line] = {True: OrderedDict(), False: OrderedDict()}
         self._waiting: dict[str, ReadyRun] = {}
         self._held: dict[str, ReadyRun] = {}
         self._counts: Counter[tuple[Requester, bool]] = Counter()
-        self._others = 0  # of those held, such without an approved call
-        self._ahead = 0  # runs with approved calls taken in a row, while other work waited
+        self._unapproved_count = 0  # of those held, such without an approved call
+        self._approved_in_a_row = (
+            0  # runs with approved calls taken in a row, while other work waited
+        )
 
     def put_run(self, ready: ReadyRun) -> bool:
         """Queue the run; return False if it already waits or is being worked on.
@@ -171,7 +175,7 @@ class FairQueue:
             return False
         if before is not None:
             self._remove_waiting(before)
-        runs = self._lines[ready.has_approved_call].setdefault(ready.requester, [])
+        runs = self._queues[ready.has_approved_call].setdefault(ready.requester, [])
         insort(
             runs, ready, key=lambda each: not each.was_worked_on
         )  # what was begun is ended first
@@ -180,17 +184,19 @@ class FairQueue:
 
     def take_next_run(self) -> ReadyRun | None:
         """Return the run whose turn it is and mark it as held; None if none may start now."""
-        decided, other = (self._find_first_startable(self._lines[each]) for each in (True, False))
+        decided, other = (self._find_first_startable(self._queues[each]) for each in (True, False))
         chosen = (
             other
-            if decided is None or (other and self._ahead >= MAX_APPROVED_RUNS_AHEAD)
+            if decided is None or (other and self._approved_in_a_row >= MAX_APPROVED_RUNS_AHEAD)
             else decided
         )
         if chosen is None:
             return None
-        self._ahead = self._ahead + 1 if chosen.has_approved_call and other else 0
+        self._approved_in_a_row = (
+            self._approved_in_a_row + 1 if chosen.has_approved_call and other else 0
+        )
         self._remove_waiting(chosen)
-        line = self._lines[chosen.has_approved_call]
+        line = self._queues[chosen.has_approved_call]
         if chosen.requester in line:
             line.move_to_end(chosen.requester)
         self._mark_held(chosen)
@@ -227,18 +233,18 @@ class FairQueue:
     def _mark_held(self, ready: ReadyRun) -> None:
         self._held[ready.run_id] = ready
         self._counts[ready.requester, ready.has_approved_call] += 1
-        self._others += not ready.has_approved_call
+        self._unapproved_count += not ready.has_approved_call
 
     def _unmark_held(self, ready: ReadyRun) -> None:
         del self._held[ready.run_id]
         self._counts[ready.requester, ready.has_approved_call] -= 1
         self._counts += Counter()  # without those who hold nothing
-        self._others -= not ready.has_approved_call
+        self._unapproved_count -= not ready.has_approved_call
 
     def _remove_waiting(self, ready: ReadyRun) -> None:
         """Remove the run from those that wait."""
         del self._waiting[ready.run_id]
-        line = self._lines[ready.has_approved_call]
+        line = self._queues[ready.has_approved_call]
         runs = line[ready.requester]
         runs.remove(ready)
         if not runs:
@@ -256,11 +262,14 @@ class FairQueue:
         """Return whether a worker is free for the run, and its requester does not hold too many."""
         if (
             len(self._held) >= self._workers
-            or self._count_held_runs(ready.requester) >= self._of_one
+            or self._count_held_runs(ready.requester) >= self._max_of_requester
         ):
             return False
         own = self._counts[ready.requester, False]
-        return ready.has_approved_call or (self._others < self._shared and own < self._own)
+        return ready.has_approved_call or (
+            self._unapproved_count < self._shared_workers
+            and own < self._max_unapproved_of_requester
+        )
 
     def _count_held_runs(self, requester: Requester) -> int:
         return self._counts[requester, True] + self._counts[requester, False]
@@ -271,16 +280,19 @@ class FairQueue:
         That is an approved run if this is not, else a run of a requester who holds fewer workers.
         """
         decided, other = (
-            list(self._iterate_startable_heads(self._lines[each])) for each in (True, False)
+            list(self._iterate_startable_heads(self._queues[each])) for each in (True, False)
         )
         rivals = other
         if now.has_approved_call:
-            self._ahead += bool(other)
-            rivals = [*decided, *(other if self._ahead > MAX_APPROVED_RUNS_AHEAD else ())]
-        elif decided and not (other and self._ahead >= MAX_APPROVED_RUNS_AHEAD):
+            self._approved_in_a_row += bool(other)
+            rivals = [
+                *decided,
+                *(other if self._approved_in_a_row > MAX_APPROVED_RUNS_AHEAD else ()),
+            ]
+        elif decided and not (other and self._approved_in_a_row >= MAX_APPROVED_RUNS_AHEAD):
             return True
         else:
-            self._ahead = 0
+            self._approved_in_a_row = 0
         mine = self._count_held_runs(now.requester) + 1
         return any(
             self._count_held_runs(each.requester) < mine and each.requester != now.requester

@@ -64,8 +64,8 @@ class StepTaskList:
     def __init__(self) -> None:
         self._chunks: dict[str, dict[str, Any]] = {}  # by call id, as they stand
         self._sent: dict[str, dict[str, Any]] = {}  # as some stream shows them
-        self._here: set[str] = set()  # in the stream that is open
-        self._beats: dict[str, int] = {}
+        self._drawn: set[str] = set()  # in the stream that is open
+        self._progress_counts: dict[str, int] = {}
 
     def add_or_update_task(self, step: live_events.ToolStep, status: TaskStatus) -> None:
         """Add a step with this status, or update it; ignore new steps beyond MAX_TASKS."""
@@ -80,8 +80,8 @@ class StepTaskList:
 
     def increment_progress_count(self, step: live_events.ToolStep) -> int:
         """Count one more progress event of a long step, and return the count."""
-        self._beats[step.call_id] = self._beats.get(step.call_id, 0) + 1
-        return self._beats[step.call_id]
+        self._progress_counts[step.call_id] = self._progress_counts.get(step.call_id, 0) + 1
+        return self._progress_counts[step.call_id]
 
     def list_unsent_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks that no stream shows in their present state, in order."""
@@ -90,13 +90,13 @@ class StepTaskList:
     def mark_tasks_sent(self, chunks: list[dict[str, Any]]) -> None:
         """Record that the open stream shows these tasks."""
         self._sent |= {each["id"]: each for each in chunks}
-        self._here |= {each["id"] for each in chunks}
+        self._drawn |= {each["id"] for each in chunks}
 
     def prepare_new_stream(self, *, is_replacement: bool) -> None:
         """Prepare for a new stream; if it replaces the last one, mark the tasks there as unsent."""
         if is_replacement:
-            self._sent = {key: each for key, each in self._sent.items() if key not in self._here}
-        self._here.clear()
+            self._sent = {key: each for key, each in self._sent.items() if key not in self._drawn}
+        self._drawn.clear()
 
 
 def build_stream_arguments(
@@ -190,21 +190,21 @@ class StreamedAnswer:
         self._streaming = streaming
         self.run = run
         self._tasks = tasks
-        self._keep = keep
+        self._keep_open = keep
         self._began = 0
         self._reset_stream_state(is_replacement=False)
 
     def _reset_stream_state(self, *, is_replacement: bool) -> None:
         self._tasks.prepare_new_stream(is_replacement=is_replacement)
-        self._over = False  # nothing more is shown
+        self._is_over = False  # nothing more is shown
         self._chunked = False
         self._row: Message | None = None
         self._text = ""  # all that came
         self._shown = ""  # what the stream holds, in its frame
-        self._open, self._ts = False, ""
+        self._is_open, self._ts = False, ""
         # streaming does not work here; the outbox posts
-        self._dead = not self._streaming.can_stream(self.run.channel)
-        self._last = time.monotonic()
+        self._is_dead = not self._streaming.can_stream(self.run.channel)
+        self._sent_at = time.monotonic()
 
     def write(self, text: str) -> None:
         """Add words, and send them if it is time; StaleFenceError if the run was stopped.
@@ -215,17 +215,17 @@ class StreamedAnswer:
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
             raise moves.StaleFenceError(self.run.id)
-        begins = not self._open and not self._dead and len(self._text) >= MIN_STREAM_CHARS
-        if time.monotonic() - self._last < APPEND_INTERVAL_SECONDS and not begins:
+        begins = not self._is_open and not self._is_dead and len(self._text) >= MIN_STREAM_CHARS
+        if time.monotonic() - self._sent_at < APPEND_INTERVAL_SECONDS and not begins:
             return
-        self._last = time.monotonic()
+        self._sent_at = time.monotonic()
         with self._store.read() as tx:
             current_run = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
             # a stream is no row of the outbox: it would overtake what is told before it
             begins = begins and not outbox.has_unposted_messages(tx, current_run)
         if current_run.status is not RunStatus.RUNNING:
             raise moves.StaleFenceError(self.run.id)
-        if begins or self._open:
+        if begins or self._is_open:
             self._send_new_content()
 
     def show_steps(self) -> None:
@@ -237,7 +237,7 @@ class StreamedAnswer:
 
     def is_open_for_run(self, run: Run) -> bool:
         """Return whether this answer is still open and belongs to the run's present claim."""
-        return not self._over and run.fence == self.run.fence
+        return not self._is_over and run.fence == self.run.fence
 
     def discard_text(self) -> None:
         """Discard what was streamed and start again, as the turn is tried again."""
@@ -252,11 +252,11 @@ class StreamedAnswer:
         The footer (`record`) goes with the last part. Without words, an open stream is kept for the
         next turn unless this one is the last.
         """
-        if self._open and not text and not self._shown and not last:
+        if self._is_open and not text and not self._shown and not last:
             self._text = ""
-            self._keep(self)
+            self._keep_open(self)
             return
-        self._over = True
+        self._is_over = True
         parts = block_kit.split_into_message_parts(text) if text else []
         middle, ending = {"last": False, "ours": record.ours}, {"last": last, **asdict(record)}
         if self._row is not None:
@@ -270,7 +270,7 @@ class StreamedAnswer:
 
     def close_failed_answer(self) -> None:
         """Have the outbox close the open stream and withdraw its words."""
-        self._over = True
+        self._is_over = True
         if self._row is not None:
             with self._store.write() as tx:
                 if outbox.is_stream_open(tx, self._row):
@@ -283,8 +283,8 @@ class StreamedAnswer:
     def _find_missing_text(self, text: str) -> str | None:
         """Return what the stream lacks of `text`; None if it has other text or is not open."""
         whole = self._render_text(text)
-        if not self._open or whole.strip() == self._shown.strip():
-            return "" if self._open else None
+        if not self._is_open or whole.strip() == self._shown.strip():
+            return "" if self._is_open else None
         return whole[len(self._shown) :] if whole.startswith(self._shown) else None
 
     def _build_closing_fields(self, rest: str | None) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class StreamedAnswer:
         )
 
     def _send_new_content(self) -> None:
-        if self._dead:
+        if self._is_dead:
             return
         framed_text = self._render_text(
             block_kit.cut_before_unfinished_link(self._text[: block_kit.MAX_PART_CHARS])
@@ -331,31 +331,31 @@ class StreamedAnswer:
                 self._streaming.note_task_refusal(self.run.channel, error)
                 self._send_new_content()  # without them
                 return
-            if not self._open:
+            if not self._is_open:
                 self._streaming.note_stream_refusal(self.run.channel, error)
-            if not self._open or not is_rate_limited(error):
+            if not self._is_open or not is_rate_limited(error):
                 log.info("run %s: no streaming here: %s", self.run.id, extract_error_code(error))
-                self._dead, self._open = True, False
+                self._is_dead, self._is_open = True, False
         except moves.StaleFenceError:
             raise
         except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
             log.info("run %s: streaming broke: %s", self.run.id, type(error).__name__)
-            self._dead, self._open = True, False
+            self._is_dead, self._is_open = True, False
 
     def _list_unsent_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks to send now; none where Slack does not take tasks."""
-        can = self._chunked or not self._open
+        can = self._chunked or not self._is_open
         draws = self._streaming.can_show_tasks(self.run.channel)
         return self._tasks.list_unsent_tasks() if can and draws else []
 
     def _is_task_refusal(self, error: SlackApiError) -> bool:
-        if self._open:
+        if self._is_open:
             return extract_error_code(error) in CHUNK_REFUSAL_CODES
         return is_permanent_refusal(error)
 
     def _append_or_start_stream(self, more: str, tasks: list[dict[str, Any]]) -> None:
         """Append words and tasks to the stream, or start the stream with them."""
-        if self._open:
+        if self._is_open:
             self._client.chat_appendStream(
                 channel=self.run.channel,
                 ts=self._ts,
@@ -380,7 +380,7 @@ class StreamedAnswer:
             recipient_team_id=find_recipient_team(self._directory, self.run),
             **build_stream_arguments(text, tasks),
         )
-        self._ts, self._open, self._chunked = str(response["ts"]), True, bool(tasks)
+        self._ts, self._is_open, self._chunked = str(response["ts"]), True, bool(tasks)
         self._row.ts = self._ts
         with self._store.write() as tx:
             outbox.update_message(tx, self._row, ts=self._ts)
@@ -430,13 +430,13 @@ class StreamedAnswerRegistry:
         self._streaming = StreamRefusals(clock)
         self._lock = threading.Lock()
         self._tasks: OrderedDict[str, StepTaskList] = OrderedDict()  # by request
-        self._begun: dict[str, StreamedAnswer] = {}
+        self._answers: dict[str, StreamedAnswer] = {}
         signals.live.listen(self.handle_event)
 
     def get_or_create_answer(self, run: Run) -> StreamedAnswer:
         """Return the answer for one turn: the one that the run's steps began, or a new one."""
         with self._lock:
-            begun, tasks = self._begun.pop(run.id, None), self._tasks.get(_get_root_run_id(run))
+            begun, tasks = self._answers.pop(run.id, None), self._tasks.get(_get_root_run_id(run))
         if begun is not None and begun.is_open_for_run(run):
             return begun
         return StreamedAnswer(
@@ -460,7 +460,7 @@ class StreamedAnswerRegistry:
             return
         root = _get_root_run_id(event.run)
         with self._lock:
-            begun = self._begun.get(event.run.id)
+            begun = self._answers.get(event.run.id)
             tasks = self._tasks.setdefault(root, StepTaskList())
             self._tasks.move_to_end(root)
             if len(self._tasks) > MAX_REMEMBERED_REQUESTS:
@@ -484,13 +484,13 @@ class StreamedAnswerRegistry:
     def _keep_open_answer(self, answer: StreamedAnswer) -> None:
         """Keep an answer that has no words yet and whose stream stays open."""
         with self._lock:
-            self._begun[answer.run.id] = answer
+            self._answers[answer.run.id] = answer
 
     def _abandon_open_answer(self, run: Run, *, over: bool) -> None:
         with self._lock:
             if over:
                 self._tasks.pop(run.id, None)
-            begun = self._begun.pop(run.id, None)
+            begun = self._answers.pop(run.id, None)
         if begun is not None:
             begun.close_failed_answer()
 

@@ -61,8 +61,8 @@ class Outbox:
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="outbox")
         self._lock = threading.Lock()
-        self._taken: set[str] = set()  # channels, and keys of messages, that a lane is at work on
-        self._looking = False
+        self._busy: set[str] = set()  # channels, and keys of messages, that a lane is at work on
+        self._is_looking = False
 
     def is_idle(self) -> bool:
         """Return whether no message is being sent, and no search for due messages is pending.
@@ -70,7 +70,7 @@ class Outbox:
         Messages that were postponed may remain.
         """
         with self._lock:
-            return not (self._looking or self._taken or self._wake.is_set())
+            return not (self._is_looking or self._busy or self._wake.is_set())
 
     def stop(self) -> None:
         """Finish the messages being sent, and send no more."""
@@ -82,7 +82,7 @@ class Outbox:
         is_taken_up = False
         while not self._stopping.is_set():
             # before the wake is cleared, so that there is no moment that only looks idle
-            self._looking = True
+            self._is_looking = True
             self._wake.clear()
             try:
                 is_taken_up = is_taken_up or self._schedule_failed_redraws()
@@ -90,7 +90,7 @@ class Outbox:
             except Exception:
                 log.exception("the outbox failed")
                 wait = 1.0
-            self._looking = False
+            self._is_looking = False
             self._signals.rest.notify_changed()
             self._wake.wait(wait)
         self._pool.shutdown(wait=True)
@@ -126,13 +126,13 @@ class Outbox:
             self._viewers.pop_due_keys(channel, now)
         for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
-                self._taken.add(key)
+                self._busy.add(key)
             self._pool.submit(self._remove_duplicates, key)
         for channel in sorted(mine):  # in an order that a test can repeat
             with self._lock:
-                if channel in self._taken or self._stopping.is_set():
+                if channel in self._busy or self._stopping.is_set():
                     continue
-                self._taken.add(channel)
+                self._busy.add(channel)
             self._pool.submit(self._send_channel_messages, channel)
         if mine != awake:  # whoever sends there may be no more
             return FOREIGN_CHANNEL_POLL_SECONDS
@@ -165,7 +165,7 @@ class Outbox:
             log.exception("a queue of the outbox failed")
         finally:
             with self._lock:
-                self._taken.discard(channel)
+                self._busy.discard(channel)
                 # more may have become due for it meanwhile; given before, it could be looked for
                 # while the channel was still taken, and then for half a minute no more
                 self._wake.notify()
@@ -175,7 +175,7 @@ class Outbox:
             self._sender.delete_duplicate_messages(key)
         finally:
             with self._lock:
-                self._taken.discard(key)
+                self._busy.discard(key)
                 self._wake.notify()
 
     def _send_in_order(self, rows: list[Message]) -> None:

@@ -166,12 +166,12 @@ class RateLimitPauses:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
-        self._tell: Callable[[str, str, datetime], None] = lambda *_: None
+        self._end_by_scope: dict[tuple[str, str], datetime] = {}  # by method and channel
+        self._handle_new_pause: Callable[[str, str, datetime], None] = lambda *_: None
 
     def raise_if_paused(self, method: str, channel: str) -> None:
         """Raise SlackApiError like Slack's own 429 answer if this call falls into a pause."""
-        end = self._ends.get(_build_pause_key(method, channel))
+        end = self._end_by_scope.get(_build_pause_key(method, channel))
         if end is None or (seconds_left := (end - self._clock.now()).total_seconds()) <= 0:
             return
         response = SlackResponse(
@@ -193,7 +193,7 @@ class RateLimitPauses:
         scope = _build_pause_key(method, channel)
         end = self._clock.now() + timedelta(seconds=seconds)
         self.add_pauses({scope: end})
-        self._tell(*scope, end)
+        self._handle_new_pause(*scope, end)
         return True
 
     def set_pause_callback(self, tell: Callable[[str, str, datetime], None]) -> None:
@@ -201,14 +201,14 @@ class RateLimitPauses:
 
         So other replicas can keep the pause as well.
         """
-        self._tell = tell
+        self._handle_new_pause = tell
 
     def add_pauses(self, found: Mapping[tuple[str, str], datetime]) -> None:
         """Add these pauses, by method and channel; of two for the same, the later end counts."""
         now = self._clock.now()
         with self._lock:
-            ends = {each: until for each, until in self._ends.items() if until > now}
-            self._ends = ends | {
+            ends = {each: until for each, until in self._end_by_scope.items() if until > now}
+            self._end_by_scope = ends | {
                 each: max(until, ends.get(each, until)) for each, until in found.items()
             }
 
@@ -278,7 +278,7 @@ class SlackClient(WebClient):
         # of an organisation's token: the workspaces that it is good for
         self.list_granted: ListWorkspaces | None = None
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
+        self._post_numbers = itertools.count(1)
         # by channel and thread: its number, and whether it is a stream, which may go on
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self.pauses = RateLimitPauses(clock) if clock else None
@@ -337,7 +337,7 @@ class SlackClient(WebClient):
         if api_method in POSTING_METHODS:
             place = channel, parameters.get("thread_ts") or ""
             with self._lock:
-                self._posts[place] = next(self._numbers), api_method == START_STREAM_METHOD
+                self._posts[place] = next(self._post_numbers), api_method == START_STREAM_METHOD
                 self._posts.move_to_end(place)
                 if len(self._posts) > MAX_REMEMBERED_THREADS:
                     self._posts.popitem(last=False)
@@ -402,7 +402,7 @@ class _ConnectionPool:
     """Open connections that no call is using, the latest used first; any thread."""
 
     def __init__(self, make: Callable[[], HTTPConnection]) -> None:
-        self._make = make
+        self._create = make
         self._lock = threading.Lock()
         self._idle: deque[tuple[HTTPConnection, float]] = deque()  # with when it was last used
         self._closed = False
@@ -417,7 +417,7 @@ class _ConnectionPool:
             if time.monotonic() - used < MAX_IDLE_SECONDS and _is_connection_reusable(connection):
                 return connection
             connection.close()
-        return self._make()
+        return self._create()
 
     def release(self, connection: HTTPConnection) -> None:
         """Keep a connection whose answer has been read, unless its server has closed it."""

@@ -123,8 +123,12 @@ class DialogHandler:
         self._store = store
         self._post = post
         self._access = access
-        self._opens = {action: family for family in families for action in family.actions}
-        self._checks = {dialog: family for family in families for dialog in family.dialogs}
+        self._family_by_action = {
+            action: family for family in families for action in family.actions
+        }
+        self._family_by_dialog = {
+            dialog: family for family in families for dialog in family.dialogs
+        }
 
     def prepare_dialog(self, body: dict[str, Any]) -> PreparedDialog | DialogRefusal:
         """Return the dialog that a button asks for, or why this person does not get it.
@@ -133,8 +137,8 @@ class DialogHandler:
         """
         try:
             click = button_codec.decode_clicked_element(body["actions"][0])
-            if isinstance(click, button_codec.Click) and click.action in self._opens:
-                return self._opens[click.action].prepare_dialog(click, body)
+            if isinstance(click, button_codec.Click) and click.action in self._family_by_action:
+                return self._family_by_action[click.action].prepare_dialog(click, body)
             return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         except Exception as error:
             log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
@@ -146,8 +150,11 @@ class DialogHandler:
         Looks people up. What is wrong with the whole stands at WHOLE_FORM.
         """
         subject = button_codec.decode_dialog_subject(body["view"])
-        if isinstance(subject, button_codec.DialogSubject) and subject.dialog in self._checks:
-            return self._checks[subject.dialog].validate_submission(subject, body)
+        if (
+            isinstance(subject, button_codec.DialogSubject)
+            and subject.dialog in self._family_by_dialog
+        ):
+            return self._family_by_dialog[subject.dialog].validate_submission(subject, body)
         return {}
 
     def open_or_refuse_dialog(

@@ -175,10 +175,12 @@ class SlackDirectory:
         self._list_granted = list_granted
         self._reader = reader = lookups.SlackLookupClient(client)
         self._answers = lookups.LookupCache(clock, signals or Signals())
-        self._patience = DEFAULT_TIMEOUT_SECONDS
+        self._timeout_seconds = DEFAULT_TIMEOUT_SECONDS
         self._may_read_quiet_hours = "dnd:read" in scopes
-        self._reading_all = threading.Lock()
-        self._unread = -MIN_REFRESH_INTERVAL.total_seconds()  # when the list could not be read
+        self._list_lock = threading.Lock()
+        self._list_failed_at = (
+            -MIN_REFRESH_INTERVAL.total_seconds()
+        )  # when the list could not be read
         self._asks = {
             lookups.LookupKind.PERSON: self._read_person,
             lookups.LookupKind.QUIET_HOURS: reader.read_quiet_hours,
@@ -195,7 +197,7 @@ class SlackDirectory:
     def with_timeout(self, seconds: float) -> SlackDirectory:
         """Return this directory with another time-out for its look-ups; 0: they never wait."""
         other = copy(self)
-        other._patience = seconds
+        other._timeout_seconds = seconds
         return other
 
     def close(self) -> None:
@@ -363,7 +365,9 @@ class SlackDirectory:
         return True
 
     def _look_up(self, kind: lookups.LookupKind, name: str = "") -> Any:
-        return self._answers.get_or_look_up_answer((kind, name), self._asks[kind], self._patience)
+        return self._answers.get_or_look_up_answer(
+            (kind, name), self._asks[kind], self._timeout_seconds
+        )
 
     def _look_up_each_person(self, users: Collection[str]) -> dict[str, authority.Person]:
         self.start_lookups((lookups.LookupKind.PERSON, user) for user in users)
@@ -402,14 +406,14 @@ class SlackDirectory:
 
     def _read_everybody_once(self) -> Mapping[str, lookups.Json]:
         """Return the list of everybody, read once for many look-ups; {} if it cannot be read."""
-        with self._reading_all:
-            if time.monotonic() - self._unread < MIN_REFRESH_INTERVAL.total_seconds():
+        with self._list_lock:
+            if time.monotonic() - self._list_failed_at < MIN_REFRESH_INTERVAL.total_seconds():
                 return {}
             self._answers.drop_answer_if_older(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
             try:
                 return self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_people()
             except authority.LookupFailedError:
-                self._unread = time.monotonic()
+                self._list_failed_at = time.monotonic()
                 return {}
 
     def _read_channel(self, name: str) -> lookups.Json | None:

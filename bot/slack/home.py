@@ -66,7 +66,7 @@ class ReportingHomeBuilder:
         self._views = views
         self._build = views.build_home_view_builder().build_home_view
         self._words = SlackMentionStyle(directory)
-        self._found: tuple[datetime, str] | None = None
+        self._findings: tuple[datetime, str] | None = None
 
     def build_home_view(self, person: str, shows: HomeTabTarget) -> HomeView | None:
         """Return the page `shows` of a member's Home tab, None for others.
@@ -79,12 +79,12 @@ class ReportingHomeBuilder:
         if not lists.histories.may_read_every_request(person):
             return view
         now = lists.clock.now()
-        if self._found is None or now - self._found[0] >= MAX_FINDINGS_AGE:
+        if self._findings is None or now - self._findings[0] >= MAX_FINDINGS_AGE:
             _, findings = load_rule_report(
                 self._views, now - timedelta(days=DEFAULT_REPORT_DAYS), now
             )
-            self._found = now, render_findings_text(findings, self._words)
-        return replace(view, findings=self._found[1])
+            self._findings = now, render_findings_text(findings, self._words)
+        return replace(view, findings=self._findings[1])
 
 
 class HomeTabPublisher:

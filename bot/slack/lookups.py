@@ -347,10 +347,10 @@ class LookupCache:
         self._clock = clock
         self._signals = signals
         self._lock = threading.RLock()
-        self._known: dict[LookupKey, tuple[datetime, Any]] = {}
+        self._answers: dict[LookupKey, tuple[datetime, Any]] = {}
         self._failed: dict[LookupKey, authority.LookupFailedError] = {}
-        self._flights: dict[LookupKey, _PendingLookup] = {}
-        self._open = 0
+        self._pending: dict[LookupKey, _PendingLookup] = {}
+        self._open_count = 0
         self._pools: dict[LookupKind, ThreadPoolExecutor] = {}
         self._closed = False
 
@@ -361,8 +361,8 @@ class LookupCache:
         """
         with self._lock:
             self._closed = True
-            pools, flights = list(self._pools.values()), list(self._flights.values())
-            self._flights.clear()
+            pools, flights = list(self._pools.values()), list(self._pending.values())
+            self._pending.clear()
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
         for flight in flights:
@@ -371,12 +371,12 @@ class LookupCache:
     def is_idle(self) -> bool:
         """Return whether no look-up is in progress."""
         with self._lock:
-            return self._open == 0
+            return self._open_count == 0
 
     def count_pending(self, kind: LookupKind) -> int:
         """Return how many look-ups of that kind are not answered yet."""
         with self._lock:
-            return sum(key[0] is kind for key in self._flights)
+            return sum(key[0] is kind for key in self._pending)
 
     def find_cached_answer(self, key: LookupKey, age: timedelta | None = None) -> tuple[Any] | None:
         """Return the cached answer in a tuple; None if there is none, or it is older than `age`.
@@ -385,7 +385,7 @@ class LookupCache:
         """
         at_most = age or (MAX_LIST_AGE if key[0] in LIST_KINDS else MAX_ANSWER_AGE)
         with self._lock:
-            found = self._known.get(key)
+            found = self._answers.get(key)
         return (found[1],) if found and self._clock.now() - found[0] < at_most else None
 
     def drop_answers(self, kind: LookupKind | None = None, name: str = "") -> None:
@@ -395,7 +395,7 @@ class LookupCache:
         before.
         """
         with self._lock:
-            for table in (self._known, self._flights, self._failed):
+            for table in (self._answers, self._pending, self._failed):
                 for key in [k for k in table if kind in (None, k[0]) and name in ("", k[1])]:
                     del table[key]
 
@@ -403,13 +403,13 @@ class LookupCache:
         """Drop the cached answer if it is as old as `age` or older; keep look-ups in progress."""
         with self._lock:
             if self.find_cached_answer(key, age) is None:
-                self._known.pop(key, None)
+                self._answers.pop(key, None)
 
     def update_cached(self, key: LookupKey, change: Callable[[Any], Any]) -> None:
         """Replace a cached answer, if there is one, by what `change` makes of it."""
         with self._lock:
-            if found := self._known.get(key):
-                self._known[key] = (found[0], change(found[1]))
+            if found := self._answers.get(key):
+                self._answers[key] = (found[0], change(found[1]))
 
     def start_lookup(self, key: LookupKey, ask: Callable[[str], Any]) -> None:
         """Start a look-up without waiting, unless its answer is cached or on its way."""
@@ -448,7 +448,7 @@ class LookupCache:
         with self._lock:
             if self._closed:
                 raise authority.LookupPendingError
-            flight = self._flights.get(key)
+            flight = self._pending.get(key)
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
@@ -456,9 +456,9 @@ class LookupCache:
                 flight = _PendingLookup()
                 flight.set_outcome(cached[0], None)
                 return flight
-            flight = self._flights[key] = _PendingLookup()
+            flight = self._pending[key] = _PendingLookup()
             flight.is_awaited = is_awaited
-            self._open += 1
+            self._open_count += 1
             kind = key[0]
             if kind not in self._pools:
                 self._pools[kind] = ThreadPoolExecutor(MAX_PARALLEL, thread_name_prefix=kind)
@@ -479,13 +479,13 @@ class LookupCache:
                 failure = authority.LookupFailedError(type(error).__name__)
             span.end = "" if failure is None else "failed"
         with self._lock:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
+            if self._pending.get(key) is flight:
+                del self._pending[key]
                 if failure is None:
-                    self._known.pop(key, None)
-                    self._known[key] = (at, value)
-                    if len(self._known) > MAX_REMEMBERED_ANSWERS:
-                        del self._known[next(iter(self._known))]
+                    self._answers.pop(key, None)
+                    self._answers[key] = (at, value)
+                    if len(self._answers) > MAX_REMEMBERED_ANSWERS:
+                        del self._answers[next(iter(self._answers))]
                 elif flight.is_awaited:
                     self._failed[key] = failure
         if failure is not None:
@@ -495,5 +495,5 @@ class LookupCache:
         if flight.is_awaited:
             self._signals.work.notify()
         with self._lock:
-            self._open -= 1
+            self._open_count -= 1
         self._signals.rest.notify_changed()

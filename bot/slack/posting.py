@@ -197,11 +197,13 @@ class OutboxMemory:
         self._clock = clock
         self._lock = threading.Lock()
         self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
-        self._resting: dict[str, tuple[int, datetime]] = {}  # channel -> failures, until when
-        self._paced: dict[str, datetime] = {}  # channel -> when it may be posted to again
-        self._found: dict[int | None, datetime] = {}  # sending, and not by this process
-        self._doubted: dict[str, datetime] = {}  # by key
-        self._aside: frozenset[int | None] = frozenset()
+        self._pauses_after_failure: dict[
+            str, tuple[int, datetime]
+        ] = {}  # channel -> failures, until when
+        self._paused_until: dict[str, datetime] = {}  # channel -> when it may be posted to again
+        self._first_seen_at: dict[int | None, datetime] = {}  # sending, and not by this process
+        self._duplicate_searches: dict[str, datetime] = {}  # by key
+        self._overtakable: frozenset[int | None] = frozenset()
 
     def find_post(self, seq: int | None) -> SlackPost | None:
         """Return the post of this message in Slack if its row does not record it yet; else None."""
@@ -214,68 +216,77 @@ class OutboxMemory:
     def forget_post(self, seq: int | None) -> None:
         """Forget how Slack has a message, as its row now records that."""
         self._posted.pop(seq, None)
-        self._found.pop(seq, None)
-        if seq in self._aside:
+        self._first_seen_at.pop(seq, None)
+        if seq in self._overtakable:
             with self._lock:
-                self._aside -= {seq}
+                self._overtakable -= {seq}
 
     def let_later_messages_overtake(self, seq: int | None) -> None:
         """Let later messages of the channel overtake this one; sending it is still tried."""
         with self._lock:
-            self._aside |= {seq}
+            self._overtakable |= {seq}
 
     @property
     def overtakable_message_seqs(self) -> frozenset[int | None]:
         """The sequence numbers of the messages that later ones may overtake."""
-        return self._aside
+        return self._overtakable
 
     def get_or_set_first_seen_time(self, seq: int | None) -> datetime:
         """Return when a message another process may have posted was first seen: now, if new."""
         with self._lock:
-            return self._found.setdefault(seq, self._clock.now())
+            return self._first_seen_at.setdefault(seq, self._clock.now())
 
     def schedule_duplicate_search(self, key: str, due: datetime) -> None:
         """Schedule a search for duplicates of a message that may be in Slack twice."""
         with self._lock:
-            self._doubted[key] = due
+            self._duplicate_searches[key] = due
 
     def pop_due_duplicate_searches(self, now: datetime) -> list[str]:
         """Remove and return the keys of the messages whose search for duplicates is due."""
         with self._lock:
-            due = [key for key, at in self._doubted.items() if at <= now]
-            self._doubted = {key: at for key, at in self._doubted.items() if at > now}
+            due = [key for key, at in self._duplicate_searches.items() if at <= now]
+            self._duplicate_searches = {
+                key: at for key, at in self._duplicate_searches.items() if at > now
+            }
         return due
 
     def pause_after_database_failure(self, channel: str) -> None:
         """Pause a channel after a database failure: longer each time, up to a limit."""
         with self._lock:
-            failures = self._resting.get(channel, (0, None))[0] + 1
+            failures = self._pauses_after_failure.get(channel, (0, None))[0] + 1
             until = self._clock.now() + timedelta(seconds=compute_retry_delay(failures))
-            self._resting[channel] = failures, until
+            self._pauses_after_failure[channel] = failures, until
 
     def pause_until(self, channel: str, until: datetime) -> None:
         """Pause posts to a channel until this time, to keep to Slack's rate limit."""
         with self._lock:
-            self._paced[channel] = until
+            self._paused_until[channel] = until
 
     def end_database_failure_pause(self, channel: str) -> None:
         """End the pauses for database failures of a channel."""
         with self._lock:
-            self._resting.pop(channel, None)
+            self._pauses_after_failure.pop(channel, None)
 
     def filter_unpaused_channels(self, channels: set[str], now: datetime) -> set[str]:
         """Return those of the channels that are not paused."""
         with self._lock:
-            self._paced = {each: until for each, until in self._paced.items() if until > now}
-            resting = {channel for channel, (_, until) in self._resting.items() if until > now}
-            resting |= self._paced.keys()
+            self._paused_until = {
+                each: until for each, until in self._paused_until.items() if until > now
+            }
+            resting = {
+                channel for channel, (_, until) in self._pauses_after_failure.items() if until > now
+            }
+            resting |= self._paused_until.keys()
         return channels - resting
 
     def find_next_due_time(self, now: datetime) -> datetime | None:
         """Return when the first pause ends or search for duplicates is due; None for neither."""
         with self._lock:
-            rests = [until for _, until in self._resting.values() if until > now]
-            return min([*rests, *self._doubted.values(), *self._paced.values()], default=None)
+            rests = [until for _, until in self._pauses_after_failure.values() if until > now]
+            return min(
+                [*rests, *self._duplicate_searches.values(), *self._paused_until.values()],
+                default=None,
+            )
 
 
 # The search in Slack for a message whose post got no answer, over all pages it may be on.

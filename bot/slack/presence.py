@@ -117,10 +117,12 @@ class SlackStatusSender:
         self._absent_until: dict[str, float] = {}  # by feature
         self._lock = threading.Lock()
         self._threads: OrderedDict[tuple[str, str], _ThreadPresence] = OrderedDict()
-        self._late: dict[tuple[str, str], _ThreadPresence] = {}  # what Slack did not take for now
+        self._postponed: dict[
+            tuple[str, str], _ThreadPresence
+        ] = {}  # what Slack did not take for now
         self._timer: threading.Timer | None = None
         self._wait = 0.0  # seconds that Slack is to be left alone; the presence thread's own
-        self._deafen = signals.live.listen(self.handle_event)
+        self._stop_listening = signals.live.listen(self.handle_event)
 
     def show_working(self, run: Run) -> None:
         """Show that the run is at work: the model or a tool."""
@@ -153,11 +155,11 @@ class SlackStatusSender:
 
     def close(self) -> None:
         """Stop sending; wait for the call in progress."""
-        self._deafen()
+        self._stop_listening()
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
-            self._late.clear()
+            self._postponed.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _queue_state(self, run: Run, look: _PresenceState) -> None:
@@ -212,7 +214,7 @@ class SlackStatusSender:
             thread.tries += 1
             if thread.latest is not look or thread.tries >= MAX_ATTEMPTS:
                 return
-            self._late[place] = thread
+            self._postponed[place] = thread
             if self._timer is None:
                 self._timer = threading.Timer(seconds, self._send_postponed_states)
                 self._timer.daemon = True
@@ -221,7 +223,7 @@ class SlackStatusSender:
     def _send_postponed_states(self) -> None:
         """Set the postponed states of threads that have no newer one waiting."""
         with self._lock:
-            late, self._late, self._timer = self._late, {}, None
+            late, self._postponed, self._timer = self._postponed, {}, None
             late = {place: thread for place, thread in late.items() if thread.wanted is None}
             for thread in late.values():
                 thread.wanted = thread.latest

@@ -68,10 +68,10 @@ class SocketModeConnection(SocketModeHandler):
         to; "" if it is not known.
         """
         self._arrivals = arrivals
-        self._own, self._own_app = own, own_app
-        self._shut = threading.Event()  # nothing more is taken in
+        self._own_ids, self._own_app = own, own_app
+        self._is_closed = threading.Event()  # nothing more is taken in
         self._is_greeted = threading.Event()
-        self._allowed = True  # that there are others
+        self._others_allowed = True  # that there are others
         self.other_connections = 0  # connections that other processes have with this token
         self.other_app_id = ""  # the id of the app that the token is of, where that is another one
         self.app = app  # type: ignore[assignment]  # of which Bolt's handler uses no more
@@ -90,7 +90,7 @@ class SocketModeConnection(SocketModeHandler):
 
         If not, deliveries are ignored; so are they if the token belongs to another app.
         """
-        self._allowed = allowed
+        self._others_allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         if not self._is_greeted.wait(HELLO_TIMEOUT_SECONDS):
             log.warning("Slack has not said hello within %g seconds", HELLO_TIMEOUT_SECONDS)
@@ -100,14 +100,14 @@ class SocketModeConnection(SocketModeHandler):
         """Check in Slack's first message whose token it is and how many connections are open."""
         if hello.app_id and self._own_app and hello.app_id != self._own_app:
             self.other_app_id = hello.app_id
-            self._shut.set()
+            self._is_closed.set()
         self.other_connections = max(0, hello.connections - hello.own_connections)
         is_first = not self._is_greeted.is_set()
-        if self.other_connections and is_first and not self._allowed:
-            self._shut.set()  # whoever looks says what it comes to
+        if self.other_connections and is_first and not self._others_allowed:
+            self._is_closed.set()  # whoever looks says what it comes to
         elif self.other_connections:
             log.log(
-                logging.INFO if self._allowed else logging.ERROR,
+                logging.INFO if self._others_allowed else logging.ERROR,
                 CONNECTION_COUNT_TEXT,
                 hello.connections,
             )
@@ -116,9 +116,9 @@ class SocketModeConnection(SocketModeHandler):
     def handle(self, client: Any, req: Any) -> None:
         """Handle one delivery up to its acknowledgement; ignore it once closing has begun."""
         with self._arrivals.track_unacknowledged_delivery():
-            if self._shut.is_set():
+            if self._is_closed.is_set():
                 return
-            if is_own_event(req.payload, self._own):
+            if is_own_event(req.payload, self._own_ids):
                 client.send_socket_mode_response(SocketModeResponse(req.envelope_id))
             else:
                 super().handle(client, req)
@@ -129,7 +129,7 @@ class SocketModeConnection(SocketModeHandler):
         Deliveries being stored are acknowledged first; Slack delivers later ones again, or tells
         the person that they did not arrive.
         """
-        self._shut.set()
+        self._is_closed.set()
         self._arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
         try:
             self.client.close()

@@ -111,7 +111,7 @@ class SlackWebSocketConnection(Connection):
             receive_buffer_size=RECEIVE_BUFFER_BYTES,
             **options,
         )
-        self._heard, self._ended = heard, ended
+        self._handle_message, self._handle_end = heard, ended
         self._unanswered: set[str] = set()  # envelopes
         self._has_said_goodbye = False
         self._reader = threading.Thread(
@@ -183,7 +183,7 @@ class SlackWebSocketConnection(Connection):
             log.exception("the connection to Slack could not be read")
         self.disconnect()
         self.ended_at = time.monotonic()
-        self._ended(self)
+        self._handle_end(self)
 
     def _handle_text(self, text: str) -> None:
         if not text.startswith("{"):
@@ -191,7 +191,7 @@ class SlackWebSocketConnection(Connection):
         message = json.loads(text)
         if envelope := message.get("envelope_id"):
             self._unanswered.add(envelope)
-        self._heard(self, message)
+        self._handle_message(self, message)
 
     def _log_error(self, error: Exception) -> None:
         """Log an error of the library; only as debug if the connection was to end anyway."""
@@ -225,12 +225,12 @@ class EnvelopeAcknowledger:
     """The object by which a listener acknowledges an envelope on the connection that it came by."""
 
     def __init__(self, client: ReconnectingSocketClient, line: SlackWebSocketConnection) -> None:
-        self._client, self._line = client, line
+        self._client, self._connection = client, line
         self.logger = client.logger
 
     def send_socket_mode_response(self, response: SocketModeResponse) -> None:
         """Send an acknowledgement; raise SlackClientNotConnectedError without a connection."""
-        self._client.send_acknowledgement(self._line, json.dumps(response.to_dict()))
+        self._client.send_acknowledgement(self._connection, json.dumps(response.to_dict()))
 
 
 class ReconnectingSocketClient(BaseSocketModeClient):
@@ -248,7 +248,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     ) -> None:
         """`deal` handles one delivery; `greeted` gets Slack's first message on each connection."""
         self.app_token, self.logger, self.web_client = app_token, logger, web_client
-        self._deal = deal
+        self._handle_request = deal
         self._proxy = proxy or load_http_proxy_from_env(logger)
         self._greeted = greeted
         self.closed = False
@@ -263,14 +263,14 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self._state = threading.Condition()
         self.current_session: SlackWebSocketConnection | None = None
         # those before it, also what is counted as alive only
-        self._left: list[SlackWebSocketConnection] = []
+        self._old_connections: list[SlackWebSocketConnection] = []
         self._has_greeted = False  # the current one
-        self._look = threading.Event()  # the keeper is to look at once
-        self._over = threading.Event()
-        self._keeper = threading.Thread(
+        self._check_now = threading.Event()  # the keeper is to look at once
+        self._closing = threading.Event()
+        self._keeper_thread = threading.Thread(
             target=self._keep_connected, name="slack-socket", daemon=True
         )
-        self._in_a_row = 0  # lines that were short-lived
+        self._short_lived_count = 0  # lines that were short-lived
 
     def is_connected(self) -> bool:
         """Return whether the current connection is active."""
@@ -287,15 +287,15 @@ class ReconnectingSocketClient(BaseSocketModeClient):
             line = SlackWebSocketConnection(
                 self.issue_new_wss_url(),
                 heard=self._handle_message,
-                ended=lambda _: self._look.set(),
+                ended=lambda _: self._check_now.set(),
                 logger=self.logger,
                 ping_interval=PING_INTERVAL_SECONDS,
                 proxy=self._proxy,
                 ssl_context=self.web_client.ssl,
             )
             self._switch_to_connection(line)
-            if not self._keeper.is_alive() and not self.closed:
-                self._keeper.start()
+            if not self._keeper_thread.is_alive() and not self.closed:
+                self._keeper_thread.start()
 
     def _switch_to_connection(self, line: SlackWebSocketConnection) -> None:
         """Open this connection and make it the current one; mark the previous one for closing.
@@ -312,7 +312,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 raise ConnectionError("no connection to Slack could be made")
             if before is not None:
                 before.mark_replaced()
-                self._left.append(before)
+                self._old_connections.append(before)
             self.current_session = line
             self._state.notify_all()
         if self.closed:
@@ -344,7 +344,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                     MAX_RETRY_SECONDS, get_retry_after_seconds(error) or DEFAULT_RETRY_SECONDS
                 )
                 log.warning("Slack takes no connection for %g seconds: too many", seconds)
-                if self._over.wait(seconds):
+                if self._closing.wait(seconds):
                     raise
             else:
                 if isinstance(url := answer.get("url"), str):
@@ -383,16 +383,16 @@ class ReconnectingSocketClient(BaseSocketModeClient):
 
     def close(self) -> None:
         """Close all connections for good, each with a close frame."""
-        self._over.set()
+        self._closing.set()
         with self._state:
             self.closed = True
-            lines = [*self._left, *filter(None, [self.current_session])]
+            lines = [*self._old_connections, *filter(None, [self.current_session])]
             self._state.notify_all()
-        self._look.set()
+        self._check_now.set()
         self._close_connections(*lines)
-        if self._keeper.is_alive():
+        if self._keeper_thread.is_alive():
             # it may be asking Slack where to connect
-            self._keeper.join(ACKNOWLEDGE_TIMEOUT_SECONDS)
+            self._keeper_thread.join(ACKNOWLEDGE_TIMEOUT_SECONDS)
         for workers in (self.message_workers, self.click_workers):
             workers.shutdown(cancel_futures=True)
 
@@ -413,7 +413,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self._handle_hello(line, message)
             case "disconnect":
                 line.mark_replaced()
-                self._look.set()
+                self._check_now.set()
             case _ if not self.closed:
                 is_event = message.get("type") == "events_api"
                 workers = self.message_workers if is_event else self.click_workers
@@ -422,12 +422,12 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def _handle_hello(self, line: SlackWebSocketConnection, message: Json) -> None:
         with self._state:
             now = time.monotonic()
-            self._left = [
+            self._old_connections = [
                 each
-                for each in self._left
+                for each in self._old_connections
                 if each.ended_at is None or now - each.ended_at < GHOST_CONNECTION_SECONDS
             ]
-            own_count = 1 + sum(each is not line for each in self._left)
+            own_count = 1 + sum(each is not line for each in self._old_connections)
             if self.current_session is not line:  # it is greeted before it is put in its place
                 own_count += self.current_session is not None
             self._has_greeted = True
@@ -440,7 +440,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         request = SocketModeRequest.from_dict(message)
         try:
             if request:
-                self._deal(EnvelopeAcknowledger(self, line), request)
+                self._handle_request(EnvelopeAcknowledger(self, line), request)
         except Exception:
             log.exception("a delivery failed")
         finally:
@@ -450,7 +450,11 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def _close_replaced_connections(self) -> None:
         """Close replaced connections once their deliveries are acknowledged, or after a while."""
         with self._state:
-            left, has_greeted, now = list(self._left), self._has_greeted, time.monotonic()
+            left, has_greeted, now = (
+                list(self._old_connections),
+                self._has_greeted,
+                time.monotonic(),
+            )
         for line in left:
             waited = now - (line.replaced_at or now)
             is_greeted = has_greeted or waited > NEW_HELLO_TIMEOUT_SECONDS
@@ -462,12 +466,12 @@ class ReconnectingSocketClient(BaseSocketModeClient):
 
     def _keep_connected(self) -> None:
         """Ping, and replace the current connection when it ends or is to end; the keeper's body."""
-        while not self._over.is_set():
-            self._look.wait(PING_INTERVAL_SECONDS)
-            self._look.clear()
+        while not self._closing.is_set():
+            self._check_now.wait(PING_INTERVAL_SECONDS)
+            self._check_now.clear()
             self._close_replaced_connections()
             line = self.current_session
-            if line is None or self._over.is_set():
+            if line is None or self._closing.is_set():
                 continue
             line.check_state()
             if line.is_active() and line.replaced_at is None:
@@ -477,14 +481,14 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self.connect()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 log.warning("no new connection to Slack: %s", error)
-                self._over.wait(PING_INTERVAL_SECONDS)
-                self._look.set()
+                self._closing.wait(PING_INTERVAL_SECONDS)
+                self._check_now.set()
 
     def _wait_before_reconnecting(self, line: SlackWebSocketConnection) -> None:
         """Wait before replacing a connection that ended at once, longer each time in a row."""
         is_short = (
             not line.is_active() and time.monotonic() - line.created_at < SHORT_CONNECTION_SECONDS
         )
-        self._in_a_row = self._in_a_row + 1 if is_short else 0
-        if self._in_a_row > 1:
-            self._over.wait(min(PING_INTERVAL_SECONDS, 0.1 * 2**self._in_a_row))
+        self._short_lived_count = self._short_lived_count + 1 if is_short else 0
+        if self._short_lived_count > 1:
+            self._closing.wait(min(PING_INTERVAL_SECONDS, 0.1 * 2**self._short_lived_count))

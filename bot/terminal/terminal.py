@@ -241,10 +241,10 @@ class ChatFollower:
     def __init__(self, host: Host, seen: OperatorCallFinder, run_id: str) -> None:
         """`run_id`: any request of the chat. `close` is to be called at the end."""
         self._host = host
-        self._seen = seen
+        self._finder = seen
         self._run_id = run_id
-        self._heard: queue.SimpleQueue[ChatEvent | None] = queue.SimpleQueue()
-        self._told: set[int | None] = set()  # messages
+        self._live_events: queue.SimpleQueue[ChatEvent | None] = queue.SimpleQueue()
+        self._reported_seqs: set[int | None] = set()  # messages
         self._calls: dict[str, tuple[object, ...]] = {}
         self._state = ""
         self._place = ("", "")  # channel and thread, once there is one
@@ -254,12 +254,12 @@ class ChatFollower:
         """Return the events since this was last called, at first the present state; may wait."""
         heard: list[ChatEvent | None] = []
         with suppress(queue.Empty):
-            heard.append(self._heard.get(timeout=POLL_INTERVAL_SECONDS))
+            heard.append(self._live_events.get(timeout=POLL_INTERVAL_SECONDS))
         news = list(self._list_stored_events())
         # only now: all the words of an answer that is among the news have been heard
         with suppress(queue.Empty):
             while True:
-                heard.append(self._heard.get_nowait())
+                heard.append(self._live_events.get_nowait())
         return [*filter(None, heard), *news]
 
     def _handle_live_event(self, event: Event) -> None:
@@ -269,17 +269,17 @@ class ChatFollower:
             return
         match event:
             case WordsEvent(EventKind.WORDS, text=text):
-                self._heard.put(ChatEvent(ChatEventKind.WORDS, event.run.id, text))
+                self._live_events.put(ChatEvent(ChatEventKind.WORDS, event.run.id, text))
             case WordsEvent(EventKind.WORDS_VOID):
-                self._heard.put(ChatEvent(ChatEventKind.VOID, event.run.id))
+                self._live_events.put(ChatEvent(ChatEventKind.VOID, event.run.id))
             case StepEvent(EventKind.STEP_TOLD, step=step):
-                self._heard.put(ChatEvent(ChatEventKind.STEP, event.run.id, step.so_far))
+                self._live_events.put(ChatEvent(ChatEventKind.STEP, event.run.id, step.so_far))
             case StepEvent(EventKind.STEP_BEGAN, step=step):
-                self._heard.put(
+                self._live_events.put(
                     ChatEvent(ChatEventKind.STEP, event.run.id, step.doing or step.title)
                 )
             case _:
-                self._heard.put(None)  # a reason to look
+                self._live_events.put(None)  # a reason to look
 
     def _list_stored_events(self) -> Iterator[ChatEvent]:
         """Yield what is new in the rows: ended calls, messages, pending calls, the run's status."""
@@ -290,7 +290,7 @@ class ChatFollower:
             self._run_id, self._place = run.id, (run.channel, run.thread_ts)
             unsaid = self._list_new_messages(tx, run)
             changed = list(self._list_changed_calls(tx, run))
-        terminal_calls = map(self._seen.find_call, changed)
+        terminal_calls = map(self._finder.find_call, changed)
         call_events = [
             ChatEvent(ChatEventKind.CALL, run.id, call=each) for each in terminal_calls if each
         ]
@@ -323,9 +323,9 @@ class ChatFollower:
         found = [
             row
             for row in call_history.list_request_answers_and_notices(tx, run.id)
-            if row.seq not in self._told
+            if row.seq not in self._reported_seqs
         ]
-        self._told |= {row.seq for row in found}
+        self._reported_seqs |= {row.seq for row in found}
         return [row for row in found if not row.key.startswith(TYPED_KEY_PREFIX)]
 
     def _build_message_event(self, row: Message) -> ChatEvent:
@@ -364,7 +364,7 @@ class OperatorCommandExecutor:
     def __init__(self, host: Host, operator: str) -> None:
         """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
-        self._seen = OperatorCallFinder(host, operator)
+        self._finder = OperatorCallFinder(host, operator)
         self._acts = CommandDeliveryBuilder(host, operator)
         self._ending = threading.Event()
 
@@ -372,9 +372,9 @@ class OperatorCommandExecutor:
         """Carry out a command and return its result, waiting ANSWER_TIMEOUT_SECONDS at most."""
         match command.kind:
             case CommandKind.PENDING:
-                return CommandResult(True, "", calls=self._seen.list_actionable_calls())
+                return CommandResult(True, "", calls=self._finder.list_actionable_calls())
             case CommandKind.LOOK:
-                call = self._seen.find_call(strip_revision_from_id(command.target))
+                call = self._finder.find_call(strip_revision_from_id(command.target))
                 if call is None:
                     return CommandResult(False, UNKNOWN_CALL)
                 return CommandResult(True, "", calls=(call,))
@@ -387,7 +387,7 @@ class OperatorCommandExecutor:
 
     def follow_chat(self, run_id: str) -> ChatFollower:
         """Return a reader of the events in the chat of a request; the caller closes it."""
-        return ChatFollower(self._host, self._seen, run_id)
+        return ChatFollower(self._host, self._finder, run_id)
 
     def stop(self) -> None:
         """End all waits for results, as the process ends; what is stored stays."""

@@ -56,11 +56,11 @@ class PreviewRunner:
 
     def __init__(self, seconds: float = PREVIEW_TIMEOUT_SECONDS) -> None:
         self.portal = AsyncPortal()  # where async previews and async tools run
-        self._seconds = seconds
+        self._timeout_seconds = seconds
         self._pool = ThreadPoolExecutor(PREVIEW_THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
         # those that were started before their result is needed, each with the monotonic time
-        self._ahead: dict[tuple[str, int, str], tuple[Future[Preview], float]] = {}
+        self._started_previews: dict[tuple[str, int, str], tuple[Future[Preview], float]] = {}
 
     def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
@@ -70,7 +70,7 @@ class PreviewRunner:
         if tool.preview is None:
             return Preview("")
         return self._await_preview(
-            tool, args, self._start_preview(tool, args, context), self._seconds
+            tool, args, self._start_preview(tool, args, context), self._timeout_seconds
         )
 
     def get_or_start_edit_preview(
@@ -92,13 +92,15 @@ class PreviewRunner:
             return Preview("")
         now = time.monotonic()
         with self._lock:
-            entry = self._ahead.get(key)
-            if entry is None or now - entry[1] > max(MAX_PREVIEW_AGE_SECONDS, self._seconds):
-                entry = self._ahead[key] = self._start_preview(tool, args, context), now
-                while len(self._ahead) > MAX_EDIT_PREVIEWS:
-                    del self._ahead[next(iter(self._ahead))]
+            entry = self._started_previews.get(key)
+            if entry is None or now - entry[1] > max(
+                MAX_PREVIEW_AGE_SECONDS, self._timeout_seconds
+            ):
+                entry = self._started_previews[key] = self._start_preview(tool, args, context), now
+                while len(self._started_previews) > MAX_EDIT_PREVIEWS:
+                    del self._started_previews[next(iter(self._started_previews))]
         future, started_at = entry
-        seconds_left = max(started_at + self._seconds - now, 0)
+        seconds_left = max(started_at + self._timeout_seconds - now, 0)
         if patience < seconds_left and not (wait([future], patience).done or future.done()):
             raise LookupPendingError(_build_completion_future(future, seconds_left, then))
         try:
@@ -110,7 +112,7 @@ class PreviewRunner:
     def discard_edit_preview(self, key: tuple[str, int, str]) -> None:
         """Drop the started preview of an edited call, if there is one."""
         with self._lock:
-            self._ahead.pop(key, None)
+            self._started_previews.pop(key, None)
 
     def close(self) -> None:
         """Accept no further previews and cancel those not yet begun."""
@@ -131,7 +133,7 @@ class PreviewRunner:
         assert tool.preview is not None
         preview = tool.preview(args, context)
         if inspect.isawaitable(preview):
-            preview = self.portal().call(_await_within, preview, self._seconds)
+            preview = self.portal().call(_await_within, preview, self._timeout_seconds)
         if isinstance(preview, str):
             preview = Preview(preview)
         if not isinstance(preview, Preview):
@@ -155,7 +157,9 @@ class PreviewRunner:
             error = future.exception(seconds)
         except TimeoutError:
             future.cancel()
-            return _build_missing_preview(tool, f"it took longer than {self._seconds:g} seconds")
+            return _build_missing_preview(
+                tool, f"it took longer than {self._timeout_seconds:g} seconds"
+            )
         except CancelledError:
             return _build_missing_preview(tool, "the bot is stopping")
         if error is None:

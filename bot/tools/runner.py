@@ -350,10 +350,10 @@ class CallProgressReporter:
     ) -> None:
         """Build nothing yet: the texts for listeners are made once, when somebody listens."""
         self._live, self._run = live, run
-        self._of = tool, args, call
+        self._tool_and_args = tool, args, call
         self._step: live_events.ToolStep | None = None
         self._lock = threading.RLock()  # the tool may tell on threads of its own
-        self._so_far, self._is_over, self._said_at = "", False, float("-inf")
+        self._so_far, self._is_over, self._reported_at = "", False, float("-inf")
         self.is_long = False  # somebody was told that it takes long
 
     def report_start(self) -> None:
@@ -371,18 +371,20 @@ class CallProgressReporter:
         with self._lock:
             if self._is_over:
                 return
-            tool, args, _ = self._of
+            tool, args, _ = self._tool_and_args
             self._so_far = mask_secrets(format_masked_line(tool, args, words, MAX_PROGRESS_CHARS))
-            if now - self._said_at < PROGRESS_INTERVAL_SECONDS:
+            if now - self._reported_at < PROGRESS_INTERVAL_SECONDS:
                 return  # the next beat tells it
-            self._said_at = now
+            self._reported_at = now
             self._report(live_events.EventKind.STEP_TOLD)
 
     def report_end(self, outcome: ToolOutcome) -> None:
         """Report the call's outcome, after it was stored."""
         with self._lock:
             self._is_over = True
-        self._report(live_events.EventKind.STEP_ENDED, classify_step_end(self._of[0], outcome))
+        self._report(
+            live_events.EventKind.STEP_ENDED, classify_step_end(self._tool_and_args[0], outcome)
+        )
 
     def _report(
         self, kind: live_events.EventKind, end: live_events.ToolStepOutcome | None = None
@@ -393,7 +395,7 @@ class CallProgressReporter:
 
     def _build_step(self) -> live_events.ToolStep:
         if self._step is None:
-            self._step = build_tool_step(*self._of)
+            self._step = build_tool_step(*self._tool_and_args)
         return replace(self._step, so_far=self._so_far) if self._so_far else self._step
 
 

@@ -128,7 +128,7 @@ class WorkspaceHost:
         self._cipher = open_token_cipher(settings, self.record)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedWorkspace] = {}
-        self._stopping, self._ended, self._look = (threading.Event() for _ in range(3))
+        self._stopping, self._ended, self._check_now = (threading.Event() for _ in range(3))
         client = WebClient(base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
         self.dispatcher = WorkspaceDispatcher(
             self.record, self.use_app, self._handle_lifecycle_event, client
@@ -156,7 +156,9 @@ class WorkspaceHost:
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
-        getattr(self._clock, "on_shift", []).append(self._look.set)  # a clock that can be moved
+        getattr(self._clock, "on_shift", []).append(
+            self._check_now.set
+        )  # a clock that can be moved
         active = self._follow_record()
         self.server.start(self._web)
         if self.settings.transport is Transport.SOCKET:
@@ -178,7 +180,7 @@ class WorkspaceHost:
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""
         self._stopping.set()
-        self._look.set()
+        self._check_now.set()
         if self._endpoint is not None:
             self._endpoint.close()  # Slack sends its requests elsewhere or again
             self._arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
@@ -333,7 +335,7 @@ class WorkspaceHost:
             self._end_replaced_installations(installation.workspace)
         if installation.state is InstallationState.ACTIVE:
             self._replace_token(installation)
-        self._look.set()
+        self._check_now.set()
 
     def _end_replaced_installations(self, enterprise: str) -> None:
         """Remove single workspaces' installations that an organisation-wide one has replaced.
@@ -369,7 +371,7 @@ class WorkspaceHost:
                 removals.follow_granted_workspaces(self.record, self.oauth, row.workspace, token)
         if changed is not None and payload["event"]["type"] == "team_access_granted":
             self._end_replaced_installations(changed)
-        self._look.set()
+        self._check_now.set()
 
     def _send_heartbeats(self) -> None:
         """Store heartbeats until `stop`; stop the apps of workspaces that others have taken."""
@@ -391,7 +393,7 @@ class WorkspaceHost:
         """Start apps that are due, stop quiet ones, renew tokens, until `stop`; a thread's body."""
         followed_at, is_asked = 0.0, True
         while not self._stopping.is_set():
-            self._look.clear()
+            self._check_now.clear()
             try:
                 late = time.monotonic() - followed_at >= CHECK_INTERVAL_SECONDS
                 if is_asked or late or self._owners is None:
@@ -408,7 +410,7 @@ class WorkspaceHost:
                 self._start_due()
             except Exception:
                 log.exception("the workspaces could not be looked at; they are again soon")
-            is_asked = self._look.wait(self._compute_pause())
+            is_asked = self._check_now.wait(self._compute_pause())
 
     def _follow_record(self) -> int:
         """Take in changes of the installations on record; return how many of them are active.

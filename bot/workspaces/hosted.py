@@ -66,10 +66,10 @@ class HostedWorkspace:
         """
         self.workspace, self._clock = workspace, clock
         self._build, self._on_stopped = build, on_stopped
-        self._turn = threading.Lock()  # of who starts or stops the app
-        self._free = threading.Condition()
+        self._start_lock = threading.Lock()  # of who starts or stops the app
+        self._unused = threading.Condition()
         self._app: App | None = None
-        self._users = 0
+        self._user_count = 0
         self._used_at = time.monotonic()
         self._problem = ""  # why its app could not be started
         self._retry_at: datetime | None = None  # if so
@@ -99,21 +99,21 @@ class HostedWorkspace:
 
         Raises NotServedError if it cannot be started, or not soon, and ServedElsewhereError.
         """
-        if not self._turn.acquire(timeout=LOCK_TIMEOUT_SECONDS):
+        if not self._start_lock.acquire(timeout=LOCK_TIMEOUT_SECONDS):
             raise NotSettledError("its app is being started or stopped")
         try:
             app = self._app or self._start_app()
-            with self._free:
-                self._users += 1
+            with self._unused:
+                self._user_count += 1
         finally:
-            self._turn.release()
+            self._start_lock.release()
         try:
             yield app
         finally:
-            with self._free:
-                self._users -= 1
+            with self._unused:
+                self._user_count -= 1
                 self._used_at = time.monotonic()
-                self._free.notify_all()
+                self._unused.notify_all()
 
     def _start_app(self) -> App:
         if self._get_retry_time():
@@ -142,21 +142,21 @@ class HostedWorkspace:
 
     def forget_problem(self) -> None:
         """Forget why the app could not be started: the next use tries again at once."""
-        with self._turn:
+        with self._start_lock:
             self._problem, self._retry_at = "", None
 
     def replace_token(self, token: str, revision: int) -> None:
         """Have the app use this token from now on, if it is running or just being started."""
-        with self._turn:
+        with self._start_lock:
             if self._app is not None:
                 self._app.replace_bot_token(token)
                 self.token_revision = revision
 
     def stop_if_quiet(self, quiet: float) -> None:
         """Stop the app if it was not used, and will have nothing to do, for `quiet` seconds."""
-        with self._turn:
+        with self._start_lock:
             app = self._app
-            if app is None or self._users or time.monotonic() - self._used_at < quiet:
+            if app is None or self._user_count or time.monotonic() - self._used_at < quiet:
                 return
             now = app.core.clock.now()  # which may be ahead of the host's
             due_at = find_next_due_time(app, now)
@@ -167,9 +167,9 @@ class HostedWorkspace:
 
     def stop(self, grace: float = 5.0) -> None:
         """Stop the app, once nobody uses it or after `grace` seconds; nobody new gets it."""
-        with self._turn:
-            with self._free:
-                self._free.wait_for(lambda: not self._users, grace)
+        with self._start_lock:
+            with self._unused:
+                self._unused.wait_for(lambda: not self._user_count, grace)
             self._stop_app(None)
 
     def _stop_app(self, due_at: datetime | None) -> None:

@@ -122,9 +122,9 @@ class GatedCall:
         self.earlier_result: Any = None  # the result, where it was done before in the same run
         self._action, self._arguments, self._terms = action, arguments, terms
         self._given_up = threading.Event()
-        self._around = terms.merge_circumstances()
+        self._circumstances = terms.merge_circumstances()
         self._request: Request | None = None
-        self._taken: ClaimedGatedCall | None = None
+        self._claimed: ClaimedGatedCall | None = None
 
     @cached_property
     def _client(self) -> Countersign:
@@ -138,7 +138,7 @@ class GatedCall:
 
     def send_request(self) -> Request:
         """Make the request, or find the one made before in the same run; return without waiting."""
-        around, suspension = self._around, context.find_current_suspension()
+        around, suspension = self._circumstances, context.find_current_suspension()
         if suspension is not None:
             around = {**around, "run": suspension.run, "call": suspension.call}
         return self._client.request(
@@ -201,20 +201,20 @@ class GatedCall:
             raise trouble
         if self._given_up.is_set():
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        self._taken = ClaimedGatedCall(self._client, request, self._action.name)
+        self._claimed = ClaimedGatedCall(self._client, request, self._action.name)
         if self._given_up.is_set():  # at that very moment
             self._cancel_request()
             raise WaitAbandonedError("Nobody waits for it any more.", request)
-        return self._taken
+        return self._claimed
 
     def _cancel_request(self) -> None:
         """Cancel the request, unless it belongs to a run, where a later process may ask for it.
 
         Of a call that was claimed at that very moment it is reported that it did not run.
         """
-        if self._taken is not None:
-            self._taken.report_outcome(succeeded=False, result="It was not run any more.")
-        elif self._request is not None and not self._around.get("run"):
+        if self._claimed is not None:
+            self._claimed.report_outcome(succeeded=False, result="It was not run any more.")
+        elif self._request is not None and not self._circumstances.get("run"):
             cancel_unwaited_request(self._client, self._request.id)
 
 

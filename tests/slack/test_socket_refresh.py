@@ -210,7 +210,7 @@ def test_a_connection_that_died_is_no_other_process(
         sandbox.faults.count_dead(1.0)
         died = Heard(sandbox)
         died.slack.client.close = lambda: None  # type: ignore[method-assign]  # it can say no more
-        died.slack.client._over.set()
+        died.slack.client._closing.set()
         sandbox.faults.cut()
         sandbox.wait(lambda: sandbox.closed == [GONE])
         settings = settings_of(sandbox, allowed=False)

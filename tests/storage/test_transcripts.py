@@ -105,8 +105,8 @@ def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.Monke
     with seeded.store.read() as tx:
         for run in (seeded.run(), other, seeded.run()):
             assert known.read_transcript(tx, run).items == (long,)
-    assert len(known._known) == 1
-    assert known._size <= 150
+    assert len(known._transcripts) == 1
+    assert known._char_count <= 150
 
 
 def test_so_are_short_items_which_take_more_than_their_words(
@@ -125,4 +125,4 @@ def test_so_are_short_items_which_take_more_than_their_words(
     with seeded.store.read() as tx:
         for run in (seeded.run(), other, seeded.run()):
             assert known.read_transcript(tx, run).items == tuple(short)
-    assert (len(known._known), known._items) == (1, 3)
+    assert (len(known._transcripts), known._item_count) == (1, 3)

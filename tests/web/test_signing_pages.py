@@ -291,7 +291,7 @@ def test_a_stopping_process_stores_nothing(world: Harness, monkeypatch: Any) -> 
     url = steps.issue_link(world, steps.ask_for(world))
     web = world.app.endpoints.web
     assert web is not None
-    monkeypatch.setattr(web, "_shut", True)
+    monkeypatch.setattr(web, "_is_closed", True)
     assert steps.post(url, CREDENTIAL) == (503, {"detail": signing_pages.RESTARTING_ERROR})
     monkeypatch.undo()
     assert steps.post(url, CREDENTIAL)[0] == 202

@@ -56,7 +56,7 @@ def pause(harness: MovingHarness) -> None:
     """Wait until the process has stopped the workspace's app, as the page's `sleep` does."""
     host = harness.host
     assert host is not None
-    host._look.set()
+    host._check_now.set()
     harness.slack.wait(lambda: not any(each.is_awake for each in host.list_hosted()))
 
 

@@ -137,7 +137,7 @@ def test_the_request_of_one_that_is_being_started(hosting: Hosting) -> None:
     one.card(thread, channel=PLACE)
     one.settle()
     one.stop_app()
-    with hosting.host._get_hosted(ONE)._turn:
+    with hosting.host._get_hosted(ONE)._start_lock:
         one.person("ben").say(PLACE, "cancel", thread)
         sent = [each for each in hosting.slack.deliveries if each.event.get("text") == "cancel"]
         assert sent

@@ -50,7 +50,7 @@ def falls_asleep(workspace: Workspace) -> None:
         assert hosting.host is not None
         if any(each.outcome == "pending" for each in hosting.slack.deliveries):
             return False
-        hosting.host._look.set()
+        hosting.host._check_now.set()
         is_stopped = workspace.app is None and hosting.row(workspace.team).due_at is not None
         return is_stopped and not list_open_files(workspace.folder)
 
@@ -256,7 +256,7 @@ def test_asked_from_all_sides_while_it_falls_asleep(hosting: Hosting) -> None:
     def look() -> None:
         while not ended.wait(0.02):
             assert hosting.host is not None
-            hosting.host._look.set()
+            hosting.host._check_now.set()
 
     looking = threading.Thread(target=look)
     looking.start()

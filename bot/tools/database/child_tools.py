@@ -127,7 +127,7 @@ class ChildProcess:
             env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,  # Ctrl-C is for the bot, which ends what it started
         )
-        self._rest, self._fresh = b"", True
+        self._unread_bytes, self._is_unused = b"", True
         self._write(greeting)
 
     def run_call(self, request: dict[str, Any], seconds: float) -> Any:
@@ -136,8 +136,8 @@ class ChildProcess:
         Raises what the call raised; ToolError when the process had to be ended before a COMMIT,
         ConnectionError when a COMMIT was on its way.
         """
-        deadline = time.monotonic() + seconds + (START_TIMEOUT_SECONDS if self._fresh else 0)
-        self._fresh = committing = False
+        deadline = time.monotonic() + seconds + (START_TIMEOUT_SECONDS if self._is_unused else 0)
+        self._is_unused = committing = False
         self._write(encode_frame(request))
         while answer := self._read_frame(deadline) or self._kill_and_read_frame():
             if answer == COMMITTING_FRAME:
@@ -188,14 +188,14 @@ class ChildProcess:
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
+            while b"\n" not in self._unread_bytes:
                 if not ready.select(max(deadline - time.monotonic(), 0)):
                     return None
                 more = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not more:
                     return None
-                self._rest += more
-        text, _, self._rest = self._rest.partition(b"\n")
+                self._unread_bytes += more
+        text, _, self._unread_bytes = self._unread_bytes.partition(b"\n")
         return decode_frame(text)
 
 

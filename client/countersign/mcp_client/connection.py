@@ -57,15 +57,17 @@ class SendCallsOnceAuth(httpx2.Auth):
     def __init__(self, login: ServerLogin | None) -> None:
         """`login`: the login with which requests are sent; None for none."""
         self._login = login
-        self._leading: WeakKeyDictionary[httpx2.Request, httpx2.URL] = WeakKeyDictionary()
-        self._moved: dict[httpx2.URL, httpx2.URL] = {}  # as redirects of other requests have shown
+        self._redirect_source: WeakKeyDictionary[httpx2.Request, httpx2.URL] = WeakKeyDictionary()
+        self._redirects: dict[
+            httpx2.URL, httpx2.URL
+        ] = {}  # as redirects of other requests have shown
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send one request, with the token of the login if there is one."""
-        if (came_from := self._leading.pop(request, None)) is not None:
-            self._moved[came_from] = request.url  # the SDK has followed it
+        if (came_from := self._redirect_source.pop(request, None)) is not None:
+            self._redirects[came_from] = request.url  # the SDK has followed it
         is_call = sent_calls.find_tool_call_id(request) is not None
         if is_call:
             request.url = self._resolve_known_redirects(request.url)
@@ -86,7 +88,7 @@ class SendCallsOnceAuth(httpx2.Auth):
     def _resolve_known_redirects(self, url: httpx2.URL) -> httpx2.URL:
         """Return the address to which earlier requests to `url` were redirected in the end."""
         for _ in range(MAX_REDIRECTS):
-            url = self._moved.get(url, url)
+            url = self._redirects.get(url, url)
         return url
 
     def _note_redirect(self, response: httpx2.Response, is_call: bool) -> None:
@@ -94,7 +96,7 @@ class SendCallsOnceAuth(httpx2.Auth):
         if is_call:
             response.next_request = None
         elif response.next_request is not None:
-            self._leading[response.next_request] = response.request.url
+            self._redirect_source[response.next_request] = response.request.url
 
 
 # Where a server is: a command to be started, or an address; and how it is spoken to there.
@@ -189,7 +191,7 @@ class ServerSession:
         `patience`: seconds in which it has to be open. `elicit` handles the server's questions to
         people; None: it may ask nobody.
         """
-        self._address, self._patience = address, patience
+        self._address, self._timeout_seconds = address, patience
         self._changed, self._elicit = changed, elicit
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
         self._scope = anyio.CancelScope()
@@ -202,10 +204,10 @@ class ServerSession:
 
     async def wait_until_open(self) -> Client | None:
         """Return the client once the connection is open; None if it is over, or took too long."""
-        with anyio.move_on_after(self._patience):
+        with anyio.move_on_after(self._timeout_seconds):
             await self._ready.wait()
         if not self._ready.is_set():
-            self.end_reason = f"it did not answer within {self._patience:g} seconds"
+            self.end_reason = f"it did not answer within {self._timeout_seconds:g} seconds"
             self._scope.cancel()
             return None
         return None if self.is_over else self._client
@@ -336,11 +338,11 @@ class ServerConnection:
         reason, when it cannot be reached and the next try waits; `elicit` handles its questions to
         people.
         """
-        self._address, self._open_within = address, open_within
+        self._address, self._open_timeout = address, open_within
         self._login = address.login if isinstance(address, UrlAddress) else None
         self._changed, self._elicit, self._report_put_off = changed, elicit, put_off
         self._session: ServerSession | None = None
-        self._failures, self._again_at = 0, 0.0
+        self._failures, self._retry_at = 0, 0.0
         self._opening = asyncio.Lock()
 
     async def list_current_tools(self) -> list[Tool]:
@@ -436,10 +438,10 @@ class ServerConnection:
         async with self._opening:
             session = self._session
             if session is None or session.is_over:
-                if (seconds_left := self._again_at - time.monotonic()) > 0:
+                if (seconds_left := self._retry_at - time.monotonic()) > 0:
                     raise ServerNotReachedError(f"it is tried again in {seconds_left:.0f} seconds")
                 session = self._session = ServerSession(
-                    self._address, self._open_within, self._changed, self._elicit
+                    self._address, self._open_timeout, self._changed, self._elicit
                 )
             client = await session.wait_until_open()
             if client is not None:
@@ -456,7 +458,7 @@ class ServerConnection:
             if self._login.login_needed_reason:
                 return ServerNotReachedError(self._login.login_needed_reason)
         self._failures += 1
-        self._again_at = time.monotonic() + min(2.0**self._failures, MAX_RECONNECT_SECONDS)
+        self._retry_at = time.monotonic() + min(2.0**self._failures, MAX_RECONNECT_SECONDS)
         self._report_put_off(why)
         return ServerNotReachedError(why)
 

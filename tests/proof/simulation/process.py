@@ -83,9 +83,9 @@ class SimStore(Store):
 
     def crash(self) -> None:
         """The process is no more; what it would do in an orderly end is not done."""
-        if self._note is not None:
-            self._note.close()
-            self._note = None
+        if self._head_file is not None:
+            self._head_file.close()
+            self._head_file = None
         self.close()
 
 
