@@ -25,7 +25,7 @@ from bot.cards.slack_text import humanise_field_name
 from bot.explain import report
 from bot.explain.explanation import MentionStyle
 from bot.policy.evaluation import Policy
-from bot.policy.gates import Ask, Deny, load_gate
+from bot.policy.gates import DEFAULT_RULE, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.declared_values import may_path_hold_secrets
 from storage import call_history
@@ -266,10 +266,11 @@ def _always_approved_sentence(rule: RuleStats, words: MentionStyle) -> str:
         facts.append(f"{words.quote_text(rule.titles[name])} {format_range(extent)}")
     facts += [f"{counts.edited} edited"] if counts.edited else []
     approved = counts.fates[report.CallFate.APPROVED]
-    name, speed = words.quote_text(counts.tool), report.describe_speed(counts.speed)
-    opening = f"All {approved} calls of rule {name} were approved"
-    opening = opening if approved > 1 else f"The only call of rule {name} was approved"
-    return f"{opening}: {'; '.join(facts)}{speed}."
+    is_default = counts.tool == DEFAULT_RULE
+    which = "that no rule matched" if is_default else f"of rule {words.quote_text(counts.tool)}"
+    opening = f"All {approved} calls {which} were approved"
+    opening = opening if approved > 1 else f"The only call {which} was approved"
+    return f"{opening}: {'; '.join(facts)}{report.describe_speed(counts.speed)}."
 
 
 def format_range(extent: Extent) -> str:

@@ -24,7 +24,7 @@ from bot.explain import report, rule_report
 from bot.explain.explanation import MentionStyle
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import CurrentPolicy, PolicyError, parse
-from bot.policy.gates import Allow, Ask, Gate, load_gate
+from bot.policy.gates import DEFAULT_RULE, Allow, Ask, Gate, load_gate
 from bot.policy.rules import parse_cached_condition
 from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
@@ -285,7 +285,7 @@ class PolicySuggester:
     def _find_place(self, rule: str) -> tuple[int, dict[str, Any]]:
         """Return the rule's place in the file and its entry; raises NoSuggestionError."""
         entries = self.written.get("rule", [])
-        if rule == "default":
+        if rule == DEFAULT_RULE:
             return len(entries), {"verdict": "ask"}
         for index, entry in enumerate(entries):
             if (
@@ -459,7 +459,8 @@ def render_suggestions(written: Mapping[str, Any], suggester: PolicySuggester) -
     yield from dump_toml(_select_used_tables(written, used)).splitlines()
     yield from ("[defaults]", *dump_toml(defaults).splitlines())
     for each in suggester.suggested:
-        place = "at the end" if each.above == "default" else f"above the rule {each.above!r}"
+        is_last = each.above == DEFAULT_RULE
+        place = "at the end" if is_last else f"above the rule {each.above!r}"
         lines = (*each.evidence, f"It belongs {place}.")
         yield from ("", *(f"# {line}" for line in lines), "[[rule]]")
         yield from dump_toml(each.entry).splitlines()

@@ -151,7 +151,7 @@ class Policy(BaseModel):
             elif base_gate is None:
                 base_gate = rule.gate
         if not (base_gate or doubtful) and facts.effect == "read" and facts.tool not in self.asking:
-            base_gate = Allow(rule="default")
+            base_gate = Allow(rule=gates.DEFAULT_RULE)
         gate = owners.replace_owners_in_gate(base_gate) if base_gate else self.default
         gate = tighten_gate(gate, additions) if gate else None
         judged = self._deny_or_restrict_gate(gate, facts.effect)
@@ -193,7 +193,8 @@ class Policy(BaseModel):
         """
         if gate is None:
             return Deny(
-                rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
+                rule=gates.DEFAULT_RULE,
+                reason=f"no rule names who may decide about the effect {effect!r}",
             )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
             return gate.copy_without_offers()

@@ -20,6 +20,7 @@ Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
 Signature = Literal["", "passkey"]  # what an approval has to be signed with; "": nothing
+DEFAULT_RULE = "default"  # what a gate names as its rule where no rule matched
 ADD_PASSKEY = "add_passkey"  # the tool by which others let a person's passkey count
 DEFAULT_GOOD_FOR_SECONDS = 86_400  # from an approval until what it is for starts
 

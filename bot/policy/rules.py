@@ -17,7 +17,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.policy import approver_lists, business_hours, policy_file
 from bot.policy.condition_values import Facts, NeededLookups, SpendingSum
-from bot.policy.gates import Allow, Ask, Deny, Escalation, GateAddOn, GrantOffer, Stage
+from bot.policy.gates import (
+    DEFAULT_RULE,
+    Allow,
+    Ask,
+    Deny,
+    Escalation,
+    GateAddOn,
+    GrantOffer,
+    Stage,
+)
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 from countersign.durations import DAY, parse_duration
 
@@ -224,12 +233,12 @@ class RuleBuilder:
         """Build the hours and the defaults of `written`; mistakes are added to `problems`."""
         self._written = written
         self._problems = problems
-        self._names = {"default"}
+        self._names = {DEFAULT_RULE}
         self._covered: set[str] = set()  # the effects of which no later rule sees a call
         self._answered: set[str] = set()  # the effects of which no call is left to the default
         self._hours = self._build_business_hours()
         self.default = build_merged_ask_gate(
-            "default", written.defaults, policy_file.AskOptions(), self._hours
+            DEFAULT_RULE, written.defaults, policy_file.AskOptions(), self._hours
         )
 
     def build_rules(self) -> tuple[Rule, ...]:

@@ -110,7 +110,13 @@ def create_replica_or_single_process(
     from bot.replicas.replicas import ReplicaMembership
 
     membership = ReplicaMembership(
-        store, clock, signals, settings, workers, heard=handle_event, paused=pauses.add_pauses
+        store,
+        clock,
+        signals,
+        settings,
+        workers,
+        handle_slack_event=handle_event,
+        paused=pauses.add_pauses,
     )
     pauses.set_pause_callback(membership.share_slack_pause)
     return membership

@@ -83,16 +83,16 @@ class ReplicaMembership(OtherProcesses):
         settings: Settings,
         workers: WorkerPool,
         *,
-        heard: Callable[[Mapping[str, Any]], object],
+        handle_slack_event: Callable[[Mapping[str, Any]], object],
         paused: Pauses,
     ) -> None:
-        """`heard` gets each Slack event about people and channels that another replica stored.
+        """`handle_slack_event` gets the events about people and channels that other replicas store.
 
         `paused` gets the pauses that Slack asked any replica for, with their ends.
         """
         self._store, self._clock, self._signals = store, clock, signals
         self.workers, self._lease = workers, settings.lease
-        self._handle_slack_event, self._paused = heard, paused
+        self._handle_slack_event, self._paused = handle_slack_event, paused
         self.id = new_id()
         address = build_psycopg_arguments(store)
         connect = partial(psycopg.connect, **address, autocommit=True)
@@ -429,11 +429,11 @@ class ReplicaNotificationExchange:
     def __init__(
         self,
         connect: Callable[[], psycopg.Connection[Any]],
-        heard: Mapping[ReplicaNotification, Callable[[], None]],
+        handlers: Mapping[ReplicaNotification, Callable[[], None]],
         replica: str,
     ) -> None:
-        """`connect` opens a connection with autocommit; `heard` has each notification's handler."""
-        self._connect, self._handlers, self._replica = connect, heard, replica
+        """`connect` opens a connection with autocommit. `handlers`: by notification."""
+        self._connect, self._handlers, self._replica = connect, handlers, replica
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._sending_connection: psycopg.Connection[Any] | None = None
@@ -457,8 +457,8 @@ class ReplicaNotificationExchange:
             try:
                 with self._connect() as line:
                     line.execute(f"LISTEN {NOTIFY_CHANNEL}")
-                    for heard in self._handlers.values():  # what was told meanwhile
-                        heard()
+                    for handle in self._handlers.values():  # what was told meanwhile
+                        handle()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
                 log.warning("the other replicas cannot be heard: %s", error)

@@ -118,8 +118,8 @@ class ElicitationBroker:
         stopping = self._signals.stopping
         while True:
             with self._store.read() as tx:
-                if heard := _find_answer(tx, child):
-                    return heard
+                if answer := _find_answer(tx, child):
+                    return answer
                 goes_on = _is_still_running(tx, run, call)
             if not goes_on or is_over() or stopping.wait(POLL_SECONDS):
                 self._end_question(child)

@@ -95,11 +95,11 @@ class SlackWebSocketConnection(Connection):
         self,
         url: str,
         *,
-        heard: Callable[[SlackWebSocketConnection, Json], None],
+        handle_message: Callable[[SlackWebSocketConnection, Json], None],
         ended: Callable[[SlackWebSocketConnection], None],
         **options: Any,
     ) -> None:
-        """`heard` gets each message from Slack, on the reader's thread; `ended` is called last.
+        """`handle_message` gets each message, on the reader's thread; `ended` is called last.
 
         Neither may wait.
         """
@@ -111,7 +111,7 @@ class SlackWebSocketConnection(Connection):
             receive_buffer_size=RECEIVE_BUFFER_BYTES,
             **options,
         )
-        self._handle_message, self._handle_end = heard, ended
+        self._handle_message, self._handle_end = handle_message, ended
         self._unanswered: set[str] = set()  # envelopes
         self._has_said_goodbye = False
         self._reader = threading.Thread(
@@ -286,7 +286,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 return
             line = SlackWebSocketConnection(
                 self.issue_new_wss_url(),
-                heard=self._handle_message,
+                handle_message=self._handle_message,
                 ended=lambda _: self._check_now.set(),
                 logger=self.logger,
                 ping_interval=PING_INTERVAL_SECONDS,

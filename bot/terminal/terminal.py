@@ -252,15 +252,15 @@ class ChatFollower:
 
     def read_new_events(self) -> list[ChatEvent]:
         """Return the events since this was last called, at first the present state; may wait."""
-        heard: list[ChatEvent | None] = []
+        events: list[ChatEvent | None] = []
         with suppress(queue.Empty):
-            heard.append(self._live_events.get(timeout=POLL_INTERVAL_SECONDS))
+            events.append(self._live_events.get(timeout=POLL_INTERVAL_SECONDS))
         news = list(self._list_stored_events())
         # only now: all the words of an answer that is among the news have been heard
         with suppress(queue.Empty):
             while True:
-                heard.append(self._live_events.get_nowait())
-        return [*filter(None, heard), *news]
+                events.append(self._live_events.get_nowait())
+        return [*filter(None, events), *news]
 
     def _handle_live_event(self, event: Event) -> None:
         """Queue a live event of this chat; called on the thread that works on the request."""

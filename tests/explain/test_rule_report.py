@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,20 @@ def test_it_reads_in_plain_words(happened: Path, capsys: pytest.CaptureFixture[s
         " within 10 min.",
         "Rules that applied to nothing: never.",
     ]
+
+
+def test_what_no_rule_matched_is_of_no_rule(
+    happened: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes by the policy's defaults, which nobody knows as a rule of that name."""
+    path, gate = happened / "another.db", asked_by("default")
+    monkeypatch.setenv("DATABASE_URL", settings_of(path)["DATABASE_URL"])
+    with closing(store_of(path).open()) as store:
+        write_decided(store, [Decided("note", {}, votes=((CLEO, APPROVE, 60),), gate=gate)])
+    assert main(["report", "--since", "9999d"]) == 0
+    said = capsys.readouterr().out
+    assert "The only call that no rule matched was approved: by UCLEO0001 (1)" in said
+    assert "rule default" not in said
 
 
 def test_a_picture_is_not_json(happened: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,13 +64,13 @@ def interrupt_once_on(*signals: signal.Signals) -> None:
     """
 
     def interrupt(_signal: int, _frame: object) -> NoReturn:
-        for each in heard:
+        for each in handled:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    heard = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
+    handled = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
     if threading.current_thread() is threading.main_thread():
-        for each in heard:
+        for each in handled:
             signal.signal(each, interrupt)
 
 
@@ -90,22 +90,22 @@ def handle_signals(handlers: Mapping[signal.Signals, Callable[..., object]]) -> 
 
 def install_stop_handlers() -> None:
     """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
-    heard = {each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
-    for each in heard:  # a shell has what it starts in the background ignore Ctrl-C
+    handled = {each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
+    for each in handled:  # a shell has what it starts in the background ignore Ctrl-C
         signal.signal(each, _handle_stop_signal)
     # a handler has to wait where the main thread is inside of a library, a thread has not
-    told, tells = os.pipe()
-    os.set_blocking(tells, False)
-    signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     name = "signals"
     threading.Thread(
-        target=_start_time_limit_on_signal, args=(told, heard), name=name, daemon=True
+        target=_start_time_limit_on_signal, args=(reader, handled), name=name, daemon=True
     ).start()
 
 
-def _start_time_limit_on_signal(told: int, heard: set[signal.Signals]) -> None:
+def _start_time_limit_on_signal(reader: int, handled: set[signal.Signals]) -> None:
     """Wait for the first signal that ends the process, and start the time limit then."""
-    while not heard & set(os.read(told, 1)):
+    while not handled & set(os.read(reader, 1)):
         pass
     _start_time_limit()
 
