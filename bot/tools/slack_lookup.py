@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 # what asking Slack raises where it gives no answer
-UNREACHED = SlackClientError, OSError, HTTPException, ValueError
+UNREACHABLE_ERRORS = SlackClientError, OSError, HTTPException, ValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _ask_slack(what: str, read: Callable[[], T], missing: str | None = None) -> 
         if missing and code.endswith(("_not_found", "_not_visible")):
             raise ToolError(missing) from error
         raise ToolError(f"Slack would not say {what} ({code}); nothing was done.") from error
-    except (*UNREACHED, LookupFailedError, LookupPendingError) as error:
+    except (*UNREACHABLE_ERRORS, LookupFailedError, LookupPendingError) as error:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
 
 

@@ -336,7 +336,7 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
         result = {"channel": f"#{created.get('name', args.name)}", "channel_id": created.get("id")}
         try:
             client.conversations_invite(channel=created.get("id", ""), users=[context.requester])
-        except slack_lookup.UNREACHED:
+        except slack_lookup.UNREACHABLE_ERRORS:
             return {**result, "note": "The person who asked could not be invited."}
         return result
 
