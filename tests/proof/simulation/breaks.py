@@ -113,14 +113,14 @@ def old_buttons_count() -> Any:
 
 def one_vote_is_enough() -> Any:
     """The quorum is not looked at."""
-    real = tallying._tally_in_order
+    real = tallying._tally_votes
 
-    def in_order(gate: Any, ballots: Sequence[Any]) -> Any:
+    def votes_alone(gate: Any, ballots: Sequence[Any]) -> Any:
         found = real(gate, ballots)
         approved = found.outcome is VoteOutcome.OPEN and any(found.approved)
         return replace(found, outcome=VoteOutcome.APPROVED) if approved else found
 
-    return patch.object(tallying, "_tally_in_order", in_order)
+    return patch.object(tallying, "_tally_votes", votes_alone)
 
 
 def outputs_stand_where_they_came() -> Any:
