@@ -49,8 +49,8 @@ class SimPrecedence(DecisionPriority):
 
     def wait_for_decisions(self, seconds: float = 0.5) -> None:
         """As the product's."""
-        if not self._scheduler.wait(self._free.is_set, seconds, "gives way to decisions"):
-            self._free.set()
+        if not self._scheduler.wait(self._no_decisions.is_set, seconds, "gives way to decisions"):
+            self._no_decisions.set()
 
 
 class SimArrivals(UnacknowledgedDeliveries):
@@ -62,7 +62,7 @@ class SimArrivals(UnacknowledgedDeliveries):
 
     def wait_until_acknowledged(self, seconds: float = ACKNOWLEDGE_FIRST_SECONDS) -> None:
         """As the product's."""
-        self._scheduler.wait(lambda: not self._open, seconds, "gives way to arrivals")
+        self._scheduler.wait(lambda: not self._open_count, seconds, "gives way to arrivals")
 
 
 class SimEvent(threading.Event):
