@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from celpy.celparser import CELParseError, CELParser
 from celpy.evaluation import celstr
@@ -243,12 +243,21 @@ class ConditionEvaluator:
 
 
 MAX_CONDITION_BYTES = 1_024
-# of names: what stands before one in the facts, how its value is read, and an example
-NAMESPACES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
-    "groups": ("", frozenset, 'groups.finance or groups["shop-leads"]'),
-    "channels": ("#", SlackId, 'channels.announcements or channels["shop-floor"]'),
-    "people": ("", SlackId, 'people.ana or people["ana.ruiz"]'),
-    "freezes": ("", convert_to_condition_value, "freezes.christmas"),
+
+
+class _Namespace(NamedTuple):
+    """The names of one kind that a condition may use, such as those of user groups."""
+
+    example: str
+    convert: Callable[[Any], Any]  # of what is known of a name
+    prefix: str = ""  # what stands before a name in the facts
+
+
+NAMESPACES = {
+    "groups": _Namespace('groups.finance or groups["shop-leads"]', frozenset),
+    "channels": _Namespace('channels.announcements or channels["shop-floor"]', SlackId, "#"),
+    "people": _Namespace('people.ana or people["ana.ruiz"]', SlackId),
+    "freezes": _Namespace("freezes.christmas", convert_to_condition_value),
 }
 VARIABLE_NAMES = frozenset(
     {
@@ -308,11 +317,11 @@ class Condition:
         if "args" in self.names:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
             values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
-        for space, (mark, make, _) in NAMESPACES.items():
-            known = getattr(facts, space) or {}
-            values[space] = {
-                name: _or_unusable(known.get(f"{mark}{name}"), make)
-                for name in getattr(self, space)
+        for name, namespace in NAMESPACES.items():
+            known = getattr(facts, name) or {}
+            values[name] = {
+                member: _or_unusable(known.get(f"{namespace.prefix}{member}"), namespace.convert)
+                for member in getattr(self, name)
             }
         return values
 
@@ -353,7 +362,9 @@ class Condition:
                 f"names {name!r}, which is not there; there are {', '.join(sorted(VARIABLE_NAMES))}"
             )
         if name in NAMESPACES:
-            raise ConditionError(f"uses {name} as a whole; name one, as in {NAMESPACES[name][2]}")
+            raise ConditionError(
+                f"uses {name} as a whole; name one, as in {NAMESPACES[name].example}"
+            )
         self.names |= {name} - bound
         self.reads_all_fields |= name == "args"
 
@@ -419,7 +430,7 @@ def _find_namespace(node: Any) -> str:
 def _get_looked_up_name(space: str, node: Tree[Any]) -> str:
     if len(found := _list_named_members(node)) != 1:
         what = "person" if space == "people" else space.removesuffix("s")
-        raise ConditionError(f"needs a literal {what}, as in {NAMESPACES[space][2]}")
+        raise ConditionError(f"needs a literal {what}, as in {NAMESPACES[space].example}")
     return found[0]
 
 
