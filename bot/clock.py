@@ -55,11 +55,9 @@ class ForwardOnlyClock:
         self._offset = timedelta()  # of what the clock says that this goes by
         if isinstance(own, ForwardOnlyClock):
             own.now()
-            self._system_clock, self._last_reading, self._offset = (
-                own._system_clock,
-                own._last_reading,
-                own._offset,
-            )
+            self._system_clock = own._system_clock
+            self._last_reading = own._last_reading
+            self._offset = own._offset
 
     @property
     def on_shift(self) -> list[Callable[[], None]]:

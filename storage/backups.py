@@ -199,10 +199,8 @@ class BackupWorkingCopy:
         store, chain = build_store_in_folder(self.folder, key), AuditChainSealer(key)
         with closing(store.open(exclusive=False)):
             with store.read() as tx:
-                row_counts, row = (
-                    record_copies.count_rows_by_table(tx),
-                    record_copies.find_copy_note(tx),
-                )
+                row_counts = record_copies.count_rows_by_table(tx)
+                row = record_copies.find_copy_note(tx)
                 head = trail.get_audit_head(tx)
                 examination = (
                     ExaminationResult(head) if lost else self._examine_copy(tx, chain, row)

@@ -171,10 +171,8 @@ def build_write_statement(schema: str, fence: str = "") -> str:
     writing, _ = compute_lock_numbers(schema)
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
     begin += f"SET LOCAL search_path TO {schema}; SELECT " if fence else "SELECT "
-    lock, number = (
-        f"pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, {writing})",
-        "pg_current_xact_id()::text",
-    )
+    lock = f"pg_advisory_xact_lock({ADVISORY_LOCK_CLASS}, {writing})"
+    number = "pg_current_xact_id()::text"
     check = f"; SELECT '', {number} FROM {fence}" if fence else ""  # noqa: S608 # our own names
     return f"{begin}{lock}, {number}{check}"
 

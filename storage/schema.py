@@ -154,10 +154,8 @@ def describe_schema_mismatch(
     if due is None:
         return ""
     if reading:
-        due, actual_shape = (
-            _select_tables_and_columns(due),
-            _select_tables_and_columns(actual_shape),
-        )
+        due = _select_tables_and_columns(due)
+        actual_shape = _select_tables_and_columns(actual_shape)
     if revision is None:
         own_tables = [each for each in due if each.startswith("table ") and each in actual_shape]
         wrong = (

@@ -97,10 +97,8 @@ def build_plain_facts(
 def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
     """Return the facts with what the rules look up: groups, channels, people and owners."""
     needs = sources.policy.get_needed_lookups(facts.tool, facts.effect, facts.risk)
-    directory, owner_values = (
-        sources.directory,
-        {**facts.args, MANAGER_OF_REQUESTER: facts.requester},
-    )
+    directory = sources.directory
+    owner_values = {**facts.args, MANAGER_OF_REQUESTER: facts.requester}
     functions = sources.policy.policy.owner_functions
     groups = {
         each: _look_up_or_none(partial(_find_group_members, directory, each))

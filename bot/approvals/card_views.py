@@ -123,11 +123,9 @@ def build_card_view(
     tools: Registry, tx: Transaction, row: Message, now: datetime
 ) -> CardView | None:
     """Return a card as its readers see it; None if its plan, run or calls do not exist."""
-    body, plan, run = (
-        outbox.parse_message_body(row),
-        calls.find_plan(tx, row.plan_id),
-        runs.find_run(tx, row.run_id),
-    )
+    body = outbox.parse_message_body(row)
+    plan = calls.find_plan(tx, row.plan_id)
+    run = runs.find_run(tx, row.run_id)
     call_views = [build_call_view(tools, tx, call_id) for call_id in body["calls"]]
     views = [
         _add_missing_votes(tx, run, view, body["groups"]) for view in call_views if view and run
@@ -222,11 +220,9 @@ def build_question_view(
     hidden = mask_secrets(question.asked.question)
     tasks, server, server_task = list_tasks_leading_to_run(tools, tx, question.run), "", ""
     if question.run.source is RunSource.SERVER and tasks:  # its last task is what it asks for
-        server, server_task, tasks = (
-            get_asking_server_name(question.run),
-            tasks[-1].what,
-            tasks[:-1],
-        )
+        server = get_asking_server_name(question.run)
+        server_task = tasks[-1].what
+        tasks = tasks[:-1]
     return QuestionView(
         id=call.id,
         revision=call.revision,

@@ -290,9 +290,7 @@ def report_unsent_table_or_file(tx: Transaction, row: Message) -> None:
         key = f"unsent:{row.key}"
         outbox.queue_private_message(tx, key, person=to, text=NO_ROWS_NOTICE)
         return
-    run, text = (
-        runs.find_run(tx, row.run_id),
-        NO_FILE_NOTICE if row.kind is MessageKind.FILE else NO_TABLE_NOTICE,
-    )
+    run = runs.find_run(tx, row.run_id)
+    text = NO_FILE_NOTICE if row.kind is MessageKind.FILE else NO_TABLE_NOTICE
     if run is not None:
         outbox.queue_notice(tx, run, f"unsent:{row.key}", {"text": text})

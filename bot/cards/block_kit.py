@@ -89,10 +89,8 @@ def _replace_link(match: re.Match[str]) -> str:
     label, host = show_link_hosts(label), _find_link_host(url)
     if not host:
         return f"[{label}] ({_SCHEME_END_PATTERN.sub(': //', url, count=1)})"
-    bare, seen = (
-        _SCHEME_PATTERN.sub("", url).rstrip("/"),
-        _SCHEME_PATTERN.sub("", label.strip()).rstrip("/"),
-    )
+    bare = _SCHEME_PATTERN.sub("", url).rstrip("/")
+    seen = _SCHEME_PATTERN.sub("", label.strip()).rstrip("/")
     says_so = seen.isascii() and seen.casefold() in (bare.casefold(), host.casefold())
     link = f"[{seen if says_so else host}]({url})"
     gap = " " if match.string[: match.start()].endswith("!") else ""  # so it is no picture

@@ -230,10 +230,8 @@ def _list_unused_rules(policy: Policy, given: Iterable[tuple[str, str]]) -> Iter
 
 def list_findings(rule_report: RuleReport, words: MentionStyle, limit: int = 0) -> Iterator[str]:
     """Yield the report's findings, a sentence each; at most `limit` rules of a kind (0: all)."""
-    approvals, alone = (
-        sum(x.approvals for x in rule_report.rules),
-        sum(x.alone for x in rule_report.rules),
-    )
+    approvals = sum(x.approvals for x in rule_report.rules)
+    alone = sum(x.alone for x in rule_report.rules)
     hasty = sum(each.hasty for each in rule_report.rules)
     if approvals:
         yield (

@@ -64,10 +64,8 @@ class ApiRoutes:
         self._callers = callers
         self._watcher = waiting
         # others wait for their turn; who asks may wait for Slack, and holds up nobody who looks
-        self._ask_limiter, self._look_limiter = (
-            CapacityLimiter(MAX_CONCURRENT_ASKS),
-            CapacityLimiter(MAX_CONCURRENT_LOOKS),
-        )
+        self._ask_limiter = CapacityLimiter(MAX_CONCURRENT_ASKS)
+        self._look_limiter = CapacityLimiter(MAX_CONCURRENT_LOOKS)
         self._is_stopping = is_stopping
 
     def build_router(self) -> APIRouter:

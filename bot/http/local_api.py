@@ -58,10 +58,8 @@ class SocketApiServer:
         self._terminal = OperatorCommandExecutor(host, operator) if operator else None
         self._keys = KeyManager(host)
         self._open_chat_count = 0
-        self._command_limiter, self._key_limiter = (
-            CapacityLimiter(MAX_CONCURRENT_COMMANDS),
-            CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES),
-        )
+        self._command_limiter = CapacityLimiter(MAX_CONCURRENT_COMMANDS)
+        self._key_limiter = CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES)
         self._chat_limiter = CapacityLimiter(MAX_OPEN_CHATS)
         callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
         asking = ProgramRequestService(

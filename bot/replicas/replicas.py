@@ -47,10 +47,8 @@ class DeadReplicaDetector:
         beats = read()
         now = self._get_elapsed_seconds()
         with self._lock:
-            known, self._newest_beats = (
-                self._newest_beats,
-                {each: (beat, now) for each, beat in beats.items()},
-            )
+            known = self._newest_beats
+            self._newest_beats = {each: (beat, now) for each, beat in beats.items()}
             self._newest_beats |= {
                 each: old for each, old in known.items() if beats.get(each) == old[0]
             }

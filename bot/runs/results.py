@@ -37,10 +37,8 @@ def post_table(tx: Transaction, run: Run, call: Call, table: Table) -> None:
     if not table.rows:
         return
     cells = [[tables.format_table_cell(value) for value in row] for row in table.rows]
-    columns, shown_rows = (
-        table.columns[:MAX_TABLE_COLUMNS],
-        [row[:MAX_TABLE_COLUMNS] for row in cells[:MAX_TABLE_ROWS]],
-    )
+    columns = table.columns[:MAX_TABLE_COLUMNS]
+    shown_rows = [row[:MAX_TABLE_COLUMNS] for row in cells[:MAX_TABLE_ROWS]]
     shown_rows = shown_rows[: answers.count_rows_fitting_table(columns, shown_rows)]
     whole = (
         len(cells) <= len(shown_rows)

@@ -450,11 +450,9 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def _close_replaced_connections(self) -> None:
         """Close replaced connections once their deliveries are acknowledged, or after a while."""
         with self._state:
-            left, has_greeted, now = (
-                list(self._old_connections),
-                self._has_greeted,
-                time.monotonic(),
-            )
+            left = list(self._old_connections)
+            has_greeted = self._has_greeted
+            now = time.monotonic()
         for line in left:
             waited = now - (line.replaced_at or now)
             is_greeted = has_greeted or waited > NEW_HELLO_TIMEOUT_SECONDS

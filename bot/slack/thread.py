@@ -291,10 +291,8 @@ class SlackThreadReader:
         The thread is that of the first of the messages in `waiting`, even if the request goes on
         elsewhere.
         """
-        first, new_timestamps = (
-            waiting[0],
-            [json.loads(each.body)["event"]["ts"] for each in waiting],
-        )
+        first = waiting[0]
+        new_timestamps = [json.loads(each.body)["event"]["ts"] for each in waiting]
         thread, until = first.thread_ts, new_timestamps[0]
         if not thread or thread >= until:
             # the request is the thread's first message, or was typed before

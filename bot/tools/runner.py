@@ -142,10 +142,8 @@ def run_tool(
         future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return ToolFailure("The bot is stopping; the tool was not started.")
-    deadline, patience = (
-        time.monotonic() + tool.timeout,
-        min(max_heartbeat_interval, FIRST_BEAT_SECONDS),
-    )
+    deadline = time.monotonic() + tool.timeout
+    patience = min(max_heartbeat_interval, FIRST_BEAT_SECONDS)
     while not future.done():
         left = deadline - time.monotonic()
         if left <= 0:

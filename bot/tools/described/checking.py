@@ -231,10 +231,8 @@ class SchemaChecker:
         kind, formats = _build_validator_class(), _build_format_checker()
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
         # for all parts of the schema together
-        self._left_for_nulls, self._seconds_for_nulls = (
-            [MAX_CHECK_STEPS, MAX_CHECK_WORK],
-            MAX_CHECK_SECONDS,
-        )
+        self._left_for_nulls = [MAX_CHECK_STEPS, MAX_CHECK_WORK]
+        self._seconds_for_nulls = MAX_CHECK_SECONDS
 
     def is_null_allowed(self, part: Any) -> bool:
         """Return whether a part of the schema accepts null; UnfitSchemaError if that takes long."""

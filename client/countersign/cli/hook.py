@@ -88,10 +88,8 @@ def _wait_for_decision(
     names = ("does", "requester", "channel")
     terms = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # first only to know what to take back, then until its card has a link
-    looks, until = (
-        [approval_wait.LINK_WAIT_SECONDS, 0.0],
-        time.monotonic() + wait + DEADLINE_GRACE_SECONDS,
-    )
+    looks = [approval_wait.LINK_WAIT_SECONDS, 0.0]
+    until = time.monotonic() + wait + DEADLINE_GRACE_SECONDS
     try:
         while time.monotonic() < until:
             look = looks.pop() if looks else MAX_LOOK_SECONDS

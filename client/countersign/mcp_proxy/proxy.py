@@ -222,10 +222,8 @@ class McpProxy:
     async def _handle_call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        host_arguments, tell = (
-            dict(params.arguments or {}),
-            build_progress_sender(context, params.name),
-        )
+        host_arguments = dict(params.arguments or {})
+        tell = build_progress_sender(context, params.name)
         try:
             tool = await self._find_tool(params.name)
             if tool is None and params.name in TOOLS:
