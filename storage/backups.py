@@ -22,7 +22,7 @@ from storage import schema as schema_upgrade
 from storage.columns import copy_row_with_changes
 from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_audit_and_rows
-from storage.installations import TABLES_SCHEMA as INSTALLATIONS
+from storage.installations import TABLES_SCHEMA as INSTALLATIONS_SCHEMA
 from storage.sqlite import sync_to_disk
 from storage.sqlite_connections import LOCK_TIMEOUT_SECONDS, foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
@@ -346,9 +346,9 @@ _COUNT_OTHER_SESSIONS = (
     " AND datname = current_database() AND pid <> pg_backend_pid()"
 )
 
-_SELECT_INSTALLATION_TABLE = f"SELECT to_regclass('{INSTALLATIONS}.installation')"
+_SELECT_INSTALLATION_TABLE = f"SELECT to_regclass('{INSTALLATIONS_SCHEMA}.installation')"
 _COUNT_WORKSPACE_OWNERS = (  # of the workspace whose record this is, among several processes
-    f"SELECT count(*) FROM {INSTALLATIONS}.installation"  # noqa: S608 # our own name
+    f"SELECT count(*) FROM {INSTALLATIONS_SCHEMA}.installation"  # noqa: S608 # our own name
     " WHERE 'countersign_' || lower(workspace) = current_schema() AND owner <> ''"
     " AND owner_until > extract(epoch FROM clock_timestamp()) * 1000000"
 )

@@ -20,10 +20,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bot.config.connection_settings import ListeningAddress
 from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
-from bot.http.api_gate import MAX_PAGE_REQUESTS as PAGES_ROOM
-from bot.http.api_gate import MAX_SIGNING_REQUESTS as SIGNING_ROOM
-from bot.http.api_gate import MAX_SLACK_REQUESTS as SLACK_ROOM
-from bot.http.api_gate import ApiKeyChecker, ConcurrentRequestLimitMiddleware
+from bot.http.api_gate import (
+    MAX_PAGE_REQUESTS,
+    MAX_SIGNING_REQUESTS,
+    MAX_SLACK_REQUESTS,
+    ApiKeyChecker,
+    ConcurrentRequestLimitMiddleware,
+)
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
 from bot.http.signing_pages import SECURITY_HEADERS, SigningPages, render_page
@@ -103,14 +106,14 @@ MAX_CONCURRENT_PAGES = 4  # for machines; others wait for their turn
 
 def build_web_app(
     pages: Mapping[str, RenderPage],
-    door: SlackEndpoint | None,
+    slack_endpoint: SlackEndpoint | None,
     api: ASGIApp | None = None,
     hosts: ASGIApp | None = None,
     signing: Sequence[Route] = (),
 ) -> ASGIApp:
     """Return the app for these pages by path, Slack's endpoint, the API and the MCP endpoint.
 
-    `door` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
+    `slack_endpoint` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
     require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
     people sign, each have a limit of their own, and all other requests another.
     """
@@ -120,10 +123,14 @@ def build_web_app(
         for path, render in pages.items()
     ]
     routes: list[BaseRoute] = []
-    if door is not None:
-        delivered = _build_router([Route(SLACK_EVENTS_PATH, door.handle_request, methods=["POST"])])
+    if slack_endpoint is not None:
+        delivered = _build_router(
+            [Route(SLACK_EVENTS_PATH, slack_endpoint.handle_request, methods=["POST"])]
+        )
         routes.append(
-            Route(SLACK_EVENTS_PATH, ConcurrentRequestLimitMiddleware(delivered, SLACK_ROOM))
+            Route(
+                SLACK_EVENTS_PATH, ConcurrentRequestLimitMiddleware(delivered, MAX_SLACK_REQUESTS)
+            )
         )
     if api is not None:
         routes.append(_build_mount(API_PATH, api))
@@ -131,9 +138,9 @@ def build_web_app(
         routes.append(Route(MCP_PATH, hosts))
     if signing:
         shown = PageFailureMiddleware(_build_router(signing))
-        limited = ConcurrentRequestLimitMiddleware(shown, SIGNING_ROOM)
+        limited = ConcurrentRequestLimitMiddleware(shown, MAX_SIGNING_REQUESTS)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
-    rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), PAGES_ROOM)
+    rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), MAX_PAGE_REQUESTS)
     return HookDenialMiddleware(LengthHeaderMiddleware(_build_router(routes, rest)))
 
 
