@@ -113,7 +113,7 @@ def build_web_app(
 ) -> ASGIApp:
     """Return the app for these pages by path, Slack's endpoint, the API and the MCP endpoint.
 
-    `slack_endpoint` is None where Slack's deliveries do not come by HTTP. The API and the MCP endpoint
+    `slack_endpoint` is None where Slack's deliveries do not come by HTTP. API and MCP endpoint
     require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
     people sign, each have a limit of their own, and all other requests another.
     """
