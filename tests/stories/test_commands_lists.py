@@ -11,7 +11,17 @@ from tests.missing import missing
 from tests.stories.asked_people import question
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, cards_of, open_modal, press, statuses, typed, vote
+from tests.stories.steps import (
+    all_sent,
+    arrived,
+    ask,
+    cards_of,
+    open_modal,
+    press,
+    statuses,
+    typed,
+    vote,
+)
 from tests.stories.test_commands import asked
 
 POLICY = """
@@ -262,6 +272,7 @@ def test_the_report_s_picture_comes_in_private(harness: Harness) -> None:
 def test_slack_takes_no_picture(harness: Harness) -> None:
     """Where Slack refuses the file, the report stands and its reader is told."""
     decided(harness, "clay")
+    all_sent(harness)  # a picture that was asked for before may still be on its way
     before = len(pictures(harness, "dan"))
     harness.slack.faults.fail("files.getUploadURLExternal", "missing_scope")
     assert "Who decided" in asked(harness, "/approvals report", "dan")
