@@ -281,7 +281,7 @@ class ApiKeyMiddleware:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length) > MAX_BODY_BYTES:
             raise _build_too_long_problem()
-        body = await read_request_body(receive)
+        body = await read_request_body(receive, MAX_BODY_BYTES, BODY_TIMEOUT_SECONDS)
         if is_hook_request(scope["method"], scope["path"]):
             body = drop_tool_output(body)
         if body:
@@ -289,9 +289,7 @@ class ApiKeyMiddleware:
         return body
 
 
-async def read_request_body(
-    receive: Receive, max_bytes: int = MAX_BODY_BYTES, seconds: float = BODY_TIMEOUT_SECONDS
-) -> bytes:
+async def read_request_body(receive: Receive, max_bytes: int, seconds: float) -> bytes:
     """Return the whole body; raises ProblemError if it is too long, too slow or cut off."""
     body = bytearray()
     try:

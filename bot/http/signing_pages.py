@@ -331,7 +331,8 @@ class SigningPages:
         site, origin = sent.getlist("sec-fetch-site"), sent.getlist("origin")
         if origin != [self.address.origin] or site not in ([], ["same-origin"]):
             raise api_bodies.ProblemError(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE_ERROR)
-        body = await api_gate.read_request_body(request.receive, MAX_BODY_BYTES)
+        seconds = api_gate.BODY_TIMEOUT_SECONDS
+        body = await api_gate.read_request_body(request.receive, MAX_BODY_BYTES, seconds)
         api_gate.check_json_body(body, sent)
         return body
 
