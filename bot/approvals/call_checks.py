@@ -314,10 +314,8 @@ class UsageLimits:
 
         They follow "I stopped:"; "" if it may.
         """
-        settings, request = (
-            self.settings,
-            sub_agents.get_root_run(tx, run),
-        )  # with all its sub-agents
+        settings = self.settings
+        request = sub_agents.get_root_run(tx, run)  # with all its sub-agents
         taken = request.turns
         # each of the others that run may be amid a turn, which counts once it is over; there are
         # no more of them than calls, so far from the limit nobody has to look

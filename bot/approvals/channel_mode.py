@@ -120,11 +120,9 @@ class ChannelModeSwitcher:
         `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
         loosen can switch. Raises LookupFailedError.
         """
-        team, now, every = (
-            self.authority.team,
-            self.clock.now(),
-            channel == channel_modes.EVERYWHERE,
-        )
+        team = self.authority.team
+        now = self.clock.now()
+        every = channel == channel_modes.EVERYWHERE
         may_loosen = person in self._list_people_who_may_loosen(channel)
         with self.store.write() as tx:
             before = channel_modes.get_current_channel_mode(tx, team, channel)

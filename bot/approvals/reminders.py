@@ -298,10 +298,8 @@ class ReminderSender:
         """Say in the request's thread who approved last, as the next people are asked elsewhere."""
         last = call_state.list_approving_votes(votes)[-1:]
         for vote in last:
-            effects, needed = (
-                [call_state.describe_call_effect(self._tools, tx, call)],
-                call_state.count_missing_approvals(tx, call),
-            )
+            effects = [call_state.describe_call_effect(self._tools, tx, call)]
+            needed = call_state.count_missing_approvals(tx, call)
             delegator = vote.for_person or ""
             text = notices.call_decision_line(
                 CallVerb.APPROVE, vote.person, effects, vote.reason, needed, delegator=delegator

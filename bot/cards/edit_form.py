@@ -239,10 +239,8 @@ def parse_edit_submission(
     them up. Only inputs that `render_edit_dialog` makes for these arguments are read; anything else
     in the state is ignored.
     """
-    places, approve = (
-        field_layout.lay_out_fields(tool, arguments)[0],
-        _is_approve_checked(state_values),
-    )
+    places = field_layout.lay_out_fields(tool, arguments)[0]
+    approve = _is_approve_checked(state_values)
     data = field_layout.apply_entries_to_arguments(places, arguments, state_values)
     if isinstance(data, field_layout.FieldErrors):
         return data

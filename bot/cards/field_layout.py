@@ -60,10 +60,8 @@ def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]
         if slot.hidden_paths
         else ""
     )
-    label, text = (
-        slack_text.shorten_text(slack_text.show_hidden_characters(slot.label), 150) + secret,
-        format_slot_value(slot, value),
-    )
+    label = slack_text.shorten_text(slack_text.show_hidden_characters(slot.label), 150) + secret
+    text = format_slot_value(slot, value)
     if slack_text.count_slack_characters(text) > MAX_SHOWN_CHARS:
         return [
             plain_text_section_block(
@@ -126,10 +124,8 @@ def _list_length_limits(field: field_inputs.FieldInput) -> dict[str, int]:
     """
     if field.kind is not SlotKind.TEXT:
         return {}
-    least, most = (
-        field.slot.schema.get("minLength", 0),
-        field.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS),
-    )
+    least = field.slot.schema.get("minLength", 0)
+    most = field.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS)
     if field.slot.nullable and not least:
         most = max(most, len(field_inputs.EMPTY_TEXT_ENTRY))
     # Slack may count as slack_length does, Pydantic counts characters: never be stricter than

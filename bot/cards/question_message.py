@@ -39,10 +39,8 @@ def render_question_answer_dialog(
 
     `asker`: who gets the answer, in mrkdwn.
     """
-    tool, initial = (
-        person_question.build_answer_form_tool(question),
-        person_question.build_suggested_answers(question),
-    )
+    tool = person_question.build_answer_form_tool(question)
+    initial = person_question.build_suggested_answers(question)
     quote = block_kit.rich_text_quote(
         slack_text.shorten_text(slack_text.show_hidden_characters(question.question), 2_900)
     )
@@ -73,10 +71,8 @@ def parse_question_answer_submission(
 
     `names` look people and channels up.
     """
-    tool, initial = (
-        person_question.build_answer_form_tool(question),
-        person_question.build_suggested_answers(question),
-    )
+    tool = person_question.build_answer_form_tool(question)
+    initial = person_question.build_suggested_answers(question)
     parsed = parse_edit_submission(tool, initial, state, names)
     if isinstance(parsed, FieldErrors):
         return parsed
@@ -97,10 +93,8 @@ def list_readable_answer_values(
 
     People and channels are mentions.
     """
-    tool, initial = (
-        person_question.build_answer_form_tool(question),
-        person_question.build_suggested_answers(question),
-    )
+    tool = person_question.build_answer_form_tool(question)
+    initial = person_question.build_suggested_answers(question)
     before = {
         each.label: _read(each) for each in list_argument_values(tool, {**answers, **initial})
     }

@@ -115,10 +115,8 @@ def render_request_picker_dialog(
 
 def render_form_invitation(person: str, channel: str) -> tuple[str, list[block_kit.Json]]:
     """Return text and blocks that show a person how to ask with a form, in this `channel`."""
-    text, ask = (
-        sentences.no_model_reply(person),
-        block_kit.button(Action.REQUEST, "Ask", button_codec.FormContext(channel)),
-    )
+    text = sentences.no_model_reply(person)
+    ask = block_kit.button(Action.REQUEST, "Ask", button_codec.FormContext(channel))
     return text, [
         *render_notice_sentence(text),
         block_kit.actions_block(f"{BlockRole.PICKER}:ask", [ask]),
@@ -336,10 +334,8 @@ def _render_form_field(
     field = place.input
     if field is None or field.may_be_empty is False:
         return place.blocks
-    needed, hint = (
-        _is_required(tool, place.slot) and not place.slot.nullable,
-        field_layout.build_input_hint(field, new=True),
-    )
+    needed = _is_required(tool, place.slot) and not place.slot.nullable
+    hint = field_layout.build_input_hint(field, new=True)
     [block] = place.blocks
     drawn = {**block, "optional": not needed}
     drawn.pop("hint", None)
@@ -382,10 +378,10 @@ MAX_TABLE_COLUMNS = 10
 def render_lookup_result(effect: str, text: str) -> tuple[str, list[block_kit.Json]]:
     """Return notification and blocks of a look-up's result; `effect`: what was looked up."""
     head = slack_text.sanitise_as_plain_text(effect)
-    title, result = (
-        block_kit.rich_text_line(block_kit.text_leaf("🔎 "), block_kit.text_leaf(head, bold=True)),
-        _parse_json_or_none(text),
+    title = block_kit.rich_text_line(
+        block_kit.text_leaf("🔎 "), block_kit.text_leaf(head, bold=True)
     )
+    result = _parse_json_or_none(text)
     rows = _render_result_rows(result)
     lines = _render_result_fields(result) if isinstance(result, dict) else []
     if not lines and not rows:

@@ -136,10 +136,8 @@ class ProgramCallClaimManager:
             if succeeded is None:
                 self.outcomes.mark_call_unknown_after_handover(tx, run, call_with_votes, line)
             else:
-                done, failed = (
-                    ToolSuccess(text[:RESULT_MAX_CHARS], line),
-                    ToolFailure(line, certain=False),
-                )
+                done = ToolSuccess(text[:RESULT_MAX_CHARS], line)
+                failed = ToolFailure(line, certain=False)
                 self.outcomes.store_program_reported_outcome(
                     tx, run, call_with_votes, done if succeeded else failed
                 )
@@ -298,10 +296,8 @@ def _add_call(
 ) -> ProgramRequestStatus:
     """Return the status with the proposed call: how it stands, and who decided it."""
     current = calls.find_revision(tx, call.id, call.revision)
-    tool, votes = (
-        tools.find_tool_of_call(call),
-        calls.list_votes_on_revision(tx, call.id, call.revision),
-    )
+    tool = tools.find_tool_of_call(call)
+    votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     argument_values = json.loads(current.arguments) if current else None
     against = [vote for vote in votes if vote.verb is CallVerb.REJECT]
     rejected, alone = call.status is CallStatus.REJECTED, call_state.find_break_glass_vote(votes)

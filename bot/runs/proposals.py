@@ -81,11 +81,9 @@ class ProposalPreparer:
         description of a call that the asking program executes itself.
         """
         result: list[PreparedCall] = []
-        seen, most, tools = (
-            set(used_ids),
-            self.limits.settings.max_calls,
-            self.roles.load_role(run).tools,
-        )
+        seen = set(used_ids)
+        most = self.limits.settings.max_calls
+        tools = self.roles.load_role(run).tools
         used = self.roles.count_proposed_calls_of_request(run)
         for position, each in enumerate(proposed):
             provider_id = each.provider_id if each.provider_id not in seen else ""

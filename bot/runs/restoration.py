@@ -127,16 +127,13 @@ class RestoredRecordSettler:
             endings.cancel_run(tx, ready, at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
-                end, output_text = (
-                    C.CANCELLED,
-                    outputs.stopped_sub_agent_output(
-                        RESTORED_RECORD_NOTE, sub_agents.list_non_reading_sub_agent_calls(tx, run)
-                    ),
+                output_text = outputs.stopped_sub_agent_output(
+                    RESTORED_RECORD_NOTE, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                 )
                 sub_agents.end_call_of_sub_agent(
                     tx,
                     run,
-                    end,
+                    C.CANCELLED,
                     at=now,
                     actor="system",
                     output=output_text,

@@ -69,10 +69,8 @@ class AgentRoleLoader:
         if run.source is not RunSource.RUN:
             return self._first
         with self._store.read() as tx:
-            call, depth = (
-                calls.find_call(tx, run.parent_call),
-                children.count_nesting_levels(tx, run),
-            )
+            call = calls.find_call(tx, run.parent_call)
+            depth = children.count_nesting_levels(tx, run)
         tool = self._tools.find_tool_of_call(call) if call else None
         if tool is None or tool.agent is None:
             raise PlannerError(SUB_AGENT_GONE_ERROR)
@@ -121,10 +119,8 @@ def store_sub_agent_answer(
     tx: Transaction, tools: Registry, child: Run, text: str, *, at: datetime
 ) -> None:
     """Store a sub-agent's answer as its call's result, and post the call's outcome."""
-    call, done = (
-        calls.find_call(tx, child.parent_call),
-        children.list_non_reading_sub_agent_calls(tx, child),
-    )
+    call = calls.find_call(tx, child.parent_call)
+    done = children.list_non_reading_sub_agent_calls(tx, child)
     tool = tools.find_tool_of_call(call) if call else None
     output = prompt.sub_agent_answer_output(
         text, done, tool.max_output if tool else DEFAULT_ANSWER_MAX_CHARS
