@@ -191,7 +191,9 @@ class RequestActionHandler:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
                 record_refused_action(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
-                reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
+                reply_privately(
+                    tx, delivery, sentences.only_requester_may_reply("cancel", run.requester)
+                )
             elif endings.cancel_run(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
@@ -222,7 +224,9 @@ class RequestActionHandler:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
                 record_refused_action(tx, delivery, run, Action.RETRY, Denial("not_requester"))
-                reply_privately(tx, delivery, sentences.cancel_not_allowed_reply(run.requester))
+                reply_privately(
+                    tx, delivery, sentences.only_requester_may_reply("retry", run.requester)
+                )
             elif run.status is not RunStatus.FAILED or not is_last:
                 reply_privately(tx, delivery, sentences.NOTHING_TO_RETRY_REPLY)
             else:
@@ -305,7 +309,9 @@ class PlanChangeHandler:
                 record_refused_action(
                     tx, delivery, check_result.call, CallVerb.WITHDRAW, Denial("not_requester")
                 )
-                reply_privately(tx, delivery, sentences.withdraw_not_allowed_reply(run.requester))
+                reply_privately(
+                    tx, delivery, sentences.only_requester_may_reply("withdraw", run.requester)
+                )
             else:
                 effect = describe_call_effect(self._tools, tx, check_result.call)
                 endings.withdraw_call(tx, check_result.call, delivery.user, at=at, words=outputs)

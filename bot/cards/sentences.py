@@ -166,13 +166,6 @@ def too_few_approvers_after_edit_reply(people: int) -> str:
     )
 
 
-def withdraw_not_allowed_reply(requester: str) -> str:
-    """Return the reply to a person who withdraws a call that somebody else asked for."""
-    return (
-        f"Only {user_mention(requester)}, who asked for this, can withdraw it. You can reject it."
-    )
-
-
 def send_back_limit_reply(rounds: int) -> str:
     """Return the reply to a plan sent back after `rounds` times, which is the limit."""
     return (
@@ -225,9 +218,10 @@ def _slack_error_sentence(code: str, means: str) -> str:
     return f"{why} Please tell whoever runs this bot."
 
 
-def cancel_not_allowed_reply(requester: str) -> str:
-    """Return the reply to a person who cancels somebody else's request."""
-    return f"Only {user_mention(requester)}, who asked for this, can cancel it."
+def only_requester_may_reply(act: str, requester: str) -> str:
+    """Return the reply to a person who may not cancel, retry or withdraw what another asked for."""
+    reply = f"Only {user_mention(requester)}, who asked for this, can {act} it."
+    return f"{reply} You can reject it." if act == "withdraw" else reply
 
 
 def event_handling_failed_reply(slack_unreachable: bool) -> str:

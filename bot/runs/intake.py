@@ -202,7 +202,7 @@ class MessageIntake:
         elsewhere than its request.
         """
         if run is not None and runs.is_run_open(run) and views.is_only_cancellation(text):
-            return sentences.cancel_not_allowed_reply(run.requester)
+            return sentences.only_requester_may_reply("cancel", run.requester)
         if not views.is_decision_in_words(text):
             return ""
         card = outbox.find_newest_card_of_thread(
@@ -338,7 +338,10 @@ class MessageIntake:
                 return "nothing to stop"
             if run.requester != delivery.user:
                 outbox.queue_private_reply(
-                    tx, delivery, sentences.cancel_not_allowed_reply(run.requester), mrkdwn=True
+                    tx,
+                    delivery,
+                    sentences.only_requester_may_reply("cancel", run.requester),
+                    mrkdwn=True,
                 )
                 return "not the requester's stop"
             if not _cancel_and_announce(tx, run, at=self.clock.now(), actor=delivery.user):

@@ -12,7 +12,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import ASKED_BY, FINANCE, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import all_sent, arrived, ask, ask_for, menu, session
+from tests.stories.steps import all_sent, arrived, ask, ask_for, menu, session, told
 
 C = CallStatus
 
@@ -290,6 +290,8 @@ def test_a_run_that_cannot_go_on_says_so_and_retry_loses_nothing(
     harness.planner.fail_next_requests(500, times=5)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     gave_up = harness.card(SUPPORT, thread, having="retry")
+    harness.person("cleo").click(SUPPORT, gave_up["ts"], "retry")
+    told(harness, "cleo", SUPPORT, thread, "Only <@UBEN00001>, who asked for this, can retry it.")
     assert harness.run_in(thread).status is RunStatus.FAILED
     harness.planner.script(Turn(text="Here I am again."))
     harness.person("ben").click(SUPPORT, gave_up["ts"], "retry")
