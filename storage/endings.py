@@ -213,9 +213,12 @@ def cancel_elicitation_run(
 def _mark_running_calls_unknown(
     tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
 ) -> None:
-    """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended."""
+    """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended.
+
+    A call that a program runs itself stays RUNNING until it reports, or its claim lapses.
+    """
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
-        if call.status is C.RUNNING:
+        if call.status is C.RUNNING and not call.action:
             said = words.WORKER_LOST
             cancel_elicitations_of_call(tx, run, call, at=at, words=words)
             moves.change_call_status(tx, call, C.UNKNOWN, at=at, actor="system", output=said)

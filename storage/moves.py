@@ -32,7 +32,11 @@ _SELECT_ORPHANED_RUNS = select(Run).where(
 )
 _SELECT_INTERRUPTED_RUNS = select(Run).where(
     hide_from_indexes(Run.status) == states.RunStatus.CANCELLED.value,
-    col(Run.id).in_(select(col(Call.run_id)).where(col(Call.status) == states.CallStatus.RUNNING)),
+    col(Run.id).in_(
+        select(col(Call.run_id)).where(
+            col(Call.status) == states.CallStatus.RUNNING, col(Call.action) == ""
+        )
+    ),
 )
 _SELECT_INTERRUPTED_LAPSED = _SELECT_INTERRUPTED_RUNS.where(
     or_(col(Run.lease_until).is_(None), col(Run.lease_until) <= bindparam("now_"))
@@ -67,7 +71,10 @@ def list_runs_with_expired_lease(tx: Transaction, now: datetime) -> list[Run]:
 def list_cancelled_runs_with_running_calls(
     tx: Transaction, now: datetime | None = None
 ) -> list[Run]:
-    """Return cancelled runs with a RUNNING call; with `now`, only those without a valid lease."""
+    """Return cancelled runs with a call that a worker ran; with `now`, those without a valid lease.
+
+    Calls that programs run themselves do not count.
+    """
     if now is None:
         return fetch_rows(tx, Run, _SELECT_INTERRUPTED_RUNS)
     return fetch_rows(tx, Run, _SELECT_INTERRUPTED_LAPSED, now_=now)

@@ -161,10 +161,15 @@ class CallOutcomeStore:
             return current, plan
 
     def mark_call_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
-        """Mark a call's outcome UNKNOWN, post that, and set until when people are asked for it."""
+        """Mark a call's outcome UNKNOWN, post that, and set until when people are asked for it.
+
+        Nobody is asked if the run was cancelled.
+        """
         self._set_unknown_with_deadline(tx, call, why)
         if shown := calls.find_call_with_votes(tx, call):
             self._post_outcome(tx, run, shown)
+        if run.status is RunStatus.CANCELLED:
+            endings.close_plans_of_ended_run(tx, run, at=self.sources.clock.now())
 
     def store_program_reported_outcome(
         self, tx: Transaction, run: Run, shown: calls.CallWithVotes, outcome: Any

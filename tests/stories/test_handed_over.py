@@ -326,3 +326,45 @@ def test_a_secret_is_shown_to_nobody_but_who_claims_it(harness: Harness) -> None
     harness.settle()
     assert claimed(harness, found).arguments["token"] == "hunter-hunter-2"
     found.report_outcome(ME, True, "done")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_request_cancelled_while_its_program_is_at_work(harness: Harness, restarts: bool) -> None:
+    """What the program has begun goes on, and its report counts; until then nothing is unknown."""
+    found = approved(harness, "7.1")
+    claimed(harness, found)
+    harness.settle()
+    thread = harness.run_of(found.run_id).thread_ts
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    if restarts:
+        harness.restart()
+    harness.settle()
+    found = programs(harness).find_request(found.run_id, "ci") or found
+    assert harness.run_of(found.run_id).status is RunStatus.CANCELLED
+    assert "Running…" in thread_of(harness, found)
+    assert claimed(harness, found).revision == 1  # it says that it is still at work
+    found.report_outcome(ME, True, "deployed")
+    harness.settle()
+    assert found.load_status().status == C.SUCCEEDED
+    assert "Done: Deploy 7.1 to production" in thread_of(harness, found)
+    assert "Nobody knows" not in thread_of(harness, found)
+    assert harness.run_of(found.run_id).status is RunStatus.CANCELLED
+
+
+def test_a_cancelled_request_whose_program_falls_silent(harness: Harness) -> None:
+    """Once its claim lapses the outcome is unknown; nobody is asked, and it may still report."""
+    found = approved(harness, "7.2")
+    claimed(harness, found)
+    harness.settle()
+    thread = harness.run_of(found.run_id).thread_ts
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    harness.settle()
+    later(harness, handovers.CLAIM_LEASE_DURATION.total_seconds() + 1)
+    harness.settle()
+    assert (found.load_status().status, found.load_status().deadline) == (C.UNKNOWN, None)
+    assert "resolve_done" not in thread_of(harness, found)
+    found.report_outcome(ME, False, "the disk was full")
+    harness.settle()
+    assert found.load_status().status == C.FAILED
