@@ -122,7 +122,7 @@ def _wrap_file_errors(use: Callable[[], T]) -> T:
 class SqliteTransaction(Transaction):
     """A transaction on a file; a durable commit fails if the file is no longer there.
 
-    The contents of other commits are made public only after `sync`, which checks as well.
+    The contents of other commits are made public only after `sync_commits`, which checks as well.
     """
 
     file: sqlite_connections.OpenFileGuard | None

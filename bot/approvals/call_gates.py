@@ -198,8 +198,8 @@ def sum_field_or_count_calls(
     """Return the exact sum of a field over these calls, or their number if no field is named.
 
     None if one of the calls has no number in the field. `arguments` (canonical JSON) are those of
-    the call that is judged; only calls with the same values in the fields of `wanted.same` count,
-    and the result is None if one of them cannot be compared.
+    the call that is judged; only calls with the same values in the fields of `spending_sum.same`
+    count, and the result is None if one of them cannot be compared.
     """
     counted = (
         _filter_comparable_calls(spending_sum.same, calls, arguments)

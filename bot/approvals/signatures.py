@@ -282,7 +282,7 @@ def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
 def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime, host: str) -> str:
     """Return why a passkey cannot be used to sign at `host` at that moment; "" if it can.
 
-    The reason is one of `bot.cards.passkey_views.PASSKEY_PROBLEMS`.
+    The reason is one of `bot.cards.passkey_views.TEXT_BY_PASSKEY_PROBLEM`.
     """
     if row.revoked_at is not None and row.revoked_at <= at:
         return "revoked"

@@ -5,7 +5,7 @@ It stores nothing and asks nobody.
 Every value of the arguments has its place in the dialog: an input, or text if it cannot be edited
 (secret, not editable by the tool, too long for an input). A value without an input, or whose input
 nobody touched, is kept exactly. `field_inputs` describes how unset, empty and the various kinds are
-written; `field_slots`, which kind a value has. `diff` and `values` show arguments on cards.
+written; `field_slots`, which kind a value has. `field_values` shows arguments on cards.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from storage.backend import socket_path
 
 ANSWER_TIMEOUT_SECONDS = 45.0  # longer than the bot itself takes to give up
 BOT_NOT_RUNNING_ERROR = "No bot listens at {path} ({why}): it is not running."
-NO_ANSWER_ERROR = "The bot does not answer; `countersign show` tells what becomes of it."
+NO_ANSWER_ERROR = "The bot does not answer; `countersign show` says what became of it."
 CONNECTION_CLOSED_ERROR = "The bot closed the line without an answer; its log says why."
 
 

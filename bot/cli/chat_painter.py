@@ -119,29 +119,29 @@ def build_line_editor() -> LineEditor | None:
 
 PROMPT = "you> "
 HELP_TEXT = """\
-Type what you want; the agent hears it, and Slack keeps it.
+Type what you want: the agent reads it, and it is kept in Slack.
 /pending           what waits for you, with numbers
 /approve 1 [note]  approve 1 as it is shown
 /edit 1            change it
 /reject 1 why      reject it
 /break-glass 1 why run it at once without approval, where the policy lets you
 /all 1             approve all of the plan it is part of
-/send-back 1 what  have its plan made anew, otherwise
+/send-back 1 what  have the agent plan again, and say what to do differently
 /answer 1 words    answer a question
 /decline 1         say that you cannot answer it
-/done 1            it happened, where nobody knows
-/not-done 1        it did not happen
-/again 1           it is to run once more
+/done 1            say that it happened, if its outcome is unknown
+/not-done 1        say that it did not happen
+/again 1           run it once more
 /show 1            how 1 stands now
 /cancel            stop your request
-/retry             try again what could not go on
+/retry             go on with a request that failed
 /quit              end the chat, not the request
-/remember          how an approval is remembered
-/delegate          how somebody decides for you"""
-GREETING_TEXT = "Ask for something, or /help. Slack keeps what is said here."
-BOT_STOPPED_NOTICE = "The bot has stopped. The chat goes on once it is there again; Ctrl-D ends it."
-BOT_NOT_BACK_NOTICE = "The bot is not there yet."
-BOT_BACK_NOTICE = "The bot is there again."
+/remember          how to save an approval for the next time
+/delegate          how to have somebody decide for you"""
+GREETING_TEXT = "Ask for something, or type /help. What is said here is kept in Slack."
+BOT_STOPPED_NOTICE = "The bot has stopped. The chat goes on when it runs again; Ctrl-D ends it."
+BOT_NOT_BACK_NOTICE = "The bot is not running yet."
+BOT_BACK_NOTICE = "The bot is running again."
 QUIT_COMMANDS = ("/quit", "/q")
 YES_ANSWERS = ("yes", "y")
 NOT_APPROVED_NOTICE = "It is not approved, and still waits."

@@ -351,6 +351,8 @@ def _compare_gate(case: CaseEntry, judged: Judgement) -> Iterator[str]:
         expected_terms |= _list_terms(expected) | {"business_hours": case.business_hours}
         gate_terms |= _list_terms(gate)
         keys |= case.written_keys
+        if any(each.signature for each in case.stages or ()):
+            keys |= {"signature"}
     for key in sorted(keys):
         one, other = (_format_term(gate, key, each[key]) for each in (expected_terms, gate_terms))
         if one != other:
@@ -361,7 +363,7 @@ def _list_terms(gate: Ask) -> dict[str, Any]:
     """Return a gate's terms of approval (approvers, quorum, …), by their keys in a policy."""
     steps = [(_list_approver_names(each.approvers.notified), each.quorum) for each in gate.stages]
     silent = [" or ".join(sorted(each.approvers.silent)) for each in gate.stages]
-    signed = dict.fromkeys(each.signature or "none" for each in gate.stages)
+    signed = [each.signature or "none" for each in gate.stages]
     terms: dict[str, Any] = {
         "approvers": ", then ".join(names for names, _ in steps),
         "quorum": ", then ".join(str(quorum) for _, quorum in steps),
@@ -371,7 +373,7 @@ def _list_terms(gate: Ask) -> dict[str, Any]:
             for (names, quorum), also in zip(steps, silent, strict=True)
         ),
         "business_hours": gate.hours is not None,
-        "signature": ", then ".join(signed),  # once where all stages ask for the same
+        "signature": ", then ".join(signed if len({*signed}) > 1 else signed[:1]),
     }
     return {key: getattr(gate, key, None) for key in ASK_KEYS} | terms
 

@@ -197,7 +197,7 @@ def _format_data_size(data: str) -> str:
 # the server answers so before it does anything
 _NOT_EXECUTED_ERROR_CODES = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
 
-_CURRENT_CALL: ContextVar[RunningServerCall | None] = ContextVar("amid", default=None)
+_CURRENT_CALL: ContextVar[RunningServerCall | None] = ContextVar("current_call", default=None)
 
 log = logging.getLogger("countersign.servers")
 

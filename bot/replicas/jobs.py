@@ -45,8 +45,8 @@ class RunJobQueue:
     ) -> None:
         """`address`: psycopg's connection arguments.
 
-        `hear(run id)` is called on some thread for each job, for `at_once` runs at the same time,
-        and must not wait.
+        `handle_job(run id)` is called on some thread for each job, for `at_once` runs at the same
+        time, and must not wait.
         """
         # it logs a line for each job, and the audit has one already
         logging.getLogger("procrastinate").setLevel(logging.WARNING)

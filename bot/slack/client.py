@@ -147,7 +147,7 @@ def get_retry_after_seconds(error: SlackApiError) -> float:
 
 
 def parse_retry_after(header: object) -> float:
-    """Return the seconds in a Retry-After header, at most `LONGEST`; 0 for none or no number."""
+    """Return the seconds in a Retry-After header, up to a limit; 0 for none or no number."""
     try:
         seconds = float(str(header or 0))
     except ValueError:

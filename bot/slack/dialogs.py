@@ -79,7 +79,7 @@ class DialogFamily(Protocol):
 
     @property
     def actions(self) -> Collection[Action]:
-        """The buttons that open one of these dialogs; `button_codec.OPENS_DIALOG` has them, too."""
+        """The buttons that open one of these dialogs; they are in `button_codec.DIALOG_ACTIONS`."""
         ...
 
     @property

@@ -206,8 +206,8 @@ class SlackListeners:
     ) -> None:
         """`team`: the workspace whose deliveries are accepted; `client` opens dialogs.
 
-        `hears(person, workspace)` returns whether a person of another workspace is accepted all the
-        same.
+        `may_act(person, workspace)` returns whether a person of another workspace is accepted
+        all the same.
         """
         self._arrivals = inbox.DeliveryGroupWriter(
             store, clock.now, lambda each: signals.own_delivery_keys.add(each.key)

@@ -358,3 +358,24 @@ def test_the_documented_cases_are_right_about_the_cookbook(typed: Callable[..., 
     cases = blocks_in(section(ROOT / "docs" / "policy.md", "Testing a policy"), "toml")[0]
     code, out, _ = typed(TEST, RECIPES["Refunds with a daily limit"], cases)
     assert (code, out.splitlines()[-1].startswith("2 ok, 0 wrong")) == (0, True), out
+
+
+STAGE = '{{ approvers = ["@shop-leads"], signature = "{}" }}'
+
+
+@pytest.mark.parametrize(
+    ("expected", "code"),
+    [(("passkey", "none", "passkey"), 0), (("passkey", "none", "none"), 1)],
+)
+def test_each_stage_is_signed_as_expected(
+    typed: Callable[..., Ended], expected: tuple[str, ...], code: int
+) -> None:
+    """Which stages have to be signed is compared stage by stage."""
+    now, wanted = (
+        f"stages = [{', '.join(map(STAGE.format, signs))}]"
+        for signs in (("passkey", "none", "passkey"), expected)
+    )
+    case = f'[[case]]\nname = "one"\n{REFUND % "99.00"}{BEN}expect = "ask"\n{wanted}\n'
+    policy = POLICY.replace('approvers = ["@shop-leads"]', now, 1)
+    ended, out, _ = typed(TEST, policy, cases=FACTS + case)
+    assert ended == code, out

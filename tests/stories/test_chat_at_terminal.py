@@ -37,17 +37,17 @@ def test_a_chat_goes_on_when_the_bot_was_started_anew(harness: Harness, typist: 
     typist.reads(wait, "Said before the stop.")
     harness.settle()
     harness.app.stop()
-    typist.reads(wait, "The bot has stopped. The chat goes on once it is there again")
+    typist.reads(wait, "The bot has stopped. The chat goes on when it runs again")
     typist.type("hello?")
-    typist.reads(wait, "The bot is not there yet.")
+    typist.reads(wait, "The bot is not running yet.")
     harness.start()
-    typist.reads(wait, "The bot is there again.")
+    typist.reads(wait, "The bot is running again.")
     harness.planner.script(Turn(text="Said after the start."))
     typist.type("and now?")
     typist.reads(wait, "Said after the start.")
     assert "say something" in str(harness.planner.requests[-1]["input"])
     assert typist.end() == 0
-    said_after = typist.screen.rpartition("The bot is there again.")[2]
+    said_after = typist.screen.rpartition("The bot is running again.")[2]
     assert "Said before the stop." not in said_after
 
 
