@@ -14,12 +14,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 log = logging.getLogger("countersign.audit")
-_LOGGED_DATA_KEYS = (  # what of a row's data is told
+_LOGGED_DATA_KEYS = (  # data of an audit row that its log line shows
     *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused", "surface"),
     *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
 )
 UNQUOTED_VALUE_PATTERN = re.compile(r"[\w.:@#/-]+")
-REASON_KEYS = ("why", "refused")  # free text, or a single word of ours
+REASON_KEYS = ("why", "refused")  # free text, or one of the bot's fixed words
 
 
 class AuditLine(NamedTuple):
@@ -32,7 +32,7 @@ class AuditLine(NamedTuple):
     call_id: str
     data: Mapping[str, Any]
     at: datetime
-    since: datetime | None = None  # when what it ends had begun: a wait for people, a request
+    since: datetime | None = None  # when the wait or request that this row ends had begun
 
 
 EVENTS_WITH_OWN_LOG_LINE = frozenset({"bot.started"})
@@ -69,7 +69,7 @@ def _format_line(row: AuditLine, data: Mapping[str, Any]) -> str:
         if value
     )
     told = [
-        f"{name} {_quote_if_needed(value)}"  # a "=" would have each line searched for passwords
+        f"{name} {_quote_if_needed(value)}"  # no "=", or the masking would look for passwords
         for name, value in data.items()
     ]
     details = f" ({', '.join(told)})" if told else ""

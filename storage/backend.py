@@ -25,7 +25,7 @@ class Backend(ABC):
     What only one kind of database needs does nothing by default.
     """
 
-    path: Path  # what lies beside the record on this machine is named after it
+    path: Path  # local files (key, lock, …) are named after it
     is_multi_process: bool  # whether other processes may write it as well
 
     @property
@@ -147,13 +147,13 @@ def build_local_path(url: str) -> Path:
     `countersign.wire` finds it the same way.
     """
     if is_postgres_url(url):
-        url = url.partition("&workspace=")[0]  # which process works with it makes no difference
+        url = url.partition("&workspace=")[0]  # the same record, whichever process works for it
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return Path(folder) / f"countersign-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     return Path(url.removeprefix("sqlite:///"))
 
 
-MAX_SOCKET_PATH_BYTES = 100  # below what systems allow
+MAX_SOCKET_PATH_BYTES = 100  # less than any system's limit
 
 
 def socket_path(record: Path) -> Path:

@@ -65,7 +65,7 @@ def move_file_without_overwriting(new: Path, path: Path) -> None:
         os.link(new, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links, as of a stick
+    except OSError:  # a file system without hard links, as on a USB stick
         if path.exists():
             raise FileExistsError(path) from None
         new.rename(path)
@@ -81,7 +81,7 @@ def link_or_copy_file(path: Path, aside: Path) -> None:
         os.link(path, aside)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         shutil.copy2(path, aside)
         sync_to_disk(aside)
 
@@ -142,7 +142,8 @@ def _write_checked_copy(
 ) -> tuple[Mapping[str, int], ExaminationResult]:
     copy_store, chain = build_store_in_folder(folder, key), AuditChainSealer(key)
     with closing(copy_store.open(exclusive=False)):
-        with copy_store.write() as into, source.read() as tx:  # a server waits for no disk of ours
+        # in this order the server's transaction ends before the copy's commit waits for the disk
+        with copy_store.write() as into, source.read() as tx:
             counts = record_copies.copy_rows(tx, into)
             head = trail.get_audit_head(tx)
         with copy_store.write() as into:
@@ -165,13 +166,13 @@ def error_sentence(error: Exception) -> str:
     if isinstance(error, DBAPIError):
         return str(error.orig).strip()
     if isinstance(error, OSError) and error.strerror:
-        if error.filename2:  # it may be the copy that there is no room for
+        if error.filename2:  # copying failed: the target may be full
             return f"{error.filename} cannot be copied: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
-SQLITE_LOG_SUFFIXES = ("-wal", "-shm")  # what SQLite lays beside a database
+SQLITE_LOG_SUFFIXES = ("-wal", "-shm")  # of the files that SQLite keeps beside a database
 COPY_WITHOUT_NOTE_TEXT = "it is a copy of a database"
 
 
@@ -179,10 +180,10 @@ COPY_WITHOUT_NOTE_TEXT = "it is a copy of a database"
 class BackupWorkingCopy:
     """A working copy of a backup: an intact Countersign file, not newer than this build."""
 
-    file: Path  # the backup as it was named
-    folder: Path  # where the copy is
-    sealing_key_id: str  # the id of the key that its audit goes on under; "" for an empty one
-    signing_key: bytes  # empty where it is not in the backup
+    file: Path  # the backup's path, as the user gave it
+    folder: Path  # the folder with the working copy
+    sealing_key_id: str  # id of the key that its audit continues under; "" for an empty audit
+    signing_key: bytes  # empty if the backup does not hold it
 
     @property
     def database_path(self) -> Path:
@@ -255,7 +256,7 @@ def open_working_copy_of_backup(file: Path, next_to: Path) -> Iterator[BackupWor
         sqlite.create_private_file(copy)
         shutil.copyfile(file, copy)
         log = file.with_name(f"{file.name}{SQLITE_LOG_SUFFIXES[0]}")
-        if log.is_file():  # the copy was made by hand
+        if log.is_file():  # a copy made by hand may have a log
             shutil.copyfile(log, folder / f"{DATABASE_FILE_NAME}{SQLITE_LOG_SUFFIXES[0]}")
         try:
             sealed_by, key = _check_copy_and_read_key(copy, file)
@@ -308,7 +309,7 @@ def replace_database_with_backup(copy: BackupWorkingCopy, path: Path, now: datet
     if there := path.exists():
         _merge_log_into_file(path)
         link_or_copy_file(path, aside)
-    # of a damaged one, or of one that is not there: nothing else may read them
+    # left by a damaged or missing database: SQLite must not apply them to the new one
     for end in SQLITE_LOG_SUFFIXES:
         with suppress(FileNotFoundError):
             Path(f"{path}{end}").rename(f"{aside}{end}")
@@ -339,15 +340,15 @@ def _merge_log_into_file(path: Path) -> None:
 
 
 RECORD_MOVED_EVENT = "record.moved"
-SESSION_END_TIMEOUT_SECONDS = 5.0  # for sessions that have just been given up
+SESSION_END_TIMEOUT_SECONDS = 5.0  # for sessions that have just ended, but are still listed
 _COUNT_OTHER_SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity"
-    " WHERE application_name = current_setting('application_name')"  # which says the schema
+    " WHERE application_name = current_setting('application_name')"  # it includes the schema
     " AND datname = current_database() AND pid <> pg_backend_pid()"
 )
 
 _SELECT_INSTALLATION_TABLE = f"SELECT to_regclass('{INSTALLATIONS_SCHEMA}.installation')"
-_COUNT_WORKSPACE_OWNERS = (  # of the workspace whose record this is, among several processes
+_COUNT_WORKSPACE_OWNERS = (  # processes that own this record's workspace, among several
     f"SELECT count(*) FROM {INSTALLATIONS_SCHEMA}.installation"  # noqa: S608 # our own name
     " WHERE 'countersign_' || lower(workspace) = current_schema() AND owner <> ''"
     " AND owner_until > extract(epoch FROM clock_timestamp()) * 1000000"
@@ -360,8 +361,8 @@ class RecordCopyResult:
 
     row_counts: Mapping[str, int]  # rows, by table
     examination: ExaminationResult
-    was_already_there: bool = False  # it was there already
-    kept_schema: str = ""  # the schema in which what was there before is kept
+    was_already_there: bool = False
+    kept_schema: str = ""  # the schema that keeps what the target held before
 
 
 def copy_database_contents(source: Store, target: Store, at: datetime) -> RecordCopyResult:
@@ -460,7 +461,7 @@ def _copy_and_check_record(
         raise BackupError("the other database holds a record already, and nothing is written over")
     poured = record_copies.copy_rows(tx, into)
     found = _check_copied_rows(into, head, known)
-    if before is not None:  # what is asked again at a start here is asked again there
+    if before is not None:  # the source was a copy, too: a start asks about open calls again
         record_copies.replace_copy_note(into, copy_row_with_changes(before, seq=None))
     trail.record_event(
         into, RECORD_MOVED_EVENT, at=at, actor="system", data={"rows": sum(poured.values())}

@@ -80,7 +80,7 @@ _SELECT_ATTEMPTS_OF_REQUESTER = _SELECT_ATTEMPTS.where(
 class CallCountedTowardsLimit:
     """A call that counts towards a policy's limit on its tool: when it ended, and its arguments."""
 
-    at: datetime | None  # when it ended or was decided; None: open
+    at: datetime | None  # when it ended or was decided; None while it is open
     arguments: str  # canonical JSON
 
 
@@ -217,7 +217,7 @@ class PastCall:
     created_at: datetime
     ended_at: datetime | None
     argument_versions: tuple[tuple[datetime, str], ...]
-    attempts: tuple[CallCountedTowardsLimit, ...]  # what it may have done besides
+    attempts: tuple[CallCountedTowardsLimit, ...]  # earlier starts that may have had an effect
 
 
 def list_calls_proposed_since(tx: Transaction, moment: datetime) -> list[Call]:
@@ -295,7 +295,7 @@ def iterate_calls_counted_at_proposal(
             yield CallCountedTowardsLimit(each.ended_at or each.created_at, earlier_arguments[-1])
 
 
-# Earlier calls with which a new call is compared: of its request, of its program.
+# Earlier calls of the same request or program, with which a new call is compared.
 
 _SELECT_LAST_REJECTED_GATE = (
     select(col(Call.gate))
@@ -359,7 +359,7 @@ def find_gate_of_last_rejected_call(tx: Transaction, root_id: str) -> str | None
 
 _ASKED_IN_PERIOD_CONDITIONS = (
     col(Call.asked_at).is_not(None),
-    # questions are asked too, and decide nothing: no policy put them to approvers
+    # a question to people has `asked_at` too, but no policy sent it to approvers
     col(Call.gate).contains('"verdict":"ask"'),
     col(Call.created_at) >= bindparam("since_"),
     col(Call.created_at) < bindparam("until_"),
@@ -397,7 +397,7 @@ _SELECT_VOTES_IN_PERIOD = (
     .where(*_ASKED_IN_PERIOD_CONDITIONS, col(Vote.verb).not_in(LOOK_VERBS))
     .order_by(col(Vote.seq))
 )
-_SELECT_DIALOG_OPENINGS = (  # Review or Edit
+_SELECT_DIALOG_OPENINGS = (  # of the Review or Edit dialog
     select(col(models.Audit.call_id), col(models.Audit.actor), func.min(col(models.Audit.at)))
     .join(Run, col(Run.id) == col(models.Audit.run_id))
     .join(Call, (col(Call.run_id) == col(Run.id)) & (col(Call.id) == col(models.Audit.call_id)))
@@ -414,7 +414,7 @@ _SELECT_GATES_IN_PERIOD = (
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(col(Call.created_at) >= bindparam("since_"), col(Call.created_at) < bindparam("until_"))
     .where(col(Run.team) == bindparam("team_"))
-    # of one that was refused a purge empties the note
+    # a purge empties the note of a refused call
     .where((col(Call.status) != CallStatus.REFUSED) | (col(Call.note) != ""))
     .distinct()
 )
@@ -428,8 +428,8 @@ class VoteInReport:
     verb: CallVerb
     revision: int
     at: datetime
-    delegator: str = ""  # whose right it was, where somebody else voted by it
-    opened: bool = False  # its person had opened Review or Edit before
+    delegator: str = ""  # the person whose right the voter used; "" for their own
+    opened: bool = False  # the voter had opened Review or Edit before
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,14 +441,14 @@ class CallInReport:
     status: CallStatus
     decided_at: datetime | None
     requester: str
-    revisions_by_number: dict[int, Revision]  # by the revision's number
+    revisions_by_number: dict[int, Revision]
     votes: tuple[VoteInReport, ...]  # oldest first
     gate: str = models.PURGED  # JSON of the gate that was shown
     does: str = ""
-    action: str = ""  # as a program describes what it executes itself
+    action: str = ""  # a program's description of what it runs itself
     created_at: datetime = MIN_DATETIME
     client: str = ""
-    channel: str = ""  # where it was asked
+    channel: str = ""  # where the request was made
     is_purged: bool = False
 
     @property

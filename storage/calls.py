@@ -34,7 +34,7 @@ from storage.transaction import (
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID_PARAMETER: BindParameter[Any] = bindparam("id_")
-UNFINISHED_RUN_STATUSES = (*RUN_OPEN_STATUSES, RunStatus.FAILED)  # that may have pending calls
+UNFINISHED_RUN_STATUSES = (*RUN_OPEN_STATUSES, RunStatus.FAILED)  # runs that may have pending calls
 WAITING_FOR_PEOPLE_CONDITION = or_(  # as in `is_waiting_for_people`
     col(Call.status) == CallStatus.PENDING,
     (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
@@ -56,7 +56,7 @@ BLOCKING_RUN_CONDITION = or_(
     _HELD_BY_PROGRAM_CONDITION,
 )
 _OPEN_PLAN_CONDITIONS = (col(Plan.run_id) == _ID_PARAMETER, col(Plan.answered).is_(False))
-RUN_IS_BLOCKED_CONDITION = (  # a run, by a call of an open plan
+RUN_IS_BLOCKED_CONDITION = (  # whether a call of an open plan blocks the run
     select(col(Call.id))
     .join(Plan, col(Plan.id) == col(Call.plan_id))
     .where(*_OPEN_PLAN_CONDITIONS, BLOCKING_RUN_CONDITION)
@@ -96,11 +96,11 @@ _SELECT_UNSTARTED_OF_KEY = select(Call).where(
 )
 
 
-NOT_RUN_STATUSES = frozenset(  # asked again, or over before it began
+NOT_RUN_STATUSES = frozenset(  # to be asked again, or ended before they started
     {CallStatus.PENDING, CallStatus.CANCELLED, CallStatus.SUPERSEDED, CallStatus.INVALIDATED}
 )
-AGENT_AUTHOR = "agent"  # of a revision that is no edit
-FORM_AUTHOR = "form"  # the same
+AGENT_AUTHOR = "agent"  # author of the arguments that the agent proposed
+FORM_AUTHOR = "form"  # author of the arguments that a person entered in a form
 NON_PERSON_AUTHORS = frozenset({AGENT_AUTHOR, FORM_AUTHOR})
 
 
@@ -130,8 +130,8 @@ class CallWithVotes(CallWithRevision):
 class CallEditorsAndVotes:
     """Who edited a call, and the votes on its newest revision."""
 
-    editors: frozenset[str]  # of any revision
-    votes: tuple[Vote, ...]  # on the newest, oldest first
+    editors: frozenset[str]  # people who edited any of its revisions
+    votes: tuple[Vote, ...]  # on the newest revision, oldest first
 
 
 def find_call(tx: Transaction, call_id: str) -> Call | None:

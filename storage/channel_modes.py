@@ -18,7 +18,7 @@ from storage.states import CallStatus, ChannelMode, RunStatus
 from storage.transaction import Transaction, fetch_first_row, insert_row
 
 _MAX_DATETIME = datetime.max.replace(tzinfo=UTC)
-EVERYWHERE = ""  # in the place of a channel: of all conversations with the bot
+EVERYWHERE = ""  # in place of a channel's id: all conversations with the bot
 _SELECT_NEWEST_SWITCH = (
     select(ModeSwitch)
     .where(col(ModeSwitch.team) == bindparam("team_"))
@@ -29,7 +29,7 @@ _SELECT_NEWEST_SWITCH = (
 _SELECT_DELIVERY_CHANNELS = select(col(Delivery.channel)).where(
     col(Delivery.run_id) == bindparam("run_")
 )
-# of the run, and of what was asked in its thread before it: that is in what the model reads
+# where the run and earlier requests of its thread were made: the model reads those as well
 _SELECT_ASKED_IN_CHANNELS = select(col(Run.asked_in)).where(
     or_(
         col(Run.id) == bindparam("run_"),
@@ -147,7 +147,7 @@ def move_request_out_of_channel(tx: Transaction, run: Run, *, at: datetime) -> b
     for plan in (plan for each in open_runs for plan in calls.list_open_plans(tx, each.id)):
         for card in outbox.list_cards_of_plan(tx, plan.id):
             body = outbox.parse_message_body(card)
-            # a question is answered where it stands
+            # a question stays, and is answered, where it was asked
             if card.channel == run.channel and outbox.QUESTION_KEY not in body:
                 emptied = outbox.dump_message_body({**body, "calls": []})
                 outbox.update_message(tx, card, body=emptied)

@@ -137,7 +137,7 @@ class Row(SQLModel, metaclass=_RowMetaclass):
     anyway.
     """
 
-    model_config = {"defer_build": True}  # nobody asks the validators, which take time to make
+    model_config = {"defer_build": True}  # the validators are slow to build, and never used
 
     def __init__(self, **given: Any) -> None:
         """Set the `given` columns, others to their defaults; TypeError for unknown columns."""
@@ -162,7 +162,7 @@ def _get_column_defaults(
     model: type[Row],
 ) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
     """Return a table's constant default values by column, and the factories of other defaults."""
-    configure_mappers()  # a column cannot be read before
+    configure_mappers()  # columns cannot be read before this
     fields = model.model_fields.items()
     made = ((name, field.default_factory) for name, field in fields if field.default_factory)
     constant = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-# what SQLite says where it is not the statement that is wrong, and it may go well another time
+# errors that are not the statement's fault: it may succeed when it is tried again
 TRANSIENT_SQLITE_CODES = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -19,8 +19,8 @@ TRANSIENT_SQLITE_CODES = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-# the classes of what PostgreSQL says then: the connection, a rollback, resources, an operator, the
-# system; and that it waits for a lock, was idle too long, or may only be read (a stand-by server)
+# the same for PostgreSQL: connection, rollback, resources, operator and system errors (classes); a
+# lock wait that timed out, a session idle too long, a read-only standby server (single codes)
 TRANSIENT_SQLSTATE_PREFIXES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 
 
@@ -32,7 +32,7 @@ def is_temporary_database_error(error: BaseException) -> bool:
     if not isinstance(orig, sqlite3.Error):
         return _is_temporary_postgres_error(orig)
     code: int = getattr(orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    return code & 0xFF in TRANSIENT_SQLITE_CODES  # the rest of the code says where
+    return code & 0xFF in TRANSIENT_SQLITE_CODES  # the low byte is the primary error code
 
 
 def _is_temporary_postgres_error(error: Any) -> bool:

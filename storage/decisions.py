@@ -52,7 +52,7 @@ class RepeatedVote(_OutcomeOfCall):
     """This person, or a delegate for them, has voted on this revision before."""
 
     verb: CallVerb
-    earlier_voter: str  # who has
+    earlier_voter: str  # the person who voted then
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class VoteTally(Protocol):
     @property
     def outcome(self) -> VoteOutcome: ...
     @property
-    def stage(self) -> int: ...  # the number of the open one, or of the first open one, from 0
+    def stage(self) -> int: ...  # number of the first open stage, from 0
     @property
-    def open_stages(self) -> tuple[int, ...]: ...  # in which an approval counts now
+    def open_stages(self) -> tuple[int, ...]: ...  # stages in which an approval counts now
 
 
 VoteCounter = Callable[[list[Vote]], VoteTally]
@@ -182,7 +182,7 @@ def apply_vote(
     if verb == CallVerb.APPROVE and not {stage, *also} & set(count_votes(before).open_stages):
         return StaleRevision(call)
     row = _build_vote(call, person, verb, delegator, at, passkey_id)
-    row.revision = revision  # as it was clicked, so that the record itself says what was meant
+    row.revision = revision  # as it was clicked, so that the record itself shows what they meant
     row.stage, row.also, row.reason = stage, ",".join(map(str, also)), reason
     calls.insert_vote(tx, row)
     why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})
@@ -201,7 +201,7 @@ def _find_conflicting_vote(
         for each in before
         if each.person == person or each.counted_person == (delegator or person)
     ]
-    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):  # their own approval was not enough
+    if verb not in (CallVerb.APPROVE, CallVerb.REJECT):  # an earlier approval does not conflict
         own = own if verb == CallVerb.BREAK_GLASS else []
         return next((each for each in own if each.verb == CallVerb.REJECT), None)
     another = bool(delegator) and any(each.person != person for each in own)
@@ -257,11 +257,11 @@ def _apply_tally(
     if last_vote.verb in states.LOOK_VERBS or (tally.outcome == VoteOutcome.OPEN and not stopped):
         event = f"call.vote.{last_vote.verb}"
         trail.record_event(tx, event, at=at, actor=last_vote.person, call=call, data=details)
-        # nothing that ran changes, and nobody is asked any more
+        # looking afterwards changes nothing that ran, and ends the reminders to look
         if last_vote.verb in states.LOOK_VERBS:
             tx.update_rows(Call, {"id": call.id}, look_due_at=None)
             moves.mark_cards_for_redraw(tx, call.plan_id)
-        elif tally.stage > call.told_stage:  # the people of the next stage have to be told
+        elif tally.stage > call.told_stage:  # the next stage's people must be notified
             tx.update_rows(Call, {"id": call.id}, next_at=at)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
         return call
@@ -270,7 +270,7 @@ def _apply_tally(
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
     output = words.rejected_output(against) if target is C.REJECTED else ""
     columns: dict[str, Any] = {"decided_at": at, "note": last_vote.reason, "output": output}
-    if last_vote.verb == CallVerb.BREAK_GLASS:  # people are asked at once to look at it
+    if last_vote.verb == CallVerb.BREAK_GLASS:  # others are asked at once to look at it
         columns |= {"note": "", "look_due_at": at, "told_moments": 0}
     if not moves.change_call_status(
         tx, call, target, at=at, actor=last_vote.person, data=details, **columns
@@ -305,7 +305,7 @@ def apply_edit(
         return check_result
     call = check_result.call
     row = _build_revision(call, arguments, digest, person, at)
-    # the same people are not told twice
+    # with the same gate, the same people need not be notified again
     reminder_columns = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
     calls.revise_call(
         tx, call, row, gate=gate, deadline=deadline, told_stage=0, **shown, **reminder_columns

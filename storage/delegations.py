@@ -26,14 +26,14 @@ class Delegation(columns.Row, table=True):
     )
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
-    giver: str  # Slack user id
+    giver: str  # the delegator's Slack user id
     delegate: str  # Slack user id
-    words: str = columns.text_column("")  # the giver's
+    words: str = columns.text_column("")  # the delegator's note
     given_at: datetime = columns.time_column()
     until: datetime = columns.time_column()
     revoked_at: datetime | None = columns.time_column(nullable=True)
     revoked_by: str = ""
-    shown_at: datetime | None = columns.time_column(nullable=True)  # what waited then
+    shown_at: datetime | None = columns.time_column(nullable=True)  # when open calls were shown
 
 
 _ACTIVE_CONDITIONS = (

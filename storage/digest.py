@@ -22,7 +22,7 @@ from typing import Any
 import rfc8785
 
 encode_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
-MAX_DECIMAL_DIGITS = 4000  # before or after the point; "1e999999999" would fill the memory
+MAX_DECIMAL_DIGITS = 4000  # on either side of the point: "1e999999999" would fill the memory
 KEY_MIN_CHARS = 32
 MAX_SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
@@ -49,7 +49,7 @@ def canonical_json(value: Any) -> str:
         plain = _to_json_types(value, rare)
         if rare:
             return rfc8785.dumps(plain).decode()
-        return encode_json(plain).encode().decode()  # encoded, so that a lone surrogate is refused
+        return encode_json(plain).encode().decode()  # encoding refuses lone surrogates
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise NonCanonicalValueError(str(error)) from error
 
@@ -125,7 +125,7 @@ def parse_json_object(text: str) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
     except NonCanonicalValueError:
         raise
-    # ValueError: also a number of more than 4300 digits
+    # ValueError is also raised for a number of more than 4300 digits
     except (ValueError, RecursionError) as error:
         raise NonCanonicalValueError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -183,7 +183,7 @@ def write_key_file_if_absent(path: Path, key: bytes) -> None:
             os.fsync(handle.fileno())
         os.link(temporary, path)
     except FileExistsError:
-        pass  # another process was first; its key is the key
+        pass  # another process was faster: its key is used
     finally:
         temporary.unlink()
 
@@ -217,7 +217,7 @@ def format_signing_key(key: bytes) -> str:
 # with the head file (`storage.trail`).
 
 PolicyContextReader = Callable[[], Mapping[str, str]]
-FIRST_PREVIOUS_HASH = "0" * 64  # stands where the first row has no row before it
+FIRST_PREVIOUS_HASH = "0" * 64  # in place of the previous hash in the first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +271,8 @@ class AuditChainSealer:
 
     def __init__(self, key: bytes, under: PolicyContextReader = dict) -> None:
         """Derive the audit's key from `key`; `under` returns the policy and model in force now."""
-        own = hmac.digest(key, b"countersign audit", "sha256")  # for nothing but this
-        # copied for each seal: making one from a key takes three times as long as a seal
+        own = hmac.digest(key, b"countersign audit", "sha256")  # used for nothing else
+        # copied for each seal: creating one from a key takes three times as long as a seal
         self._begun = hmac.new(own, digestmod=hashlib.sha256)
         self.key_id = compute_key_id(key)
         self.under = under

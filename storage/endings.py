@@ -140,12 +140,12 @@ def cancel_run(
         words=words,
         note=note,
     )
-    # handed back after a crash, and no worker has taken it up yet
+    # no worker has the run: a crash interrupted its running calls
     if run.status is not RunStatus.RUNNING:
         _mark_running_calls_unknown(tx, run, at=at, words=words)
     if not moves.change_run_status(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
-    outbox.withdraw_open_streams(tx, run.id)  # whoever wrote to one may be dead, and no other comes
+    outbox.withdraw_open_streams(tx, run.id)  # their writer may be dead, and no other will follow
     close_plans_of_ended_run(tx, run, at=at)
     return True
 
@@ -156,7 +156,7 @@ def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None
     Nobody is asked any more what became of its UNKNOWN calls.
     """
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
-        if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
+        if call.status is C.UNKNOWN:
             _stop_asking_for_outcome(tx, call)
     for plan in calls.list_open_plans(tx, run.id):
         runs.close_plan_if_all_final(tx, run, calls.list_calls_of_plan(tx, plan.id), at=at)

@@ -18,7 +18,7 @@ from storage.passkeys import VoteSignature
 from storage.personal_data import PERSON_FORGOTTEN_EVENT
 from storage.transaction import Transaction, iterate_rows
 
-MAX_PROBLEMS = 20  # that are reported; one is enough
+MAX_PROBLEMS = 20  # in the report; one is enough to know that the record is unsound
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class ExaminationResult:
 class _AuditClaims:
     """What the audit says about the other tables."""
 
-    status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
+    status: dict[str, str] = field(default_factory=dict)  # newest status of calls and runs, by id
     votes: Counter[tuple[str, int, str, str, str]] = field(default_factory=Counter)
-    # of arguments, by revision: the seal, and the id of its key
+    # seal of the arguments and id of its key, by call id and revision
     sealed: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
-    purged: dict[str, datetime] = field(default_factory=dict)  # requests, with when
-    emptied: dict[int, str] = field(default_factory=dict)  # rows without their payload: whose
-    forgotten: dict[str, datetime] = field(default_factory=dict)  # people, with when
+    purged: dict[str, datetime] = field(default_factory=dict)  # when requests were purged, by id
+    emptied: dict[int, str] = field(default_factory=dict)  # rows without payload: their request ids
+    forgotten: dict[str, datetime] = field(default_factory=dict)  # when people were erased, by id
 
 
 def examine_audit_and_rows(
@@ -100,7 +100,7 @@ def _collect_claims(row: Audit, data: dict[str, Any], claims: _AuditClaims) -> N
         claims.forgotten[data["person"]] = row.at
     if trail.SEAL_KEY in data and not row.payload:
         claims.emptied[row.seq or 0] = row.run_id
-    if subject_id and "from" in data and "to" in data:  # else a channel's mode or id has changed
+    if subject_id and "from" in data and "to" in data:  # else they are a channel's modes or ids
         claims.status[subject_id] = data["to"]
     elif row.event.startswith("call.born."):
         claims.status[subject_id] = row.event.removeprefix("call.born.")

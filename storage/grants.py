@@ -22,20 +22,20 @@ from storage.transaction import Transaction, fetch_rows, insert_row
 class Grant(columns.Row, table=True):
     """A remembered approval: which calls of a requester may run on it, until when, how often."""
 
-    __tablename__ = "remembered"  # GRANT is a word of SQL's own
+    __tablename__ = "remembered"  # GRANT is an SQL keyword
     __table_args__ = (Index("ix_remembered_for", "team", "requester", "tool"),)
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
     requester: str
     tool: str
     schema_digest: str
-    pinned: str = columns.text_column("{}")  # canonical JSON: the arguments that must be the same
-    rule: str = ""  # digest of the rule that asked: it holds while that rule does
-    channel: str = ""  # only there; "": everywhere
-    thread_ts: str = ""  # only there; "": anywhere in the channel
+    pinned: str = columns.text_column("{}")  # canonical JSON of the arguments that must be the same
+    rule: str = ""  # digest of the rule that asked: the grant holds while the rule does
+    channel: str = ""  # the only channel where it holds; "": all
+    thread_ts: str = ""  # the only thread where it holds; "": all in the channel
     until: datetime = columns.time_column()
-    uses: int  # that are left
-    call_id: str  # the approval it was given with
+    uses: int  # how often it may still be used
+    call_id: str  # the call whose approval was saved
     given_by: str  # Slack user id
     given_at: datetime = columns.time_column()
     revoked_at: datetime | None = columns.time_column(nullable=True)

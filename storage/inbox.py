@@ -22,7 +22,7 @@ from storage.store import Store
 from storage.transaction import Transaction, fetch_readable_rows, insert_row_if_absent
 
 insert_delivery = moves.insert_delivery
-CLICK_KINDS = (  # what people do to calls, in Slack and on the page
+CLICK_KINDS = (  # what people do to calls, in Slack or on the signing page
     DeliveryKind.ACTION,
     DeliveryKind.SUBMISSION,
     DeliveryKind.SIGNATURE,
@@ -198,7 +198,7 @@ def find_delivery(tx: Transaction, key: str) -> Delivery | None:
     return tx.find_row(Delivery, key=key)
 
 
-_PendingDelivery = tuple[Delivery, Future[bool]]  # and whether it was inserted
+_PendingDelivery = tuple[Delivery, Future[bool]]  # the future tells whether it was inserted
 
 
 class DeliveryGroupWriter:
@@ -211,7 +211,7 @@ class DeliveryGroupWriter:
         self._store, self._get_time, self._handle_stored = store, now, taken
         self._commit_lock = (
             threading.Lock()
-        )  # one commits at a time, and the others gather meanwhile
+        )  # one thread commits at a time; deliveries that arrive meanwhile gather
         self._gather_lock = threading.Lock()
         self._gathered: list[_PendingDelivery] = []
 
@@ -251,7 +251,7 @@ class DeliveryGroupWriter:
             for each in deliveries:
                 each.received_at = (
                     self._get_time()
-                )  # inside the transaction: times and order then agree
+                )  # read inside the transaction, so that times and order agree
                 inserted.append(insert_delivery(tx, each))
                 if inserted[-1]:
                     self._handle_stored(each)

@@ -39,12 +39,12 @@ from storage.states import (
     require_allowed_status_change,
 )
 
-TABLES_SCHEMA = "countersign_installations"  # where the tables are on PostgreSQL
-TABLES_VERSION = 1  # a later one comes with the statements that lead to it
-# of a workspace, which purges and reads its policy anew each day; what is due later than that was
-# written by a clock that was ahead, and is due at once
+TABLES_SCHEMA = "countersign_installations"  # the schema that holds the tables on PostgreSQL
+TABLES_VERSION = 1  # a later version must come with the statements that upgrade to it
+# A workspace wakes at least once a day, to purge and to read its policy anew. A later due time was
+# written by a clock that was ahead, and counts as due now.
 MAX_SLEEP = timedelta(days=1)
-_LOCK_ID = 3  # the second half of this record's advisory lock; see `storage.postgres_session`
+_LOCK_ID = 3  # second number of this record's advisory lock; see `ADVISORY_LOCK_CLASS`
 _REGISTRY = registry()
 
 
@@ -60,31 +60,31 @@ class Installation(_Row, table=True):
 
     __tablename__ = "installation"
     workspace: str = Field(primary_key=True)  # T…, or E… for a whole organisation
-    enterprise: str = ""  # E… of the organisation that the workspace belongs to
+    enterprise: str = ""  # E… of the organisation it belongs to
     name: str = ""
     is_org_wide: bool = False
     state: InstallationState = columns.enum_column(InstallationState, InstallationState.ACTIVE)
-    paused_at: datetime | None = columns.time_column(nullable=True)  # kept while it is removed
+    paused_at: datetime | None = columns.time_column(nullable=True)  # kept while it is REMOVED
     scopes: str = columns.text_column("")  # separated by commas, sorted
     bot_user: str = ""
     bot_id: str = ""
     url: str = ""  # the workspace's address at Slack, https://….slack.com/
     app_id: str = ""
-    # empty once it was removed
+    # empty once it is removed
     sealed_tokens: bytes = Field(default=b"", sa_type=LargeBinary, repr=False)
-    token_key: str = ""  # the id of the key that encrypted them
-    token_revision: int = 1  # grows with every new token: who holds an older one reads it again
+    token_key: str = ""  # id of the key that encrypted them
+    token_revision: int = 1  # grows with each new token: a process with an older one reads it again
     token_expires_at: datetime | None = columns.time_column(nullable=True)
-    # one process renews the token until then, or, after a failure, nobody tries before
+    # until then one process renews the token or, after a failure, nobody tries again
     renewal_until: datetime | None = columns.time_column(nullable=True)
     renewal_failures: int = 0
     installed_at: datetime = columns.time_column()
-    installed_by: str = ""  # the person's user id
+    installed_by: str = ""  # Slack user id
     removed_at: datetime | None = columns.time_column(nullable=True)
-    # when it must be awake, if it sleeps
+    # when a sleeping workspace must be woken
     due_at: datetime | None = columns.time_column(nullable=True, index=True)
-    owner: str = ""  # the replica that works for it
-    owner_url: str = ""  # where that one is reached
+    owner: str = ""  # the replica that works for the workspace
+    owner_url: str = ""  # where that replica is reached
     owner_until: datetime | None = columns.time_column(nullable=True)
 
 
@@ -101,7 +101,7 @@ class OAuthState(_Row, table=True):
 
     __tablename__ = "oauth_state"
     state_hash: str = Field(primary_key=True)
-    browser_hash: str  # of the cookie of the browser that has to come back
+    browser_hash: str  # of a cookie in the browser that must come back
     expires_at: datetime = columns.time_column(index=True)
 
 
@@ -110,13 +110,13 @@ class _SchemaVersion(_Row, table=True):
     version: int = Field(primary_key=True)
 
 
-# the same, for statements
+# typed as `Any`: mypy takes their columns for plain values
 _row: Any = Installation
 _granted: Any = GrantedWorkspace
 _state: Any = OAuthState
 _version: Any = _SchemaVersion
 _REMOVED = InstallationState.REMOVED
-# what a new installation never overwrites
+# not overwritten when the bot is installed again
 _COLUMNS_KEPT_ON_REINSTALL = frozenset(
     {"workspace", "state", "paused_at", "token_revision", "owner", "owner_url"}
 )
@@ -133,14 +133,14 @@ class InstallationRecord:
         """Set the database: sqlite:///….db, a file of its own, or a PostgreSQL address."""
         self._is_postgres = is_postgres_url(url)
         parsed = make_url(url)
-        # the place after which a key file is named; None on a server
+        # key files are named after it; None on a server
         self.path = None if self._is_postgres else Path(parsed.database or "")
         if self._is_postgres:
             self._engine = create_engine(
                 parsed.set(drivername="postgresql+psycopg"),
-                hide_parameters=True,  # errors are logged
-                pool_pre_ping=True,  # a server that was restarted has ended them all
-                max_overflow=5,  # beside five that are kept
+                hide_parameters=True,  # errors are logged, and must not show values
+                pool_pre_ping=True,  # a restarted server has ended all sessions
+                max_overflow=5,  # besides the five that the pool keeps
                 connect_args=postgres_session.CONNECTION_PARAMETERS,
             )
             event.listen(self._engine, "connect", _prepare_postgres_connection)
@@ -217,7 +217,7 @@ class InstallationRecord:
         values = columns.get_column_values(installation)
         with self.write() as connection:
             if self._is_postgres:
-                _lock_postgres(connection)  # nobody else may insert the row that is not there
+                _lock_postgres(connection)  # a row that does not exist yet cannot be locked
             old = _find(connection, installation.workspace, lock=True)
             if old is None:
                 connection.execute(insert(_row).values(**values))
@@ -285,7 +285,7 @@ class InstallationRecord:
         back.
         """
         with self.write() as connection:
-            if self._is_postgres:  # which ends sessions that do nothing amid a transaction
+            if self._is_postgres:  # the server would end the idle session while `empty` works
                 connection.execute(text("SET LOCAL idle_in_transaction_session_timeout TO 0"))
             old = _find(connection, workspace, lock=True)
             if old is None or old.removed_at is None or old.removed_at >= before:
@@ -310,7 +310,7 @@ class InstallationRecord:
     def _replace_grants(self, enterprise: str, workspaces: Collection[str], old: Any) -> None:
         with self.write() as connection:
             if self._is_postgres:
-                _lock_postgres(connection)  # nobody else may insert a row that is not there
+                _lock_postgres(connection)  # a row that does not exist yet cannot be locked
             connection.execute(delete(_granted).where(old))
             for each in sorted(set(workspaces)):
                 connection.execute(insert(_granted).values(workspace=each, enterprise=enterprise))
@@ -352,7 +352,7 @@ class InstallationRecord:
             org = (_row.workspace == found, there, _row.is_org_wide)
             return found if _select(connection, *org) else None
 
-    # Tokens that expire, and keys that change.
+    # Renewing tokens, and changing keys.
 
     def claim_rotation(self, row: Installation, until: datetime) -> Installation | None:
         """Reserve the renewal of an installation's token until `until`; None if another was faster.
@@ -406,7 +406,7 @@ class InstallationRecord:
             values = {"sealed_tokens": sealed, "token_key": token_key}
             return _update(connection, old.workspace, same, **values)
 
-    # People on their way to Slack and back.
+    # OAuth states of people who are installing the bot.
 
     def add_oauth_state(self, state: OAuthState, now: datetime) -> None:
         """Store the OAuth state of somebody who begins to install the bot; delete expired ones."""
@@ -432,7 +432,7 @@ def _select(connection: Connection, *where: Any, order_by: Any = None) -> Sequen
 
 def _find(connection: Connection, workspace: str, *, lock: bool = False) -> Installation | None:
     query = select(_row).where(_row.workspace == workspace)
-    query = query.with_for_update() if lock else query  # SQLite has its one lock, and says nothing
+    query = query.with_for_update() if lock else query  # SQLite ignores it: its one lock suffices
     found = connection.execute(query).mappings().one_or_none()
     return None if found is None else Installation(**found)
 
@@ -461,6 +461,6 @@ def _lock_postgres(connection: Connection) -> None:
 
 def _create_postgres_schema(connection: Connection) -> None:
     there = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
-    # IF NOT EXISTS needs the right
+    # not IF NOT EXISTS: it needs the right to create schemas even if this one exists
     if connection.execute(there, {"name": TABLES_SCHEMA}).first() is None:
         connection.execute(text(f"CREATE SCHEMA {TABLES_SCHEMA}"))

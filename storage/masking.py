@@ -11,18 +11,18 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-ValuePath = tuple[str | int, ...]  # the keys and places in lists that lead to a part of JSON data
-MASK = "••••••••"  # one length for all, so that it tells nothing
+ValuePath = tuple[str | int, ...]  # keys and list indexes that lead to a part of JSON data
+MASK = "••••••••"  # always the same length, so that the secret's own stays unknown
 
 _WORD_START = r"(?<![A-Za-z0-9])"  # no letter or digit before it
 _CREDENTIAL_NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|api|private)[_-]?key"
 )
 _CREDENTIAL_NAMES += r"|(?:access|api|auth|bot|refresh|session)[_-]token"
-# Up to the value; its group is still open, for a quote that belongs to it.
+# up to the value; the group stays open for a quote before the value
 _ASSIGNMENT_PATTERN = rf"{_WORD_START}((?:{_CREDENTIAL_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}}"
-# A word that everything the pattern matches has in it (in lower case), and the pattern. Of a match
-# the first group stays, so that readers know what it was; the last one stays behind the mask.
+# Words (in lower case), one of which occurs in every match, and the pattern. A match keeps its
+# first group, so that readers know what it was, and its last one, after the mask.
 _PATTERNS_WITH_KEYWORDS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (words, re.compile(pattern))
     for words, pattern in (
@@ -32,7 +32,7 @@ _PATTERNS_WITH_KEYWORDS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = t
         ),
         (("xox", "xapp-"), _WORD_START + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
         (("hooks.slack",), r"(hooks\.slack(?:-gov)?\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}()"),
-        # of our own programs
+        # API keys for Countersign itself
         (
             ("csk_",),
             _WORD_START + r"(csk_)[0-9a-f]{16}_[A-Za-z0-9_-]{20,}()",
@@ -70,7 +70,7 @@ _PATTERNS_WITH_KEYWORDS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = t
     )
 )
 
-# A pattern that several words announce is tried for each of them; a mask is never masked again.
+# A pattern with several words is tried for each of them; a mask is never masked again.
 _KEYWORD_PATTERN_PAIRS = tuple(
     (word, pattern) for words, pattern in _PATTERNS_WITH_KEYWORDS for word in words
 )

@@ -14,7 +14,7 @@ from sqlmodel import Field
 
 from storage import columns, states
 
-PURGED = "{}"  # what is left of arguments and of a transcript's item
+PURGED = "{}"  # what a purge leaves of arguments and of transcript items
 
 
 def new_id() -> str:
@@ -33,7 +33,7 @@ class Delivery(columns.Row, table=True):
     __tablename__ = "delivery"
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
-    key: str = Field(unique=True)  # what makes a redelivery the same delivery
+    key: str = Field(unique=True)  # the same for a redelivery
     kind: states.DeliveryKind = columns.enum_column(states.DeliveryKind, index=False)
     team: str
     user: str
@@ -45,10 +45,10 @@ class Delivery(columns.Row, table=True):
         states.DeliveryStatus, states.DeliveryStatus.NEW
     )
     run_id: str | None = Field(default=None, index=True)
-    note: str = ""  # what became of it
+    note: str = ""  # the outcome of its processing
     attempts: int = 0
     surface: states.Surface = columns.enum_column(states.Surface, states.Surface.SLACK, index=False)
-    answer: str = columns.text_column("")  # what its person is told elsewhere than in Slack
+    answer: str = columns.text_column("")  # the reply to its person, if not sent in Slack
 
 
 class Run(columns.Row, table=True):
@@ -64,14 +64,14 @@ class Run(columns.Row, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
     channel: str
-    thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
+    thread_ts: str  # "" until its first message is posted; no worker takes the run before
     requester: str
     source: states.RunSource = columns.enum_column(
         states.RunSource, states.RunSource.MESSAGE, index=False
     )
-    client: str = ""  # the name of the key by which a program asked; "" without one
+    client: str = ""  # the name of the API key by which a program asked; "" without one
     root_id: str = Field(default="", index=True)  # the request's first run, or this one
-    parent_call: str = ""  # the call that entrusted it to a sub-agent, or that it is asked amid
+    parent_call: str = ""  # the call that a sub-agent works on, or during which a server asks
     status: states.RunStatus = columns.enum_column(states.RunStatus, states.RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time_column(nullable=True)
@@ -83,10 +83,10 @@ class Run(columns.Row, table=True):
     tokens: int = 0
     rounds: int = 0  # how often its plan was sent back
     error: str = ""
-    # JSON: what its messages were edited to after they were taken in, by Slack ts
+    # JSON: the new texts of messages that were edited after they were stored, by Slack ts
     reworded: str = columns.text_column("{}")
-    purged_at: datetime | None = columns.time_column(nullable=True)  # what was said in it is gone
-    # the channel where it was asked, which it may have left: policy and modes go by it
+    purged_at: datetime | None = columns.time_column(nullable=True)  # when a purge emptied it
+    # the channel where it was made, which it may have left; policy and modes use this one
     asked_in: str = Field(default="", sa_column_kwargs={"server_default": ""})
 
     @property
@@ -113,8 +113,8 @@ class Plan(columns.Row, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
     turn: int
-    revision: int = 1  # grows with any change in the plan
-    answered: bool = False  # every call's output is in the transcript
+    revision: int = 1  # grows with each change in the plan
+    answered: bool = False  # the transcript has the output of every call
     created_at: datetime = columns.time_column()
 
 
@@ -140,49 +140,49 @@ class Call(columns.Row, table=True):
         Index("ix_call_tool", "tool", "finished_at"),
     )
     id: str = Field(default_factory=new_id, primary_key=True)
-    run_id: str = Field(foreign_key="run.id")  # ix_call_asked begins with it
+    run_id: str = Field(foreign_key="run.id")  # the index ix_call_asked begins with it
     plan_id: str = Field(foreign_key="plan.id", index=True)
-    position: int  # the model's order, from 0
+    position: int  # in the model's order, from 0
     provider_id: str  # the model's call id; used in the transcript only
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    # ix_call_due begins with it
+    # the index ix_call_due begins with it
     status: states.CallStatus = columns.enum_column(states.CallStatus, index=False)
     revision: int = 1
-    digest: str = Field(default="", index=True)  # of the current revision: exactly what would run
-    key_id: str = ""  # of the key the digest was made with
-    gate: str = columns.text_column("{}")  # JSON of the gate that was shown
+    digest: str = Field(default="", index=True)  # of exactly what the current revision would run
+    key_id: str = ""  # id of the key that the digest was made with
+    gate: str = columns.text_column("{}")  # JSON of the gate that people were shown
     deadline: datetime | None = columns.time_column(nullable=True)
-    # when it starts, once a PENDING call is approved whose gate says when: its deadline, then
+    # when an approved call is to start, if its gate sets a time; it is PENDING until this deadline
     starts_at: datetime | None = columns.time_column(nullable=True)
-    # reminders are counted from here
+    # when people were asked; reminders count from here
     asked_at: datetime | None = columns.time_column(nullable=True)
-    next_at: datetime | None = columns.time_column(nullable=True)  # when people are told something
-    told_moments: int = 0  # so many of the gate's moments have been dealt with
-    told_stage: int = 0  # the people up to this stage have been told
-    # when people are next asked to look at what ran without approval; None: nobody has to
+    next_at: datetime | None = columns.time_column(nullable=True)  # when people are next notified
+    told_moments: int = 0  # how many of the gate's reminder times are done
+    told_stage: int = 0  # people up to this stage have been notified
+    # when people are next asked to look at what ran without approval; None if nobody has to
     look_due_at: datetime | None = columns.time_column(nullable=True)
-    # whom reminders name, as an approver has handed this revision over to them; "" for nobody
+    # the person to whom this revision was handed over: reminders name only them; "" for nobody
     assignee: str = Field(default="", sa_column_kwargs={"server_default": ""})
     assigned_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
-    grant_id: str = ""  # the remembered approval it runs by
-    reason: str = columns.text_column("")  # the agent's words, for the approver
-    preview: str = columns.text_column("")  # for those who may decide
-    names: str = columns.text_column("{}")  # of the ids in its arguments, as JSON
-    # how a program describes what it executes itself, as JSON; "" for a tool of the bot's
+    grant_id: str = ""  # the remembered approval that it runs on
+    reason: str = columns.text_column("")  # the agent's own words, for the approver
+    preview: str = columns.text_column("")  # shown to those who may decide
+    names: str = columns.text_column("{}")  # names of the ids in its arguments, as JSON
+    # a program's description of what it runs itself, as JSON; "" for a tool of the bot's
     action: str = columns.text_column("")
-    claimant: str = ""  # SHA-256 of who has claimed such a call; "" for nobody
-    # its lease, while it is RUNNING
+    claimant: str = ""  # SHA-256 of the claimant's id; "" if nobody has claimed it
+    # the end of the claim's lease, while the call is RUNNING
     held_until: datetime | None = columns.time_column(nullable=True)
-    # for onlookers; None: the same
+    # the preview that everybody in the thread may see; None: the same
     preview_in_thread: str | None = columns.text_column(nullable=True)
-    # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
+    # all rows that the preview shows a part of, for those who may decide, as JSON; "" for none
     preview_rows: str = columns.text_column("")
-    # what the preview promised, in the tool's words; it is told when it runs
+    # what must still hold at the start, as the preview said; in the tool's own words
     expects: str = columns.text_column("")
-    output: str = columns.text_column("")  # what the model is told
-    note: str = columns.text_column("")  # why it ended, for people
+    output: str = columns.text_column("")  # for the model
+    note: str = columns.text_column("")  # the reason why it ended, for people
     created_at: datetime = columns.time_column()
     decided_at: datetime | None = columns.time_column(nullable=True)
     finished_at: datetime | None = columns.time_column(nullable=True)
@@ -219,13 +219,13 @@ class Vote(columns.Row, table=True):
     revision: int
     person: str
     verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)
-    stage: int = 0  # the stage of the gate it was given in, from 0
-    also: str = ""  # further stages where it may count ("1,2"), where they have no order
+    stage: int = 0  # the gate's stage that it was given in, from 0
+    also: str = ""  # further stages where it may count ("1,2"), if they have no order
     digest: str
     reason: str = columns.text_column("")
-    for_person: str = ""  # whose right it was, where somebody else voted by it
+    for_person: str = ""  # the person whose right the voter used; "" for their own
     created_at: datetime = columns.time_column()
-    # which passkey signed it; the signature is a row of its own
+    # the passkey that signed it; the signature is a row of its own
     passkey_id: str = Field(default="", sa_column_kwargs={"server_default": ""})
 
     @property
@@ -239,12 +239,12 @@ class PersonAnswer(columns.Row, table=True):
 
     __tablename__ = "answer"
     seq: int | None = Field(default=None, primary_key=True)
-    call_id: str = Field(foreign_key="call.id", unique=True)  # a question is answered once
+    call_id: str = Field(foreign_key="call.id", unique=True)  # a question is answered only once
     revision: int
     person: str
-    # JSON: the values by field, canonical; {} where they declined
+    # JSON: canonical values by field; {} if the person declined
     given: str = columns.text_column("{}")
-    declined: bool = False  # they said that they cannot say
+    declined: bool = False  # the person said that they cannot tell
     created_at: datetime = columns.time_column()
 
 
@@ -271,7 +271,7 @@ class Attempt(columns.Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id", index=True)
     revision: int
-    at: datetime = columns.time_column()  # when it ended so
+    at: datetime = columns.time_column()  # when the outcome became known
 
 
 class Audit(columns.Row, table=True):
@@ -285,11 +285,11 @@ class Audit(columns.Row, table=True):
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
     data: str = columns.text_column("{}")
-    # JSON: arguments, under a seal in `data`; a purge empties it
+    # JSON of the arguments, with a seal in `data`; a purge empties it
     payload: str = columns.text_column("")
-    key_id: str  # of the key that it is sealed with
-    previous: str  # the seal of the row before
-    hash: str  # the seal; two rows never have the same, for it covers `seq`
+    key_id: str  # id of the key that it is sealed with
+    previous: str  # the seal of the previous row
+    hash: str  # the seal; it covers `seq`, so no two rows have the same
 
 
 class Message(columns.Row, table=True):
@@ -306,8 +306,8 @@ class Message(columns.Row, table=True):
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
-    recipient: str = ""  # private: who alone sees it
-    body: str = columns.text_column("{}")  # JSON: what the drawing needs beside the rows
+    recipient: str = ""  # the only person who sees it, if it is private
+    body: str = columns.text_column("{}")  # JSON: what drawing it needs besides the rows
     status: states.MessageStatus = columns.enum_column(
         states.MessageStatus, states.MessageStatus.PENDING
     )
@@ -315,7 +315,7 @@ class Message(columns.Row, table=True):
     shown: int = 0
     # JSON: the revision of each call that a card shows, by call id
     showing: str = columns.text_column("")
-    ts: str = Field(default="", index=True)  # by it a link finds its request
+    ts: str = Field(default="", index=True)  # also used to find the request of a link
     attempts: int = 0
     due_at: datetime | None = columns.time_column(nullable=True)
     error: str = ""
@@ -326,8 +326,8 @@ class Message(columns.Row, table=True):
 APPEND_ONLY_TABLES = ("audit", "revision", "vote", "signature", "answer", "attempt", "item", "mode")
 _RUN_ID_EXPRESSION = "OLD.run_id"
 _SELECT_RUN_ID_OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
-# In rows of a request that is marked as purged this column is emptied, and these others stay as
-# they are; and which request a row is part of.
+# By table: the column that a purge empties, its empty value, the columns that must stay as they
+# are, and how to find the request of a row.
 EMPTIED_COLUMN_BY_TABLE = {
     "audit": (
         "payload",
@@ -349,5 +349,5 @@ EMPTIED_COLUMN_BY_TABLE = {
     ),
     "item": ("body", "{}", "seq run_id turn created_at", _RUN_ID_EXPRESSION),
 }
-# Their rows may go as a whole with a request that is marked so: what the model was told and said.
+# Rows of these may be deleted with a purged request: what the model was told and said.
 DELETABLE_TABLES = ("item",)

@@ -107,7 +107,7 @@ _REDRAW_FAILED_MESSAGES = (
         wanted=col(Message.wanted) + 1, status=states.MessageStatus.STALE, attempts=0, due_at=None
     )
 )
-# the cards of a long plan show five calls each: only those that show this one, and what is behind
+# a long plan has cards of five calls each: those that show this call, or are not up to date yet
 _REDRAW_CALL_MESSAGES = _REDRAW_PLAN_MESSAGES.where(
     (col(Message.kind) == states.MessageKind.MARK)
     | col(Message.body).contains(bindparam("call_"))
@@ -122,7 +122,7 @@ _HAS_CALL_TO_RUN_CONDITION = (
     )
     .exists()
 )
-# what was done of a plan that goes on at once is drawn with what comes next
+# while the plan has a call to run, the next change draws this one as well
 _REDRAW_UNLESS_CALLS_TO_RUN = _REDRAW_CALL_MESSAGES.values(
     status=case(
         (_HAS_CALL_TO_RUN_CONDITION, col(Message.status)),
@@ -199,7 +199,7 @@ def change_call_status(
     states.require_allowed_status_change(states.CALL_TRANSITIONS, row.status, target)
     conditions = {"id": row.id, "status": row.status, "revision": row.revision}
     if row.action and target in (states.CallStatus.PENDING, states.CallStatus.APPROVED):
-        columns |= {"claimant": "", "held_until": None}  # it is to be claimed anew
+        columns |= {"claimant": "", "held_until": None}  # a program must claim it again
     if tx.update_rows(Call, conditions, status=target, **columns) != 1:
         return False
     audit_data = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision}
@@ -210,7 +210,7 @@ def change_call_status(
     voted = target in (states.CallStatus.APPROVED, states.CallStatus.REJECTED)
     if row.status is states.CallStatus.PENDING and not voted:
         mark_plan_changed(tx, row.plan_id, "")
-        # it may be a question, which the heads of all cards count
+        # it may be a question, and the head of every card counts those
         mark_cards_for_redraw(tx, row.plan_id)
     else:
         ran = (
@@ -257,7 +257,7 @@ def change_run_status(
     states.require_allowed_status_change(states.RUN_TRANSITIONS, row.status, target)
     conditions = {"id": row.id, "status": row.status} | ({} if fence is None else {"fence": fence})
     columns |= {"status": target, "updated_at": at}
-    # a call of a cancelled one may still run
+    # a call of a cancelled run may still be running, under the same lease
     if target not in (states.RunStatus.RUNNING, states.RunStatus.CANCELLED):
         columns.setdefault("lease_until", None)
     if tx.update_rows(Run, conditions, **columns) != 1:

@@ -24,12 +24,12 @@ from storage.states import (
 )
 from storage.transaction import Transaction, fetch_first_row, fetch_readable_rows
 
-QUESTION_KEY = "question"  # in the body of a card: it shows a question to people
+QUESTION_KEY = "question"  # in a card's body: the card shows a question to people
 _KINDS_WITHOUT_CHANNEL_LIMIT = (
     MessageKind.PRIVATE,
     MessageKind.MARK,
-)  # Slack counts these by method
-NOTIFIED_KEY = "notified"  # in the body of a message: ids of whom a mention in it notifies
+)  # Slack limits these by method, not by channel
+NOTIFIED_KEY = "notified"  # in a message's body: ids of people whom a mention in it notifies
 _UNSENT_CONDITION = col(Message.status).in_(MESSAGE_OPEN_STATUSES)
 _SELECT_UNSENT = select(Message).where(_UNSENT_CONDITION).order_by(col(Message.seq))
 _SELECT_UNSENT_IN_CHANNEL = _SELECT_UNSENT.where(col(Message.channel) == bindparam("channel_"))
@@ -61,7 +61,7 @@ _SELECT_UNPOSTED_SEQ = select(col(Message.seq)).where(
     col(Message.status).in_((MessageStatus.PENDING, MessageStatus.SENDING)),
     col(Message.kind) != MessageKind.MARK,
 )
-_POSTED_FOR_THREAD_CONDITIONS = (  # or what one of its messages begins
+_POSTED_FOR_THREAD_CONDITIONS = (  # also if one of the run's messages begins the thread
     col(Message.run_id).in_(
         select(col(Run.id))
         .where(*build_thread_conditions(Run))
@@ -85,7 +85,7 @@ _SELECT_NEWEST_CARD_OF_THREAD = (
 )
 
 
-queue_message = moves.insert_message  # False, and no change, where one has its key already
+queue_message = moves.insert_message  # False, and no change, if a message with that key exists
 
 
 def queue_notice(
@@ -259,7 +259,7 @@ def list_channels_with_due_messages(
     try:
         found = [_Place(*each) for each in tx.execute(_SELECT_UNSENT_PLACES)]
         return {row.channel for row in _filter_due(found, now, aside)}
-    except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
+    except (ValueError, TypeError, LookupError):  # an unreadable row: `list_due_messages` skips it
         return {row.channel for row in list_due_messages(tx, now, aside=aside)}
 
 
@@ -284,7 +284,7 @@ def list_due_messages(
 def _filter_due(
     found: Iterable[_Row], now: datetime, aside: Collection[int | None]
 ) -> Iterator[_Row]:
-    held: set[tuple[str, str | None]] = set()  # by channel: threads, and None for its posts
+    held: set[tuple[str, str | None]] = set()  # held-up (channel, thread); None: its posts
     for row in found:
         places: set[tuple[str, str | None]] = {(row.channel, row.thread_ts or row.ts)}
         if counts_against_channel_rate_limit(row):

@@ -27,22 +27,22 @@ class Passkey(columns.Row, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
     person: str  # Slack user id
-    credential_id: str = Field(unique=True)  # base64url, as the authenticator names it
+    credential_id: str = Field(unique=True)  # base64url, chosen by the authenticator
     public_key: str = columns.text_column()  # COSE, base64url
     sign_count: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
-    aaguid: str = ""  # the model of the authenticator, as it says itself
-    attested: bool = False  # its maker has signed that it is of that model
-    rp_id: str  # the host name it signs for
-    name: str = ""  # given by the person, or of the model
-    transports: str = ""  # how it can be reached, "internal,hybrid"
-    backed_up: bool = False  # it was kept in an account, on several devices, when it was added
+    aaguid: str = ""  # the authenticator's model, by its own account
+    attested: bool = False  # the manufacturer has signed that it is of that model
+    rp_id: str  # the host name that it signs for
+    name: str = ""  # chosen by the person, else the model's
+    transports: str = ""  # ways to reach it, such as "internal,hybrid"
+    backed_up: bool = False  # when it was added, a cloud account synced it to several devices
     created_at: datetime = columns.time_column()
-    # from when on it counts; None until others have approved it
+    # when it begins to count; None until others have approved it
     counts_from: datetime | None = columns.time_column(nullable=True)
-    call_id: str = ""  # the call by which others approve it; "" where nobody has to
+    call_id: str = ""  # the call by which others approve it; "" if nobody has to
     last_used_at: datetime | None = columns.time_column(nullable=True)
     revoked_at: datetime | None = columns.time_column(nullable=True)
-    revoked_by: str = ""  # Slack user id, or system where it may have been cloned
+    revoked_by: str = ""  # Slack user id, or system if the passkey may have been cloned
 
     @property
     def fingerprint(self) -> str:
@@ -61,14 +61,14 @@ class SigningLink(columns.Row, table=True):
     team: str
     person: str  # Slack user id
     call_id: str = ""
-    revision: int = 0  # the one that the person was shown
-    verb: str = ""  # of storage.states.CallVerb, or UnknownCallResolution.AGAIN
+    revision: int = 0  # the revision that the person was shown
+    verb: str = ""  # a storage.states.CallVerb, or UnknownCallResolution.AGAIN
     reason: str = columns.text_column("")  # the person's own words
-    # canonical JSON of what is signed; the challenge is its SHA-256
+    # canonical JSON of what is signed; its SHA-256 is the challenge
     statement: str = columns.text_column()
     issued_at: datetime = columns.time_column()
     expires_at: datetime = columns.time_column()
-    used_at: datetime | None = columns.time_column(nullable=True)  # when it has served its purpose
+    used_at: datetime | None = columns.time_column(nullable=True)  # when it was used up
 
 
 class VoteSignature(columns.Row, table=True):
@@ -87,7 +87,7 @@ class VoteSignature(columns.Row, table=True):
     authenticator_data: str = columns.text_column()
     client_data: str = columns.text_column()
     signature: str = columns.text_column()
-    # of the passkey as of then
+    # of the passkey at that time
     public_key: str = columns.text_column()
     aaguid: str
     rp_id: str
@@ -187,7 +187,7 @@ def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: st
 def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datetime) -> bool:
     """Record that a passkey has signed; False if it is revoked or its counter has not grown."""
     count = col(Passkey.sign_count)
-    has_grown = or_(count < sign_count, (count == sign_count) & (count == 0))  # 0: it never counts
+    has_grown = or_(count < sign_count, (count == sign_count) & (count == 0))  # 0: no counter
     where = (col(Passkey.id) == row.id, col(Passkey.revoked_at).is_(None), has_grown)
     used = {"sign_count": sign_count, "last_used_at": at}
     return tx.execute(update(Passkey).where(*where).values(used)).rowcount == 1

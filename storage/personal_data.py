@@ -48,7 +48,7 @@ from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 
-PERSON_FORGOTTEN_EVENT = "person.forgotten"  # written to the audit at the end of each time
+PERSON_FORGOTTEN_EVENT = "person.forgotten"  # the last audit row of each erasure
 _PERSON_PARAMETER: Any = bindparam("person_")
 _RUN_ID_PARAMETERS = purge.RUN_ID_PARAMETERS
 _SELECTS_OF_RUNS_OF_PERSON = (
@@ -57,7 +57,7 @@ _SELECTS_OF_RUNS_OF_PERSON = (
         col(Delivery.user) == _PERSON_PARAMETER, col(Delivery.run_id).is_not(None)
     ),
     select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON_PARAMETER),
-    # as a transcript says who wrote what it quotes: "Ben (<@UBEN00001>)"
+    # transcripts name the author of a quote like this: "Ben (<@UBEN00001>)"
     select(col(Item.run_id)).where(
         col(Item.body).contains(literal("(<@").concat(_PERSON_PARAMETER))
     ),
@@ -106,7 +106,7 @@ _SELECT_PINNED_GRANTS = select(grants.Grant).where(
 _UPDATE_GRANT_UNPINNED = (
     update(grants.Grant).where(col(grants.Grant.id) == bindparam("id_")).values(pinned="{}")
 )
-# what a purge leaves in the requests of others, and a program's own key of a request
+# what an ordinary purge leaves in requests, and the key by which a program knows its request
 _EXTRA_ERASING_UPDATES = (
     update(Delivery)
     .where(col(Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(Delivery.note) != "")
@@ -118,7 +118,7 @@ _EXTRA_ERASING_UPDATES = (
     .where(col(Webhook.run_id).in_(_RUN_ID_PARAMETERS), col(Webhook.error) != "")
     .values(error=""),
 )
-# clicks and dialogs, which know no request: what they are about stands in their payload
+# clicks and dialogs have no request id; what they are about is in their payload
 _SELECT_SETTLED_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
     col(Delivery.seq) > bindparam("after_"),
     col(Delivery.seq) <= bindparam("until_"),
@@ -131,7 +131,7 @@ _UPDATE_CLICK_EMPTIED = (
     .where(col(Delivery.seq) == bindparam("seq_"))
     .values(body="{}", answer="", note="")
 )
-# what is said to one person or about no request, and is not told of one by its id
+# messages to one person or about no request: they have no request id
 _PRIVATE_MESSAGE_COLUMNS = (
     Message.seq,
     Message.key,
@@ -156,7 +156,7 @@ _UPDATE_DELEGATION_NOTES = (
     .where(col(Delegation.giver) == _PERSON_PARAMETER, col(Delegation.words) != "")
     .values(words="")
 )
-_ERASE_PASSKEY_NAMES_AND_LINKS = (  # a passkey itself stays, for what it has signed
+_ERASE_PASSKEY_NAMES_AND_LINKS = (  # the passkeys stay: signatures refer to them
     update(Passkey).where(col(Passkey.person) == _PERSON_PARAMETER).values(name=""),
     delete(SigningLink).where(col(SigningLink.person) == _PERSON_PARAMETER),
 )
@@ -173,11 +173,11 @@ _UPDATE_VOTE_REASONS = (
     )
     .values(reason="")
 )
-_VOTE_TRIGGER_PATTERN = re.compile(r"\bvote_no_update\b")  # which keeps votes as they are
+_VOTE_TRIGGER_PATTERN = re.compile(r"\bvote_no_update\b")  # keeps votes append-only
 _COUNT_VOTE_REASONS = select(func.count()).where(
     col(Vote.person) == _PERSON_PARAMETER, col(Vote.reason) != ""
 )
-# builds before 0.1.0 sealed the reason of a vote with the rest of its row
+# builds before 0.1.0 sealed the reason of a vote together with the rest of its row
 _COUNT_SEALED_REASONS = (
     select(func.count())
     .where(col(Audit.actor) == _PERSON_PARAMETER, col(Audit.data).contains('"reason": "'))
@@ -189,10 +189,10 @@ _COUNT_SEALED_REASONS = (
 class RequestsOfPerson:
     """The requests in which a person asked or wrote, grouped by thread."""
 
-    closed_threads: Sequence[Sequence[str]]  # ids
-    open_threads: Sequence[Sequence[str]]  # in which something goes on, or is still to be told
-    asked_count: int  # of all those: which the person asked
-    sealed_row_count: int  # rows of the audit with words that no one can take out
+    closed_threads: Sequence[Sequence[str]]  # request ids
+    open_threads: Sequence[Sequence[str]]  # with something open, or a message still to be sent
+    asked_count: int  # how many of all these requests the person made
+    sealed_row_count: int  # audit rows with words that cannot be removed
 
     @property
     def closed_request_count(self) -> int:
@@ -204,10 +204,10 @@ class RequestsOfPerson:
 class ErasureResult:
     """The result of erasing a person's data."""
 
-    emptied_requests: int  # that were emptied now
-    emptied_votes: int  # whose words were taken away now
-    open_requests: Sequence[str]  # one of each thread that is left, as something in it is open
-    sealed_row_count: int  # rows of the audit with words that no one can take out
+    emptied_requests: int  # how many this erasure emptied
+    emptied_votes: int  # how many votes lost their reason
+    open_requests: Sequence[str]  # one request of each thread left because something in it is open
+    sealed_row_count: int  # audit rows with words that cannot be removed
 
 
 def find_requests_of_person(tx: Transaction, person: str) -> RequestsOfPerson:
@@ -399,7 +399,7 @@ def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
     )
 
 
-_SECRET_COLUMNS_BY_TABLE = {"client_key": {"hash"}, "signing_link": {"hash"}}  # nobody gets these
+_SECRET_COLUMNS_BY_TABLE = {"client_key": {"hash"}, "signing_link": {"hash"}}  # never exported
 _MODELS_WITH_RUN_ID: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
 _MODELS_WITH_CALL_ID: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAnswer, Attempt)
 

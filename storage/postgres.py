@@ -77,7 +77,7 @@ class PostgresTransaction(Transaction):
         self._give_back(self._session)
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
-        if type(values) is not list:  # somebody's own words
+        if type(values) is not list:  # not a compiled statement, but SQL text
             return self._session.run_psycopg_statement(sql, values or None)
         try:
             return self._session.run_statement(sql, values)
@@ -88,13 +88,13 @@ class PostgresTransaction(Transaction):
             return self._session.run_statement(sql, cleaned)
 
     def _commit(self) -> None:
-        if self._session.status == TransactionStatus.INERROR:  # COMMIT would roll back, silently
+        if self._session.status == TransactionStatus.INERROR:  # COMMIT would silently roll back
             self._roll_back()
             raise RuntimeError("a statement of this transaction had failed, and it went on")
         try:
             super()._commit()
         except DBAPIError:
-            # the connection is gone: whether the server had heard, it alone knows
+            # the connection is lost: only the server knows whether it has committed
             is_in_doubt = self.writes and self._session.is_broken
             if not (is_in_doubt and self._was_committed(self._session.number)):
                 raise
@@ -146,9 +146,9 @@ def _build_purge_exception(table: str) -> str:
 
 SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
 MIN_SERVER_VERSION = 13
-COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for asking whether a commit went through
-MAX_SHARED_SESSIONS = 12  # for the transactions of all the workspaces of one process
-SHARED_SESSION_WAIT_SECONDS = 2.0  # before one more is opened: each may wait for another
+COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for the query whether a commit succeeded
+MAX_SHARED_SESSIONS = 12  # for all workspaces of one process
+SHARED_SESSION_WAIT_SECONDS = 2.0  # then one more is opened: the holders may wait for each other
 
 
 class SharedSessions:
@@ -181,7 +181,7 @@ class PostgresDatabase(Backend):
     """One database on a server, which any number of processes write to."""
 
     is_multi_process = True
-    has_exclusive_lock = False  # no process has it alone
+    has_exclusive_lock = False  # any process may write
 
     def __init__(self, url: URL, path: Path) -> None:
         """Set the address of the database; nothing is connected yet.
@@ -195,7 +195,7 @@ class PostgresDatabase(Backend):
             raise ValueError(f"{self._schema!r} cannot be the name of a schema")
         workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
         fence = workspace_owners.build_fence(workspace, process) if process else ""
-        # who has a workspace among several processes is told by its fence, and not by its sessions
+        # with several processes the fence tells who has a workspace, so the session's name need not
         is_usual = fence or self._schema == postgres_session.DEFAULT_SCHEMA
         self._name = "countersign" if is_usual else f"countersign:{self._schema}"[:63]
         url = url.difference_update_query(["schema", "workspace", "process"]).set(
@@ -204,8 +204,8 @@ class PostgresDatabase(Backend):
         self.path = path
         self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
         event.listen(self._engine, "connect", self._set_search_path)
-        # where one process works for many workspaces, their records share their sessions; each
-        # transaction says which schema it is on
+        # where one process serves many workspaces, their records share sessions; each transaction
+        # sets its schema
         self._shared = _SHARED_SESSIONS_BY_URL.setdefault(url, SharedSessions()) if fence else None
         self._begin = postgres_session.build_write_statement(self._schema, fence)
         self._begin_to_read = postgres_session.BEGIN_READ_ONLY
@@ -269,7 +269,7 @@ class PostgresDatabase(Backend):
             try:
                 yield
             finally:
-                session.close()  # which gives the lock back, in whatever state it is
+                session.close()  # this also releases the lock, whatever the session's state
 
     def is_missing_table_error(self, error: Exception) -> bool:
         """Return whether PostgreSQL's error is that a table does not exist."""
@@ -314,7 +314,7 @@ class PostgresDatabase(Backend):
             was_idle = bool(self._idle)
             try:
                 session = self._idle.pop() if was_idle else self._connect()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took it
                 continue
             try:
                 session.begin_transaction(begin)

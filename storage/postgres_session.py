@@ -14,16 +14,16 @@ from psycopg.pq.abc import PGresult
 
 from storage.transaction import Row
 
-DEFAULT_SCHEMA = "countersign"  # where our tables are, beside those of others
-ADVISORY_LOCK_CLASS = 0x436F756E  # first half of each lock's name; the second: what is locked
-IDLE_TIMEOUT_SECONDS = 10  # until the server ends a session that stopped amid a transaction
+DEFAULT_SCHEMA = "countersign"  # the schema of our tables, apart from those of other programs
+ADVISORY_LOCK_CLASS = 0x436F756E  # first number of each advisory lock; the second: what is locked
+IDLE_TIMEOUT_SECONDS = 10  # then the server ends a session that is idle in a transaction
 LOCK_TIMEOUT_SECONDS = 20
 STATEMENT_TIMEOUT_SECONDS = 60
 CONNECT_TIMEOUT_SECONDS = 5
-MAX_PREPARED_STATEMENTS = 256  # that the server keeps ready for one session
-MAX_REMEMBERED_STATEMENTS = 2000  # of which one remembers that they ran
+MAX_PREPARED_STATEMENTS = 256  # that the server keeps for one session
+MAX_REMEMBERED_STATEMENTS = 2000  # statements of one session that are known to have run before
 _TEXT_FORMAT = [PyFormat.TEXT]
-CONNECTION_PARAMETERS = {  # libpq's names; a line that was cut is noticed in fifteen seconds
+CONNECTION_PARAMETERS = {  # libpq's names; a broken connection is noticed in fifteen seconds
     "application_name": "countersign",
     "connect_timeout": CONNECT_TIMEOUT_SECONDS,
     "tcp_user_timeout": 15_000,
@@ -64,13 +64,11 @@ class PostgresServerSession:
         self.raw = raw
         self._libpq = raw.pgconn
         self._adapter = Transformer(raw)
-        self._seen_statements: set[str] = set()  # statements that ran once
-        self._prepared_names: dict[str, bytes] = {}  # the names of those that ran again
-        self._is_commit_sent = False  # the last transaction's end is sent, and not waited for
-        self._is_lost = (
-            False  # libpq failed, and not the server; it does not always say so by itself
-        )
-        self.number = ""  # of the transaction that writes
+        self._seen_statements: set[str] = set()  # statements that have run once
+        self._prepared_names: dict[str, bytes] = {}  # names of prepared statements, by their SQL
+        self._is_commit_sent = False  # the last COMMIT was sent, but its answer not read
+        self._is_lost = False  # libpq failed, and not the server; psycopg does not always notice
+        self.number = ""  # of the writing transaction
 
     @property
     def is_free(self) -> bool:
@@ -90,7 +88,7 @@ class PostgresServerSession:
     def begin_transaction(self, sql: str) -> None:
         """Begin a transaction; `number` is the transaction's own if `sql` returns it, else ""."""
         self._is_commit_sent = False
-        # libpq reads the last end first
+        # libpq first reads the answer to the last COMMIT
         found, _ = self._read_result(self._libpq.exec_(sql.encode()))
         self.number = found[0][1] if found else ""
 
@@ -148,7 +146,7 @@ class PostgresServerSession:
             return self._adapter.load_rows(0, many, tuple), many
         if status == ExecStatus.COMMAND_OK:
             return [], result.command_tuples or 0
-        if not result.error_field(DiagnosticField.SQLSTATE):  # the server always has one
+        if not result.error_field(DiagnosticField.SQLSTATE):  # a server's error always has one
             self._is_lost = True
             raise psycopg.OperationalError(result.get_error_message())
         raise error_from_result(result)

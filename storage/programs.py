@@ -28,15 +28,15 @@ class ProgramApiKey(columns.Row, table=True):
 
     __tablename__ = "client_key"
     __table_args__ = (Index("ix_client_key_name", "team", "name"),)
-    id: str = Field(primary_key=True)  # the part of the key that is no secret
+    id: str = Field(primary_key=True)  # the part of the key that is not secret
     team: str
-    name: str  # of the program
-    person: str  # Slack user id of who answers for it
-    is_service: bool = False  # it may ask in the name of any colleague
-    tools: str = columns.text_column("[]")  # JSON: patterns of the tools and actions it may ask for
-    per_hour: int  # requests at most
-    hash: str  # SHA-256 of its secret, in hex
-    # the address that is told how its requests stand; "" for none
+    name: str  # the program's name
+    person: str  # Slack user id of the person responsible for it
+    is_service: bool = False  # it may make requests in any colleague's name
+    tools: str = columns.text_column("[]")  # JSON: patterns of the tools and actions it may request
+    per_hour: int  # most requests in an hour
+    hash: str  # SHA-256 of the secret, in hex
+    # the address that gets events of its requests; "" for none
     webhook: str = columns.text_column("")
     made_at: datetime = columns.time_column()
     revoked_at: datetime | None = columns.time_column(nullable=True)
@@ -162,7 +162,7 @@ def revoke_api_keys(tx: Transaction, team: str, name: str, by: str, *, at: datet
 
 # Calls that a program runs itself: claimed once, held by a lease, reported by the claimant.
 
-CLAIM_LEASE_DURATION = timedelta(minutes=5)  # without a sign of life, unless the claim says longer
+CLAIM_LEASE_DURATION = timedelta(minutes=5)  # without a sign of life, unless a claim asks for more
 _CLAIM_CALL = (
     update(Call)
     .where(
@@ -212,10 +212,10 @@ def find_next_claim_lapse(tx: Transaction) -> datetime | None:
     return found
 
 
-RATE_LIMIT_PERIOD = timedelta(hours=1)  # in which the requests of one key are counted
-KEY_ID_FIELD = "key"  # in what is stored of a request: the id of the key that asked
+RATE_LIMIT_PERIOD = timedelta(hours=1)  # in which a key's requests are counted
+KEY_ID_FIELD = "key"  # in a stored request: the id of the key that was used
 FINISHED_RUN_STATUSES = (RunStatus.COMPLETED, RunStatus.CANCELLED)
-StatusFingerprint = tuple[Any, ...]  # is another whenever the request stands otherwise
+StatusFingerprint = tuple[Any, ...]  # differs whenever the request's status does
 _SELECT_REQUEST_TIME = (
     select(col(Run.created_at))
     .where(col(Run.client) == bindparam("client_"), col(Run.created_at) > bindparam("since_"))

@@ -33,9 +33,9 @@ from storage.states import (
 from storage.transaction import Transaction, fetch_rows
 from storage.transcripts import AttachedFile
 
-MAX_RUNS_PER_TRANSACTION = 100  # that are emptied
-DELIVERIES_PER_TRANSACTION = 5000  # that are looked at
-# what Slack delivers, and delivers again for some hours at most
+MAX_RUNS_PER_TRANSACTION = 100  # purged together
+DELIVERIES_PER_TRANSACTION = 5000  # examined together
+# what Slack delivers, and may deliver again for some hours
 _SLACK_DELIVERY_KINDS = (
     DeliveryKind.ACTION,
     DeliveryKind.SUBMISSION,
@@ -51,7 +51,7 @@ _SAME_THREAD_CONDITIONS = [
     getattr(_RUN_IN_THREAD, name) == getattr(Run, name) for name in ("team", "channel", "thread_ts")
 ]
 _BEFORE_PARAMETER: Any = bindparam("before_")
-# places for the ids of so many requests, which `named` fills
+# placeholders for run ids; see `build_run_id_parameters`
 RUN_ID_PARAMETERS: list[Any] = [
     bindparam(f"run_{number}") for number in range(MAX_RUNS_PER_TRANSACTION)
 ]
@@ -59,7 +59,7 @@ _SELECT_PURGEABLE_RUNS = select(Run).where(
     col(Run.purged_at).is_(None),
     col(Run.updated_at) < _BEFORE_PARAMETER,
     ~exists().where(
-        *_SAME_THREAD_CONDITIONS,  # its own row among them
+        *_SAME_THREAD_CONDITIONS,  # including the run itself
         or_(
             _RUN_IN_THREAD.status.in_(RUN_OPEN_STATUSES),
             _RUN_IN_THREAD.updated_at >= _BEFORE_PARAMETER,
@@ -116,8 +116,8 @@ _EMPTY_CONTENTS = (
     delete(Message).where(col(Message.run_id).in_(RUN_ID_PARAMETERS)),
     delete(AttachedFile).where(col(AttachedFile.run_id).in_(RUN_ID_PARAMETERS)),
 )
-# What is of no use once it is empty, and nobody refers to. The newest of each stays, as its number
-# would be given again; and so do the keys of programs, which may ask with the same one again.
+# Empty rows that nothing refers to. The newest row of each table stays, since its number would be
+# used again; so do programs' deliveries: a program may use the same key again.
 _DELETE_EMPTIED_ROWS = (
     delete(Item).where(
         col(Item.run_id).in_(RUN_ID_PARAMETERS),
@@ -139,7 +139,7 @@ _OLD_DELIVERY_CONDITIONS = (
     col(Delivery.status).in_((DeliveryStatus.DONE, DeliveryStatus.BROKEN)),
     col(Delivery.received_at) < _BEFORE_PARAMETER,
 )
-# Nothing is delivered twice after so long. The newest stays, as its number would be given again.
+# Slack redelivers nothing after so long. The newest stays, since its number would be used again.
 _DELETE_OLD_CLICKS = delete(Delivery).where(
     *_OLD_DELIVERY_CONDITIONS,
     col(Delivery.kind).in_((*inbox.CLICK_KINDS, DeliveryKind.EVENT)),
@@ -164,7 +164,7 @@ _EMPTY_OLD_DELEGATION_NOTES = (
 _DELETE_OLD_SIGNING_LINKS = delete(SigningLink).where(
     col(SigningLink.expires_at) < _BEFORE_PARAMETER
 )
-# what people were told in private of a click, and the links that they got: with its delivery's seq
+# key prefixes of private replies to a click, and of signing links; the delivery's seq follows
 PRIVATE_KEY_PREFIXES = ("private:", "sign:")
 _SELECTS_OF_OLD_PRIVATE_KEYS = [
     select(literal(each).concat(cast(col(Delivery.seq), String))).where(

@@ -33,16 +33,16 @@ class CopyNote(columns.Row, table=True):
     __tablename__ = "copied"
     seq: int | None = Field(default=None, primary_key=True)
     at: datetime = columns.time_column()
-    why: str  # in which way, for people
-    version: str = ""  # of Countersign, which made it
-    key_id: str = ""  # of the key that its audit goes on under
-    head_seq: int = 0  # how far the audit had come
+    why: str  # the reason for the note, for people
+    version: str = ""  # the version of Countersign that made the copy
+    key_id: str = ""  # id of the key that its audit continues under
+    head_seq: int = 0  # the newest audit row at the time
     head_hash: str = ""
-    counts: str = columns.text_column("{}")  # JSON: how many rows, by table
-    # JSON: what of the record was not sound when it was copied
+    counts: str = columns.text_column("{}")  # JSON: number of rows by table
+    # JSON: problems of the record that were found when it was copied
     problems: str = columns.text_column("[]")
-    seal: str = ""  # over all that; "" where it says only why
-    # the key itself, where somebody wanted it in the copy
+    seal: str = ""  # covers all of these columns; "" if only `why` is set
+    # the key itself, if it was to be included
     signing_key: str = columns.text_column("")
 
     @property
@@ -100,8 +100,8 @@ def _compute_seal(row: CopyNote, chain: AuditChainSealer) -> str:
 
 
 ROWS_PER_FETCH = 5000
-IDLE_TRANSACTION_TIMEOUT = "10min"  # until a server ends a transaction in which nothing happens
-# what a record says of itself, and what processes tell one another
+IDLE_TRANSACTION_TIMEOUT = "10min"  # then the server ends an idle transaction
+# the record's notes about itself, and what processes tell each other
 _TABLES_NOT_COPIED = {str(each.__tablename__) for each in (CopyNote, ChannelSender, Pause, Replica)}
 
 
@@ -130,7 +130,7 @@ def copy_rows(source: Transaction, target: Transaction) -> dict[str, int]:
         _lift_time_limits(tx)
     for table in list_record_tables():
         row_counts[table.name] = _count_rows(source, table)
-        with closing(_read_all_rows(source, table)) as rows:  # also where the target is full
+        with closing(_read_all_rows(source, table)) as rows:  # closed even if the target is full
             _insert_rows(target, table, rows)
         copied_count = _count_rows(target, table)
         if copied_count != row_counts[table.name]:

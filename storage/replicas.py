@@ -20,7 +20,7 @@ from storage.transaction import Transaction, fetch_readable_rows, insert_row
 
 # The newest time in the database: time continues from there even if a clock is set back.
 
-MAX_ROWS_EXAMINED = 1000  # newest first: a clock that was set back left some out of order
+MAX_ROWS_EXAMINED = 1000  # newest first: if a clock was set back, some are out of order
 
 
 def _build_newest_time_query(seq: Any, at: Any) -> Select[Any]:
@@ -43,7 +43,7 @@ def find_time_of_newest_activity(tx: Transaction) -> datetime | None:
     return max((each for each in found if each is not None), default=None)
 
 
-PauseEnds = Mapping[tuple[str, str], datetime]  # by method and channel
+PauseEnds = Mapping[tuple[str, str], datetime]  # by (method, channel)
 
 
 class Replica(columns.Row, table=True):
@@ -67,7 +67,7 @@ class Pause(columns.Row, table=True):
 
     __tablename__ = "pause"
     method: str = Field(primary_key=True)
-    channel: str = Field(default="", primary_key=True)  # "": all
+    channel: str = Field(default="", primary_key=True)  # "": all channels
     until: datetime = columns.time_column()
 
 
@@ -89,7 +89,7 @@ _SELECT_EVENTS_AFTER = (
 )
 
 
-# Those who write do so one at a time, so what one of these functions has read still holds.
+# Writers take turns, so what one of these functions has read still holds when it writes.
 
 
 def store_heartbeat(tx: Transaction, replica: str, until: datetime) -> None:

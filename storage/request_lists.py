@@ -79,20 +79,20 @@ def list_recent_requests(
     return fetch_readable_rows(tx, Run, col(Run.id), _SELECT_RECENT_REQUESTS, **given)
 
 
-MAX_ROWS_EXAMINED = 100  # of a person's newest votes, and of their requests that moved last
+MAX_ROWS_EXAMINED = 100  # a person's newest votes, and their requests that changed last
 _SELECT_DECIDED_CALLS = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
     .where(
         col(Call.asked_at).is_not(None),
         col(Call.decided_at) >= bindparam("since_"),
-        # a question that was answered decided nothing
+        # answering a question is no decision
         col(Call.status).not_in((CallStatus.PENDING, CallStatus.ANSWERED)),
     )
     .order_by(col(Call.decided_at).desc())
     .limit(bindparam("most_"))
 )
-# once a request is over, nothing of it is decided after its last move; until then there may be
+# nothing of a finished request is decided after its `updated_at`; of an open one it may be
 _OWN_OPEN_REQUEST_CONDITION = and_(
     *_OWN_REQUEST_CONDITIONS, col(Run.status).in_(calls.UNFINISHED_RUN_STATUSES)
 )
@@ -117,9 +117,9 @@ _DECIDED_LATER_CONDITION = col(Call.decided_at) >= bindparam("at_least_")
 _TEAM_CONDITION = hide_from_indexes(Run.team) == bindparam("team_")
 
 
-# For each kind of a person's decisions: a query that finds them among the newest rows, one that
-# tells whether there are more, and one that finds all since the earliest time that the last wanted
-# one can have.
+# For each kind of a person's decisions: a query that searches the newest rows, one that tells
+# whether there are more, and one that searches all rows since the earliest time that the last
+# wanted decision can have.
 _DECIDED_CALL_SEARCHES = (
     (
         _SELECT_DECIDED_CALLS.where(
@@ -137,7 +137,7 @@ _DECIDED_CALL_SEARCHES = (
     (
         _SELECT_DECIDED_CALLS.where(_TEAM_CONDITION, col(Call.id).in_(_SELECT_CALLS_VOTED_ON)),
         _SELECT_CALLS_VOTED_ON.offset(MAX_ROWS_EXAMINED).limit(1),
-        # everybody's, the newest first, until there are enough
+        # reads everybody's, newest first, until there are enough of this person's
         _SELECT_DECIDED_CALLS.where(
             _DECIDED_LATER_CONDITION, _TEAM_CONDITION, _HAS_VOTED_CONDITION
         ),
@@ -216,7 +216,7 @@ def _find_call_by_digest(tx: Transaction, team: str, digest: str) -> Call | None
     """Return the one call whose digest begins with this text; None if there are none or several."""
     if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
         return None
-    # "g" comes after every digit of a fingerprint
+    # "g" is greater than any hex digit
     found = fetch_rows(
         tx, Call, _SELECT_CALLS_BY_DIGEST, team_=team, low_=digest, high_=f"{digest}g"
     )

@@ -38,7 +38,7 @@ from storage.transaction import (
     insert_row,
 )
 
-Requester = tuple[str, str, str]  # a workspace, a person, and the program that asks in their name
+Requester = tuple[str, str, str]  # workspace, person, and the program that asks in their name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ReadyRun:
 
     run_id: str
     requester: Requester
-    has_approved_call: bool  # next comes a call that people approved, and not the model
-    was_worked_on: bool = False  # it has been worked on before
+    has_approved_call: bool  # the next step is a call that people approved, not a model turn
+    was_worked_on: bool = False  # a worker has had it before
 
 
 def _open_call_condition(which: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -60,11 +60,11 @@ def _open_call_condition(which: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 _ROOT_RUN: Any = aliased(Run)
-# a sub-agent works for whoever asked its request; what a server asks amid a call is the server's
+# a sub-agent works for the program that made the request; a server's question is the server's
 _CLIENT_COLUMN = case(
     (col(Run.source) == RunSource.RUN, col(_ROOT_RUN.client)), else_=col(Run.client)
 )
-# what is asked amid a call has a worker wait for it, who runs what was approved
+# a worker that runs an approved call is waiting for the answer to a server's question
 _HAS_APPROVED_CALL_CONDITION = or_(
     col(Run.source) == RunSource.SERVER,
     and_(
@@ -117,9 +117,9 @@ def build_recent_runs_condition(also: ColumnElement[bool]) -> ColumnElement[bool
     return or_(and_(*own, col(Run.updated_at) > bindparam("since_")), and_(*own, also))
 
 
-# what a key has asked is held by the key's own limit, and is no part of its person's
+# what was asked with an API key counts for that key's own limit, and not for its person's
 _ASKED_BY_KEY_CONDITION = (col(Run.source) == RunSource.PROGRAM) & (col(Run.client) != "")
-# A filter: for a condition SQLite would look through every pending call of everybody
+# FILTER, as with a WHERE condition SQLite would read everybody's pending calls
 _COUNT_PENDING_OF_REQUESTER = (
     select(func.count().filter(col(Call.status) == CallStatus.PENDING))
     .select_from(Run)
@@ -127,7 +127,7 @@ _COUNT_PENDING_OF_REQUESTER = (
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
     .where(col(Run.status).in_(UNFINISHED_RUN_STATUSES), ~_ASKED_BY_KEY_CONDITION)
 )
-# Runs that have not moved since then hold nothing that was asked since.
+# A run that has not changed since then has no call that was asked since.
 _SELECT_ASKED_TIMES_SINCE = (
     select(col(Call.asked_at))
     .select_from(Run)
@@ -183,7 +183,7 @@ _SELECT_RUN_BEGUN_IN_THREAD = (
     .limit(1)
 )
 _SUM_TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
-    col(Run.parent_call) == "",  # what a sub-agent uses is counted with its request
+    col(Run.parent_call) == "",  # a sub-agent's tokens are counted in its request
     build_recent_runs_condition(col(Run.status) == RunStatus.RUNNING),
 )
 _NOT_COMPACTION_CONDITION = ~col(Item.body).startswith(transcripts.COMPACTION_PREFIX)
@@ -318,7 +318,7 @@ def add_turn_to_counters(tx: Transaction, run: Run, *, tokens: int, calls: int, 
     )
     if counted is None:
         raise moves.StaleFenceError(run.id)
-    if counted.parent_call:  # one budget for all of its request
+    if counted.parent_call:  # the whole request has one budget
         tx.execute(_INCREMENT_RUN_COUNTS, {"id_": counted.root_id, **used})
     return counted
 
@@ -376,7 +376,7 @@ def close_plan_if_all_final(
         return False
     for call in plan_calls:
         call_id_field = {"call_id": call.provider_id}
-        if is_run_without_model(run):  # no model proposed it: it enters with its end
+        if is_run_without_model(run):  # no model proposed it: it is added with its output
             current = calls.find_revision(tx, call.id, call.revision)
             function_fields = {
                 "name": call.tool,

@@ -39,12 +39,12 @@ _COUNT_NEW_DELIVERIES = select(func.count(), func.min(col(Delivery.received_at))
 class Backlog:
     """Numbers and ages of what is open: calls, runs, messages and deliveries."""
 
-    pending: int  # calls
+    pending: int  # number of calls
     oldest_asked: datetime | None
     runs: dict[RunStatus, int]
-    unsent: int  # messages
-    oldest_unsent: int | None  # its number
-    unread: int  # deliveries
+    unsent: int  # number of messages
+    oldest_unsent: int | None  # its seq
+    unread: int  # number of deliveries
     oldest_unread: datetime | None
 
 
@@ -63,7 +63,7 @@ _SELECT_DUE_CALLS = (
     select(col(Call.id), col(Call.plan_id))
     .where(
         _HAS_DEADLINE_CONDITION,
-        # without it PostgreSQL takes the deadlines of what was decided for many that have fallen
+        # without this PostgreSQL counts decided calls' past deadlines, and estimates too many rows
         col(Call.deadline) >= bindparam("nearest"),
         col(Call.deadline) <= bindparam("horizon"),
     )
@@ -86,9 +86,9 @@ _SELECT_NEXT_LOOK_AT = select(func.min(col(Call.look_due_at))).where(
 )
 _SELECT_NEXT_REMINDER_AT = select(func.min(col(Call.next_at))).where(
     col(Call.status) == CallStatus.PENDING,
-    col(Call.next_at).is_not(None),  # as its index has it
+    col(Call.next_at).is_not(None),  # needed to use the partial index
 )
-# of one status: of both at once PostgreSQL would read every call that waits
+# for one status: for both at once PostgreSQL would read every waiting call
 _SELECT_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(
     col(Call.status) == bindparam("status_")
 )

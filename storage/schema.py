@@ -13,14 +13,14 @@ from typing import Any
 from storage.backend import Backend
 from storage.migrations import SCRIPTS_FOLDER, newest
 
-SchemaShape = dict[str, str]  # "column run.team" and the like: its table, and what it is like
-SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query, and returns its rows
+SchemaShape = dict[str, str]  # by name ("column run.team"): its table and its properties
+SqlReader = Callable[[str], Iterable[Sequence[Any]]]  # runs a query and returns its rows
 MAX_DIFFERENCES_NAMED = 3
-# Alembic keeps whose migration is under way in its modules: there is one at a time in a process
+# Alembic keeps the running migration in module globals, so a process runs one at a time
 _UPGRADE_LOCK = threading.Lock()
 
 
-# each row: what it is called, its table, and what it is like
+# each row: the name, its table, and its properties
 _SQLITE_SCHEMA_QUERIES = (
     "SELECT 'table ' || name, name, '' FROM sqlite_master"
     " WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
@@ -72,7 +72,7 @@ _SCHEMA_QUERIES_BY_DIALECT = {
 def read_schema_shape(ask: SqlReader, dialect: str) -> SchemaShape:
     """Return the shape of a database: each table's columns, indexes and triggers by name."""
     found: SchemaShape = {}
-    # each workspace has a schema of its own name
+    # left out of the result: the schema's name differs between workspaces
     schema = (
         f"{next(iter(ask(_SELECT_CURRENT_SCHEMA)))[0]}." if dialect == "postgresql" else "main."
     )
@@ -219,7 +219,7 @@ def upgrade_schema(database: Backend, current: str | None, scripts: Path, newest
         database.copy_before_migration(newest)
     config.attributes["engine"] = database.engine
     config.attributes["beforehand"] = database.list_drop_trigger_statements()
-    # a table that was made anew has lost its triggers
+    # a migration that creates a table anew drops its triggers
     config.attributes["afterwards"] = database.list_create_trigger_statements
     with _UPGRADE_LOCK:
         command.upgrade(config, newest)

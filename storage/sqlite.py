@@ -27,9 +27,9 @@ from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
 T = TypeVar("T")
-MAX_PAGES_PER_VACUUM_STEP = 400  # given back in one transaction
-CHECKPOINT_BUSY_MILLISECONDS = 200  # in which readers may end
-INCREMENTAL_VACUUM_MODE = 2  # what SQLite answers of a file that can
+MAX_PAGES_PER_VACUUM_STEP = 400  # freed in one transaction
+CHECKPOINT_BUSY_MILLISECONDS = 200  # how long it waits for readers to end
+INCREMENTAL_VACUUM_MODE = 2  # SQLite's number for it
 
 
 def enable_incremental_vacuum(raw: sqlite3.Connection) -> None:
@@ -46,7 +46,7 @@ def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
         return False
     too_many = read_pragma(raw, "freelist_count") - int(spare * read_pragma(raw, "page_count"))
     if too_many > 0:
-        # the driver steps a statement without columns once
+        # the driver steps a statement without result columns only once
         for _ in range(min(too_many, MAX_PAGES_PER_VACUUM_STEP)):
             raw.execute("PRAGMA incremental_vacuum(1)")
     return too_many > MAX_PAGES_PER_VACUUM_STEP
@@ -67,7 +67,7 @@ def vacuum_file(raw: sqlite3.Connection, path: Path) -> str:
     """
     pages = read_pragma(raw, "page_count") - read_pragma(raw, "freelist_count")
     size = read_pragma(raw, "page_size") * pages
-    needed = 2 * size  # SQLite writes all of it aside first, and then into the log
+    needed = 2 * size  # SQLite writes a complete copy, and then all of it into the log
     free = shutil.disk_usage(path.parent).free
     if free < needed:
         why = f"that takes {needed:,} bytes on the disk, and {free:,} are free"
@@ -93,7 +93,7 @@ def _vacuum_in_steps(raw: sqlite3.Connection) -> None:
 
 
 ConnectionMaker = Callable[[URL], sqlite_connections.SyncSwitchConnection]
-MAX_IDLE_CONNECTIONS = 8  # a burst takes more, each of which has caches
+MAX_IDLE_CONNECTIONS = 8  # a burst opens more, but each has caches
 
 
 class AlreadyRunningError(Exception):
@@ -146,14 +146,14 @@ class SqliteFile(Backend):
     ) -> None:
         """Set the file's URL without opening it; `connect` creates its connections."""
         self.path = Path(url.database or "")
-        self._file = self.path  # as SQLite knows it once it is open, links followed
+        self._file = self.path  # once open: with links resolved, as SQLite has it
         self._lock: IO[Any] | None = None
-        # once it stands, where this process writes it
+        # set once the file is open, if this process writes it
         self._open_database_file: sqlite_connections.OpenFileGuard | None = None
         self._url, self._connect = url, connect
-        # Connections are kept between transactions; the last one given back is taken first. They
-        # are not SQLAlchemy's: its pools take 15 µs for what a list does in one, and a request has
-        # thirty transactions.
+        # Connections are kept between transactions; the one returned last is used first.
+        # SQLAlchemy's pools are not used: they take 15 µs for what a list does in one, and a
+        # request has thirty transactions.
         self._idle = _IdleConnections()
 
     @cached_property
@@ -166,7 +166,7 @@ class SqliteFile(Backend):
             self._url,
             poolclass=NullPool,
             connect_args={"check_same_thread": False},
-            hide_parameters=True,  # errors are logged
+            hide_parameters=True,  # errors are logged, and must not show values
         )
         sqlite_connections.prepare_engine_connections(engine)
         event.listen(engine, "engine_disposed", lambda _: self.close_idle_connections())
@@ -208,7 +208,7 @@ class SqliteFile(Backend):
         """
         if not self._file.exists():
             return None
-        # what a crash left behind is its owner's to mend, which whoever may write does unasked
+        # only the owner may repair what a crash left; opening the file would do it unasked
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
         if any(each.exists() for each in left) and sqlite_connections.is_foreign_file(self._file):
             raise SchemaError(sqlite_connections.foreign_file_sentence(self.path))
@@ -228,7 +228,7 @@ class SqliteFile(Backend):
         if not self._file.stat().st_size:
             opened = sqlite_connections.open_plain_connection(self._url)
             with sqlite_connections.close_on_error(opened) as connection:
-                enable_incremental_vacuum(connection)  # before the first page is written
+                enable_incremental_vacuum(connection)  # only possible before the first page
                 sqlite_connections.prepare_connection(connection)
                 self._idle.append(connection)
 
@@ -278,7 +278,7 @@ class SqliteFile(Backend):
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> Transaction:
         """Begin a transaction; one that `writes` takes the write lock at once, before it reads."""
-        idle = self._idle  # where it goes back to, and nobody looks once all were disconnected
+        idle = self._idle  # returns to this list; once that is replaced, nobody uses it
         try:
             connection = idle.pop()
         except IndexError:
@@ -319,7 +319,7 @@ class SqliteFile(Backend):
 
     def vacuum_database(self) -> str:
         """Run VACUUM if the disk has room for it; return "" or why not."""
-        self._empty_idle_list()  # a connection knows from its beginning whether a file keeps track
+        self._empty_idle_list()  # an open connection does not see that the auto-vacuum mode changes
         with closing(self._connect(self._url)) as raw:
             return vacuum_file(raw, self._file)
 
@@ -339,8 +339,8 @@ class SqliteFile(Backend):
         """Return once the log is on the disk; DBAPIError if the open file was replaced."""
         if self._open_database_file is not None:
             _wrap_file_errors(self._open_database_file.check_before_commit)
-        with suppress(FileNotFoundError):  # written back into the database, which SQLite waited for
-            sync_to_disk(Path(f"{self._file}-wal"))  # SQLite's locks are on other files
+        with suppress(FileNotFoundError):  # SQLite has written it back, and waited for the disk
+            sync_to_disk(Path(f"{self._file}-wal"))  # closing it is safe: SQLite locks other files
 
     def close(self) -> None:
         """Close the connections and release the lock."""
@@ -395,7 +395,7 @@ def lock_database(path: Path) -> IO[Any]:
             f"Countersign is already running on {path}{who}; stop that one first,"
             " or pause the workspace if it is one of many"
         ) from None
-    handle.write(f"{os.getpid():<20}\n")  # over the last one: emptying a file waits for the disk
+    handle.write(f"{os.getpid():<20}\n")  # over the old one: truncating a file waits for the disk
     handle.flush()
     return handle
 
@@ -413,7 +413,7 @@ def copy_database(engine: Engine, target: Path) -> None:
     """Write a consistent copy of the whole database (VACUUM INTO) to `target`."""
     with engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
-        # VACUUM INTO refuses a file that an earlier try left behind
+        # a file left by an earlier try, which VACUUM INTO refuses, is deleted
         part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
         create_private_file(part)

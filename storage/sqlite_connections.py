@@ -17,18 +17,18 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-REQUIRED_TABLES = {"run", "call", "vote", "audit"}  # every record has these, of whichever build
-LOCK_TIMEOUT_SECONDS = 10  # also for a database that is only looked at
+REQUIRED_TABLES = {"run", "call", "vote", "audit"}  # every build's record has these
+LOCK_TIMEOUT_SECONDS = 10  # also when a database is only inspected
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA busy_timeout=10000",
     "PRAGMA foreign_keys=ON",
-    # a megabyte for each connection: a request reads few pages, and what is big the system keeps
+    # a megabyte for each connection: a request reads few pages, and the system caches large ones
     "PRAGMA cache_size=-1000",
-    # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
+    # makes INSERT OR REPLACE fire the delete triggers, so nothing is overwritten
     "PRAGMA recursive_triggers=ON",
-    # what is overwritten is zeroes, so that a purge finds it where it thinks it is
+    # overwritten content is zeroed, so that no old copy is left that a purge would miss
     "PRAGMA secure_delete=FAST",
 )
 DIALECT = SQLiteDialect_pysqlite(dbapi=sqlite3)
@@ -99,7 +99,7 @@ def is_foreign_file(path: Path) -> bool:
     """
     how = "mode=ro"
     if Path(f"{path}-journal").exists():
-        how += "&immutable=1"  # else SQLite would want to write what the journal holds
+        how += "&immutable=1"  # else SQLite would try to write back the journal
     uri = f"{path.absolute().as_uri()}?{how}"
     with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_SECONDS)) as database:
         return has_foreign_content(database)
@@ -113,7 +113,7 @@ def has_foreign_content(database: sqlite3.Connection) -> bool:
     try:
         found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
-    except UnicodeDecodeError:  # SQLite's own complaint names what is not a name
+    except UnicodeDecodeError:  # SQLite's own error names what cannot be decoded
         raise sqlite3.DatabaseError("its schema is damaged") from None
     marks = [read_pragma(database, each) for each in ("application_id", "user_version")]
     return any(marks) or (bool(tables) and not tables >= REQUIRED_TABLES)
@@ -140,7 +140,7 @@ def prepare_engine_connections(engine: Engine) -> None:
 
 log = logging.getLogger("countersign.store")
 SELECT_LAST_AUDIT_ROW = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
-RETRY_SECONDS = (0.01, 0.05, 0.2)  # between looks at a file that seems to be another one
+RETRY_SECONDS = (0.01, 0.05, 0.2)  # between checks of a file that seems to be a different one
 SELECT_AUDIT_HASH = "SELECT hash FROM audit WHERE seq = ?"
 STOP_TEXT = "nothing is stored and nothing runs until"
 PUT_BACK_REMEDY_TEXT = (
@@ -179,9 +179,9 @@ class OpenFileGuard:
         self._paths = (str(path), f"{file}-wal", f"{file}-shm")
         found = [os.stat(name) for name in self._paths]
         self._identities = [(each.st_ino, each.st_dev) for each in found]
-        self._checked_state = (0, 0)  # when the database was last written, and how long it was
+        self._checked_state = (0, 0)  # when the database file was last written, and its length
         self._log_length = 0
-        self._checked_head: tuple[int, str] = (0, "")  # the audit's last row in the database alone
+        self._checked_head: tuple[int, str] = (0, "")  # newest audit row, read without the log
         self._is_lost = False
 
     def check_before_commit(self) -> None:
@@ -221,7 +221,7 @@ class OpenFileGuard:
     def _build_lost_file_error(self, name: str, what: str) -> LostFileError:
         if name == self._paths[0]:
             return LostFileError(what)
-        # what was stored is in the log that is still open: it goes into the database now
+        # stored rows are in the log, which is still open: write them into the database now
         saved = self._save_log_and_describe()
         return LostFileError(f"{what}, and {saved}", RESTART_REMEDY_TEXT)
 
@@ -277,7 +277,7 @@ class OpenFileGuard:
         """
         changed = f"{self.path} was overwritten"
         try:
-            # such a connection looks at neither the log nor locks
+            # such a connection reads neither the log nor the locks
             uri = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_SECONDS)) as alone:
                 if has_foreign_content(alone):
@@ -310,7 +310,7 @@ class OpenFileGuard:
             page = read_pragma(self._connection, "page_size")
         except sqlite3.Error as error:
             raise LostFileError(f"{self._paths[1]} was cut short ({error})") from None
-        if frames * (page + 24) > length:  # a page stands there with a head of its own
+        if frames * (page + 24) > length:  # each frame has a page and a header of 24 bytes
             raise LostFileError(f"{self._paths[1]} was cut short")
 
 

@@ -15,21 +15,21 @@ from typing import TypeVar
 class CallStatus(StrEnum):
     """The status of one tool call that the model proposed."""
 
-    PENDING = "pending"  # shown to people, waiting for a decision or the deadline
-    APPROVED = "approved"  # may run: by votes or by policy allow
+    PENDING = "pending"  # shown to people, who may decide until the deadline
+    APPROVED = "approved"  # may run: by votes, or because policy allows it
     # never asked: denied by policy, invalid, unknown tool, repeat of a rejection
     REFUSED = "refused"
     REJECTED = "rejected"  # a person said no
-    ANSWERED = "answered"  # a question: a person has told what was asked, and nothing ran
-    EXPIRED = "expired"  # the deadline said no
+    ANSWERED = "answered"  # a question that a person has answered; nothing ran
+    EXPIRED = "expired"  # nobody decided before the deadline
     CANCELLED = "cancelled"  # the run was cancelled, or an earlier step of the plan failed
     SUPERSEDED = "superseded"  # the requester asked for something else
-    INVALIDATED = "invalidated"  # what was shown is no longer what would run
-    RUNNING = "running"  # written before the effect
-    ENTRUSTED = "entrusted"  # a sub-agent works on it, in a run of its own; nobody holds a worker
+    INVALIDATED = "invalidated"  # what people were shown is no longer what would run
+    RUNNING = "running"  # stored before the tool starts
+    ENTRUSTED = "entrusted"  # a sub-agent works on it, in a run of its own; it occupies no worker
     SUCCEEDED = "succeeded"  # the tool returned
     FAILED = "failed"  # the tool raised, or a person said it did not happen
-    UNKNOWN = "unknown"  # it started and nobody knows how it ended
+    UNKNOWN = "unknown"  # it started, and how it ended is not known
 
 
 class CallVerb(StrEnum):
@@ -41,12 +41,12 @@ class CallVerb(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     EDIT = "edit"
-    SEND_BACK = "send_back"  # the plan, with a remark
-    WITHDRAW = "withdraw"  # by the requester
-    RESOLVE = "resolve"  # say what became of a call that is UNKNOWN
+    SEND_BACK = "send_back"  # ask for another plan, with a remark
+    WITHDRAW = "withdraw"  # by the person who made the request
+    RESOLVE = "resolve"  # say what happened to an UNKNOWN call
     BREAK_GLASS = "break_glass"  # run it alone and at once, without approval
     LOOK = "look"  # look afterwards at what ran without approval
-    OBJECT = "object"  # look at it, and say that something is wrong
+    OBJECT = "object"  # look afterwards, and say that something is wrong
 
 
 LOOK_VERBS = (CallVerb.LOOK, CallVerb.OBJECT)
@@ -57,7 +57,7 @@ class UnknownCallResolution(StrEnum):
 
     DONE = "done"
     NOT_DONE = "not_done"
-    AGAIN = "again"  # it is to run once more
+    AGAIN = "again"  # run it once more
 
 
 class VoteOutcome(StrEnum):
@@ -75,7 +75,7 @@ class RunStatus(StrEnum):
     RUNNING = "running"  # a worker has it, with a fence and a lease
     WAITING = "waiting"  # for people, or for a sub-agent
     COMPLETED = "completed"  # answered
-    FAILED = "failed"  # could not go on; Retry makes it READY again
+    FAILED = "failed"  # failed; Retry makes it READY again
     CANCELLED = "cancelled"  # the requester stopped it
 
 
@@ -84,20 +84,20 @@ class RunSource(StrEnum):
 
     MESSAGE = "message"  # a person's words; the model proposes the calls
     FORM = "form"  # a person filled in a tool's form; no model takes part
-    PROGRAM = "program"  # code in the bot's own process asked, in a person's name; no model either
-    RUN = "run"  # a call of another run: a sub-agent works on it, and its model proposes the calls
-    SERVER = "server"  # an MCP server asks a person, amid a call of its tool; no model takes part
+    PROGRAM = "program"  # a program asked, in a person's name; no model takes part
+    RUN = "run"  # a call of another run, for a sub-agent; its model proposes the calls
+    SERVER = "server"  # an MCP server asks a person while its tool runs; no model takes part
 
 
 class MessageStatus(StrEnum):
     """The status of one message to Slack."""
 
     PENDING = "pending"  # to be posted
-    SENDING = "sending"  # written before the post: it may stand in Slack
-    STREAMING = "streaming"  # a worker writes its words while they come
-    CLOSING = "closing"  # a stream to be stopped with its final words
-    SENT = "sent"  # it stands in Slack as it is wanted
-    STALE = "stale"  # it stands in Slack and is to be drawn again
+    SENDING = "sending"  # stored before it is posted: Slack may have it already
+    STREAMING = "streaming"  # a worker streams the model's words into it
+    CLOSING = "closing"  # a stream that must be stopped with its final words
+    SENT = "sent"  # Slack shows the current version
+    STALE = "stale"  # Slack shows an older version; to be drawn again
     FAILED = "failed"  # given up
 
 
@@ -105,15 +105,15 @@ class MessageKind(StrEnum):
     """The kind of one message to Slack."""
 
     CARD = "card"  # drawn from a plan's rows, again and again
-    COPY = "copy"  # the same without buttons, for who asked
+    COPY = "copy"  # the same without buttons, for the requester
     ANSWER = "answer"  # the model's words
-    NOTICE = "notice"  # a line of ours
+    NOTICE = "notice"  # a line by the bot
     PRIVATE = "private"  # seen by one person
-    TABLE = "table"  # rows that a tool found
-    FILE = "file"  # all of them, as CSV
-    # the message that a request begins with which was not written in a thread of its own
+    TABLE = "table"  # rows that a tool returned
+    FILE = "file"  # all of those rows, as CSV
+    # the first message of a request that was not written in a thread of its own
     ROOT = "root"
-    MARK = "mark"  # the reaction on the request itself, which stands in `ts`
+    MARK = "mark"  # the reaction on the request's own message, whose ts is in `ts`
 
 
 class InstallationState(StrEnum):
@@ -124,33 +124,33 @@ class InstallationState(StrEnum):
     REMOVED = "removed"  # somebody there uninstalled it; the workspace's data is kept for a while
 
 
-MODEL_DRIVEN_SOURCES = (RunSource.MESSAGE, RunSource.RUN)  # a model says which calls are to be made
+MODEL_DRIVEN_SOURCES = (RunSource.MESSAGE, RunSource.RUN)  # a model proposes the calls
 DRAWN_MESSAGE_KINDS = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, repeatedly
 
 
 class DeliveryStatus(StrEnum):
     """The status of one delivery from Slack."""
 
-    NEW = "new"  # stored, not dealt with
-    HELD = "held"  # a message that waits for its run's next model turn
+    NEW = "new"  # stored, but not processed yet
+    HELD = "held"  # a message that waits for the run's next model turn
     DONE = "done"
-    BROKEN = "broken"  # it could not be dealt with, and is left alone
+    BROKEN = "broken"  # it could not be processed, and is skipped from then on
 
 
 class Surface(StrEnum):
     """The place where a person acted and reads the answer."""
 
     SLACK = "slack"
-    TERMINAL = "terminal"  # of the machine that the bot runs on
-    ADDED = "added"  # one that another package brings
-    PAGE = "page"  # of this installation, where people sign and enrol their passkeys
+    TERMINAL = "terminal"  # on the machine that the bot runs on
+    ADDED = "added"  # brought by another package
+    PAGE = "page"  # the bot's own web page, where people sign and enrol passkeys
 
 
 class ChannelMode(StrEnum):
     """A channel's limit on what calls may do there, in addition to the policy."""
 
-    ASK = "ask"  # what the policy says
-    STRICT = "strict"  # all but reads is asked, and nothing runs on a remembered approval
+    ASK = "ask"  # as the policy says
+    STRICT = "strict"  # all but reads must be approved, and no remembered approval counts
     OBSERVE = "observe"  # only reads run
 
 
@@ -161,10 +161,10 @@ class DeliveryKind(StrEnum):
     EVENT = "event"
     ACTION = "action"  # a click
     SUBMISSION = "submission"  # of a dialog
-    TYPED = "typed"  # words for the agent, at another surface than Slack
-    PROGRAM = "program"  # a call that code in this process asks for, stored like the others
-    SIGNATURE = "signature"  # what an authenticator says to a decision, posted by the page
-    ENROLMENT = "enrolment"  # what an authenticator says of a new passkey, posted by the page
+    TYPED = "typed"  # a message to the agent from another surface than Slack
+    PROGRAM = "program"  # a call requested by a program or the bot's code, stored like the others
+    SIGNATURE = "signature"  # an authenticator's signature of a decision, posted by the page
+    ENROLMENT = "enrolment"  # an authenticator's answer about a new passkey, posted by the page
 
 
 class SigningLinkKind(StrEnum):
@@ -198,7 +198,7 @@ CALL_TRANSITIONS: dict[CallStatus, frozenset[CallStatus]] = {
 CALL_FINAL_STATUSES: frozenset[CallStatus] = frozenset(
     s for s, to in CALL_TRANSITIONS.items() if not to
 )
-# of what may run or has run, whatever came of it
+# of calls that may run or have run, whatever the outcome
 CALL_APPROVED_STATUSES = (C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.FAILED, C.UNKNOWN)
 
 RUN_INITIAL_STATUSES: frozenset[RunStatus] = frozenset({R.READY})
@@ -217,17 +217,17 @@ M, D = MessageStatus, DeliveryStatus
 
 MESSAGE_INITIAL_STATUSES: frozenset[MessageStatus] = frozenset({M.PENDING, M.STREAMING})
 MESSAGE_TRANSITIONS: dict[MessageStatus, frozenset[MessageStatus]] = {
-    # SENT at once: what is never looked up again, a private line or a file
+    # SENT directly: messages that are never updated, such as private ones and files
     M.PENDING: frozenset({M.SENDING, M.SENT, M.STALE, M.FAILED}),
     M.SENDING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
     M.STREAMING: frozenset({M.CLOSING}),
     M.CLOSING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
     M.SENT: frozenset({M.STALE}),
     M.STALE: frozenset({M.PENDING, M.SENT, M.FAILED}),
-    # what still stands in Slack is drawn again; a stream that has begun after all is closed
+    # a message that Slack still shows is drawn again; a stream that has started after all is closed
     M.FAILED: frozenset({M.STALE, M.CLOSING}),
 }
-MESSAGE_OPEN_STATUSES = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # the outbox has work with it
+MESSAGE_OPEN_STATUSES = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # still to be sent or redrawn
 
 DELIVERY_INITIAL_STATUSES: frozenset[DeliveryStatus] = frozenset({D.NEW})
 DELIVERY_TRANSITIONS: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {

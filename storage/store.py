@@ -44,7 +44,7 @@ from storage.transaction import Trace, Transaction
 
 log = logging.getLogger("countersign.store")
 T = TypeVar("T")
-MIN_RETRY_SECONDS = 0.1  # doubled each time
+MIN_RETRY_SECONDS = 0.1  # doubled with each try
 MAX_RETRY_SECONDS = 10.0
 
 
@@ -72,7 +72,7 @@ def retry_until_stored(write: Callable[[], T], ended: threading.Event, what: str
         ended.wait(compute_retry_delay(failures))
 
 
-STEP_PAUSE_SECONDS = 0.005  # between two steps of long work, in which others write
+STEP_PAUSE_SECONDS = 0.005  # between two steps of long work, so that others can write
 ReadyRunsHandler = Callable[[Transaction, Sequence[str]], None]
 
 
@@ -95,16 +95,16 @@ class Store:
         """
         self.database = build_backend(url) if isinstance(url, str) else url
         self._write_lock = threading.Lock()
-        self._has_unsynced_commits = False  # something committed may not be on the disk yet
+        self._has_unsynced_commits = False  # a commit may not be on the disk yet
         self._closed = False
         self.trace: Trace | None = None  # watches every transaction from now on
         self._key, self._read_policy_context, self._audit_listener = key, under, audit_listener
         self._handle_ready_runs: ReadyRunsHandler | None = None
         self._handle_failed_commit: Callable[[], None] = lambda: None
         self.chain = AuditChainSealer(key or b"", under)
-        self._head_file: AuditHeadFile | None = None  # None: nothing is noted
-        self._head: AuditHead | None = None  # of the last commit with an audit row
-        self.mismatch_reason = ""  # why the rows are not those of this record's last life
+        self._head_file: AuditHeadFile | None = None  # None: the head is not written to a file
+        self._head: AuditHead | None = None  # audit head after the last commit that changed it
+        self.mismatch_reason = ""  # why this may be a copy or an older state; "" if not
 
     def open(self, *, exclusive: bool = True) -> Store:
         """Lock and migrate the database, and return self.
@@ -179,7 +179,7 @@ class Store:
             self._closed = True
         self.database.close_idle_connections()
         if self._head_file is not None:
-            with suppress(OSError):  # then the note stays behind
+            with suppress(OSError):  # the file then lags behind
                 self.database.sync_commits()
                 self._note_audit_head()
             self._head_file.close()
@@ -207,7 +207,7 @@ class Store:
             if counted and is_temporary_database_error(error):
                 self._handle_failed_commit()
             raise
-        self._audit_listener(tx.appended)  # only now: nobody waits for the log with the lock
+        self._audit_listener(tx.appended)  # after the lock is released: logging holds up no writer
 
     @contextmanager
     def _locked_transaction(self, *, durable: bool, needs_sync: bool) -> Iterator[Transaction]:
@@ -219,7 +219,7 @@ class Store:
             tx = self.database.begin_transaction(
                 self.trace, self.chain, writes=True, durable=not soft
             )
-            if alone:  # then nobody else has appended since
+            if alone:  # no other process has appended rows since
                 tx.head = self._head
             with tx:
                 yield tx
@@ -228,7 +228,7 @@ class Store:
             self._head = tx.head or self._head
             if soft:
                 self._has_unsynced_commits = self._has_unsynced_commits or needs_sync
-            elif tx.has_changes:  # one that changed nothing waited for nothing
+            elif tx.has_changes:  # without changes the commit did not wait for the disk
                 self._note_audit_head()
 
     def read(self) -> Transaction:
@@ -301,12 +301,12 @@ def migrate_schema(store: Store, scripts: Path | str = SCRIPTS_FOLDER) -> None:
     if _require_usable_revision(store, scripts) == target:
         return
     with store.database.migration_lock():
-        # somebody else may have been there first
+        # another process may have migrated it meanwhile
         current = _require_usable_revision(store, scripts)
         if current != target and not (
             current is None and _create_schema_directly(store, target, scripts)
         ):
-            # only now: importing Alembic takes a third of a second
+            # imported here: Alembic takes a third of a second
             from storage.schema import upgrade_schema
 
             upgrade_schema(store.database, current, scripts, target)
@@ -383,7 +383,7 @@ class ReadOnlyStore(Store):
     ) -> Iterator[NoReturn]:
         """Raise TypeError: this store cannot write."""
         raise TypeError("this database is only read")
-        yield  # makes it the generator that its kind is
+        yield  # makes this a generator, like the base class's
 
     def has_database(self) -> bool:
         """Return whether the database file exists; True for a server, which is not contacted."""
@@ -424,13 +424,13 @@ def list_recorded_teams(tx: Transaction) -> list[str]:
     return list(tx.scalars(select(col(Run.team)).distinct()))
 
 
-# each changes a page and no row's meaning: a commit that changes nothing asks nothing of the disk
+# each writes a page without changing data: a commit without changes would not touch the disk
 NO_OP_WRITE_BY_DIALECT = {
     "sqlite": "PRAGMA user_version = 0",
     "postgresql": "UPDATE alembic_version SET version_num = version_num",
 }
-MIN_FREE_DISK_BYTES = 256 * 1024  # a full disk's last page has less
-# as much, sorted where it does not fit into memory: the server writes it to the database's own disk
+MIN_FREE_DISK_BYTES = 256 * 1024  # more than a full disk can have left in its last page
+# a sort of about that size that does not fit into memory: the server writes it to its disk
 LARGE_SORT_SQL = (
     "SELECT max(n) FROM (SELECT repeat('x', 100) || n AS n FROM generate_series(1, 3000) AS n "
 )
@@ -457,7 +457,7 @@ def _force_sort_on_disk(tx: Transaction) -> None:
 
 
 def _write_scratch_file(path: Path) -> None:
-    with TemporaryFile(dir=path.parent, buffering=0) as file:  # unbuffered: closing writes nothing
+    with TemporaryFile(dir=path.parent, buffering=0) as file:  # closing it writes nothing
         rest = os.urandom(MIN_FREE_DISK_BYTES)
         while rest:
             rest = rest[os.write(file.fileno(), rest) :]

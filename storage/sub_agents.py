@@ -71,7 +71,7 @@ _COUNT_OTHER_RUNNING_RUNS = (
     .where(col(Run.root_id) == bindparam("root_"), col(Run.status) == RunStatus.RUNNING)
     .where(col(Run.id) != bindparam("id_"))
 )
-# what may have changed something, or has
+# calls that have changed something, or may have
 REPORTED_STATUSES = (
     C.PENDING,
     C.APPROVED,

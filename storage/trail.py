@@ -56,7 +56,7 @@ def build_refusal_evidence(
         return {
             "arguments": _replace_secret_values(tx, call_id, digest.parse_json_object(text), secret)
         }
-    except digest.NonCanonicalValueError:  # where a secret would stand is not known
+    except digest.NonCanonicalValueError:  # it is not known where a secret would be
         kept = f"{len(text)} characters" if secret else text[:MAX_UNREADABLE_ARGUMENT_CHARS]
         return {"arguments": kept, "sealed": tx.chain.sign("refused", call_id, text)}
 
@@ -78,19 +78,19 @@ def _replace_secret_values(
     return found
 
 
-# what of a row's data is kept apart, for a purge may empty it: arguments, and people's words
+# parts of a row's data that are stored apart, as a purge empties them
 PAYLOAD_KEYS = ("arguments", "content")
-REASON_KEY = "reason"  # the same, where there is one
-SEAL_KEY = "payload"  # what the seal over the payload is called in the data
-PURGE_EVENT = "run.purged"  # of a row about requests that were emptied
-PURGED_RUNS_KEY = "runs"  # which, in its data; one of an earlier build is about its own request
+REASON_KEY = "reason"  # the same, unless it is empty
+SEAL_KEY = "payload"  # the name in `data` of the seal over the payload
+PURGE_EVENT = "run.purged"  # a row about requests that were purged
+PURGED_RUNS_KEY = "runs"  # in its data: their ids; older builds wrote a row for each request
 _SELECT_LAST_ROW = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SELECT_HASH_BY_SEQ = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
 _WANTED_PARAMETER: BindParameter[Any] = bindparam("wanted_")
 _SELECT_RUN_ID_OF_CALL = (
     select(col(Call.run_id)).where(col(Call.id) == _WANTED_PARAMETER).scalar_subquery()
 )
-# with an OR in its place PostgreSQL would look through all of the audit
+# with OR instead of coalesce, PostgreSQL would read the whole audit
 _SELECT_ROWS_OF_REQUEST = (
     select(Audit)
     .where(col(Audit.run_id) == func.coalesce(_SELECT_RUN_ID_OF_CALL, _WANTED_PARAMETER))
@@ -98,7 +98,7 @@ _SELECT_ROWS_OF_REQUEST = (
 )
 _SELECT_PURGED_AT = select(col(Run.purged_at)).where(col(Run.id) == _WANTED_PARAMETER)
 _SELECT_PURGE_ROWS = select(Audit).where(
-    col(Audit.run_id) == "",  # one of an earlier build is about its own request
+    col(Audit.run_id) == "",  # in older builds, the id of the purged request
     col(Audit.event) == PURGE_EVENT,
     col(Audit.at) == bindparam("at_"),
     col(Audit.data).contains(_WANTED_PARAMETER),
@@ -244,7 +244,7 @@ def is_valid_next_row(chain: digest.AuditChainSealer, before: digest.AuditHead, 
 
 
 log = logging.getLogger("countersign.audit")
-_LINE_BYTES = 256  # only one of the two is written at a time, so a torn write spoils only that
+_LINE_BYTES = 256  # the file has two lines, written in turn: a torn write spoils only one
 _HEAD_FILE_MARK = "countersign-head"
 
 
@@ -288,7 +288,7 @@ class AuditHeadFile:
 
     def describe_head_mismatch(self, tx: Transaction) -> str:
         """Return why the audit does not match the row noted in the file; "" if it may match."""
-        noted = self.read_head()  # before the rows: it is never ahead
+        noted = self.read_head()  # read before the rows: the file is never ahead of them
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
         if noted is None:
             return f"there is no {self.path.name} that says how far it had come" if last else ""
@@ -328,7 +328,7 @@ class AuditHeadFile:
     def _open_file(self) -> int:
         new = not self.path.exists()
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        if new:  # a power failure must not take the file itself
+        if new:  # so that a power failure cannot lose the file itself
             os.pwrite(file, b" " * 2 * _LINE_BYTES, 0)
             os.fsync(file)
         return file

@@ -33,12 +33,12 @@ Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
 ValueReader = Callable[[Parameters], Sequence[Any]]
 ROWS_PER_FETCH = 5000
-MAX_COMPILED_STATEMENTS = 1000  # those built on the spot push out others built so
+MAX_COMPILED_STATEMENTS = 1000  # then the cache is emptied: some statements are used only once
 
-# by statement, database and columns
+# key: statement, dialect, columns
 known: dict[tuple[Executable, str, tuple[str, ...]], CompiledStatement] = {}
 REQUIRED: Any = object()
-# a place with a name, and a percent sign, as drivers have it
+# a named placeholder, or an escaped percent sign, in the driver's style
 _NAMED_PARAMETER_PATTERN = re.compile(r"%\((\w+)\)s|%%")
 
 
@@ -51,7 +51,7 @@ class StatementPlaceholder:
     """One placeholder in a statement."""
 
     name: str
-    default: Any  # the value written in the statement itself, or REQUIRED
+    default: Any  # the value in the statement itself, or REQUIRED
     convert: ValueConverter | None
 
 
@@ -60,10 +60,10 @@ class CompiledStatement:
     """The SQL text of a statement for one kind of database, with its value converters."""
 
     sql: str
-    read_values: ValueReader  # the value of each place; KeyError for one that is missing
-    input_converters: tuple[tuple[int, ValueConverter], ...]  # of those places that need one
-    columns: tuple[str, ...]  # of the result; none where the statement does not say
-    output_converters: tuple[tuple[int, ValueConverter], ...]  # of those columns that need one
+    read_values: ValueReader  # returns the placeholders' values; KeyError if one is missing
+    input_converters: tuple[tuple[int, ValueConverter], ...]  # by index of placeholder
+    columns: tuple[str, ...]  # of the result; empty if the statement does not name them
+    output_converters: tuple[tuple[int, ValueConverter], ...]  # by index of column
 
     def bind_values(self, parameters: Parameters) -> list[Any]:
         """Return the values in the order of the placeholders.
@@ -88,7 +88,7 @@ class CompiledStatement:
         for row in rows:
             values = list(row)
             for index, convert in self.output_converters:
-                if values[index] is not None:  # which is None for every type
+                if values[index] is not None:  # NULL is None for every type
                     values[index] = convert(values[index])
             found.append(tuple(values))
         return found
@@ -185,8 +185,8 @@ def wrap_driver_error(error: Exception, dialect: Dialect, sql: str, parameters: 
 
 log = logging.getLogger("countersign.store")
 M = TypeVar("M", bound=SQLModel)
-Names = tuple[str, ...]  # of columns
-BROKEN_ROW_ERRORS = (ValueError, TypeError, LookupError)  # raised by reading a broken row
+Names = tuple[str, ...]  # names of columns
+BROKEN_ROW_ERRORS = (ValueError, TypeError, LookupError)  # raised when a row cannot be read
 
 
 class Trace:
@@ -246,11 +246,11 @@ class Transaction:
         self.raw = connection
         self._give_back = give_back
         self._trace = trace
-        self.has_changes = False  # it has changed a row
+        self.has_changes = False  # a row was changed
         self.chain = chain
-        self.head: AuditHead | None = None  # how far the audit has come, once that was asked
-        self.appended: list[AuditLine] = []  # what of the audit the log is to tell
-        self.ready: list[str] = []  # the runs that a worker may take once it is committed
+        self.head: AuditHead | None = None  # the audit's newest row, once it was read
+        self.appended: list[AuditLine] = []  # audit rows to be logged after the commit
+        self.ready: list[str] = []  # runs that a worker may take after the commit
         self.dialect = dialect
         self.writes = writes
         self.durable = durable
@@ -339,14 +339,14 @@ class Transaction:
             self._trace.after_commit(self)
 
     def _roll_back(self) -> None:
-        if self._is_in_progress():  # SQLite ends a transaction by itself when the disk is full
+        if self._is_in_progress():  # on a full disk SQLite has ended it already
             self.run_begin_commit_or_rollback("ROLLBACK")
 
     def _is_in_progress(self) -> bool:
         return bool(self.raw.in_transaction)
 
     def _release_connection(self) -> None:
-        if self._is_in_progress():  # neither committed nor rolled back: nobody's any more
+        if self._is_in_progress():  # neither committed nor rolled back: unusable
             self.raw.close()
         else:
             self._give_back(self.raw)
@@ -363,7 +363,7 @@ class Transaction:
 
     def _run_and_fetch(self, sql: str, values: Any) -> tuple[list[Row], int]:
         cursor = self.raw.execute(sql, values)
-        return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
+        return cursor.fetchall(), cursor.rowcount  # empty for statements without a result
 
 
 def replace_nul_characters(value: Any) -> Any:
@@ -461,7 +461,7 @@ def insert_row(tx: Transaction, row: SQLModel) -> None:
 
 @cache
 def _build_insert_if_absent(model: type[SQLModel], dialect: str, same: Names) -> Any:
-    insert_for_dialect = import_module(f"sqlalchemy.dialects.{dialect}").insert  # only now
+    insert_for_dialect = import_module(f"sqlalchemy.dialects.{dialect}").insert  # on first use
     return insert_for_dialect(model).on_conflict_do_nothing(index_elements=same)
 
 

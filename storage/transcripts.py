@@ -25,15 +25,15 @@ from storage.transaction import Transaction, fetch_rows, insert_row
 # Files that people attached to messages for the model: kept once, and sent with every later
 # turn.
 
-TEXT_MEDIA_TYPE = "text/plain"  # of which only a part is kept, and never much
+TEXT_MEDIA_TYPE = "text/plain"  # only a part of such a file is kept, of limited length
 
 
 class WithheldReason(StrEnum):
     """The reason why a file is no longer sent to the model; NO if it is sent."""
 
-    NO = ""  # it is given
-    DELETED = "deleted"  # by people, in Slack
-    REFUSED = "refused"  # by the model's server
+    NO = ""  # it is sent
+    DELETED = "deleted"  # people deleted it in Slack
+    REFUSED = "refused"  # the model's server refused it
 
 
 class AttachedFile(columns.Row, table=True):
@@ -42,15 +42,15 @@ class AttachedFile(columns.Row, table=True):
     __tablename__ = "attached"
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
-    message: str = Field(index=True)  # the key of the message's delivery: `message_key`
-    slack_id: str  # Slack's id of the file
-    person: str  # who posted it
-    media: str  # as the model is told it
-    size: int  # bytes, as they were fetched
-    sha256: str  # of those bytes
-    data: str = columns.text_column("")  # in base64, or a text as it is told; "" once withheld
+    message: str = Field(index=True)  # key of the message's delivery; see `build_message_key`
+    slack_id: str  # id of the file in Slack
+    person: str  # the person who posted it
+    media: str  # the media type sent to the model
+    size: int  # in bytes, as fetched
+    sha256: str  # of the bytes as fetched
+    data: str = columns.text_column("")  # base64, or the text as sent; "" once withheld
     withheld: WithheldReason = columns.enum_column(WithheldReason, WithheldReason.NO, index=False)
-    # when the model's server first took it
+    # when the model's server first accepted it
     read_at: datetime | None = columns.time_column(nullable=True)
     created_at: datetime = columns.time_column()
 
@@ -112,7 +112,7 @@ def withhold_file(
 
 def mark_file_accepted(tx: Transaction, file: AttachedFile, at: datetime) -> None:
     """Record when the model's server first accepted the file; doing so again changes nothing."""
-    tx.overwrite_erased_data()  # a row that grows is written elsewhere
+    tx.overwrite_erased_data()  # the row grows, so it may be written elsewhere in the file
     tx.update_rows(AttachedFile, {"id": file.id, "read_at": None}, read_at=at)
 
 
@@ -129,13 +129,13 @@ def _record_file_event(
     tx: Transaction, event: str, file: AttachedFile, at: datetime, actor: str
 ) -> None:
     data = {"file": file.slack_id, "media": file.media, "bytes": file.size}
-    data["content"] = file.sha256  # may tell what a short text says: a purge takes it away
+    data["content"] = file.sha256  # a hash can reveal a short text, so a purge removes it
     trail.record_event(tx, event, at=at, actor=actor, run_id=file.run_id, data=data)
 
 
 COMPACTION_TYPE = "compacted"
-COMPACTION_PREFIX = f'{{"type": "{COMPACTION_TYPE}"'  # the stored body of each begins with it
-READ_EFFECT = "read"  # of a call that changes nothing
+COMPACTION_PREFIX = f'{{"type": "{COMPACTION_TYPE}"'  # how the stored JSON of each begins
+READ_EFFECT = "read"  # effect of a call that changes nothing
 _SELECT_CALL_IDS_TO_KEEP = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -197,9 +197,9 @@ def list_call_ids_kept_for_model(tx: Transaction, run: Run) -> frozenset[str]:
     )
 
 
-ThreadKey = tuple[str, str, str, str]  # team, channel, thread, and a sub-agent's call
-# what is kept in memory of the threads read last: so much JSON, in characters, and so many items,
-# each of which takes some four hundred bytes beside its text; three and a half megabytes in all
+ThreadKey = tuple[str, str, str, str]  # team, channel, thread, a sub-agent's call id or ""
+# limits for all cached transcripts: characters of JSON, and items, each of which takes some four
+# hundred bytes besides its text; three and a half megabytes in all
 CACHE_MAX_CHARS = 1_000_000
 CACHE_MAX_ITEMS = 6000
 _SELECT_ITEMS_AFTER = (
@@ -207,7 +207,7 @@ _SELECT_ITEMS_AFTER = (
     .join(Run, col(Run.id) == col(Item.run_id))
     .where(*columns.build_thread_conditions(Run, "parent_call"))
     .where(col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
-)  # in any order: that of each run is the right one already, which Python sorts faster than SQLite
+)  # unordered: each run's rows come in order, and Python sorts them faster
 
 _SELECT_UNPURGED_ITEM = select(col(Item.seq)).where(
     col(Item.seq) == bindparam("seq_"), col(Item.body) != PURGED
@@ -219,12 +219,12 @@ class Transcript:
     """Every item of a thread, in order, as the model sends and sees it; not to be modified."""
 
     items: tuple[dict[str, Any], ...] = ()
-    seqs: tuple[int, ...] = ()  # of each of them
-    sizes: tuple[int, ...] = ()  # characters of JSON of each of them
-    compactions: tuple[Compaction, ...] = ()  # what stands for older ones, in order
-    proposed_call_ids: frozenset[str] = frozenset()  # the model's call ids
+    seqs: tuple[int, ...] = ()  # row numbers of the items
+    sizes: tuple[int, ...] = ()  # characters of JSON, by item
+    compactions: tuple[Compaction, ...] = ()  # summaries in place of older items, in order
+    proposed_call_ids: frozenset[str] = frozenset()  # ids that the model gave its calls
     answered_call_ids: frozenset[str] = frozenset()  # those of them that have an output
-    has_late_message: bool = False  # somebody wrote between a call and its output
+    has_late_message: bool = False  # a message was written between a call and its output
     last_seq: int = 0  # `seq` of the newest entry
     size: int = 0  # characters of JSON
 
@@ -324,6 +324,6 @@ def _parse_items(bodies: Iterable[str]) -> list[dict[str, Any]]:
     text = f"[{','.join(bodies)}]"
     try:
         found: list[dict[str, Any]] = from_json(text)
-    except ValueError:  # half of a pair of surrogates, which the standard library lets pass
+    except ValueError:  # a lone surrogate, which the standard library accepts
         found = json.loads(text)
     return found

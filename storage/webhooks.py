@@ -34,8 +34,8 @@ from storage.transaction import Transaction, fetch_rows, insert_row_if_absent
 class WebhookKind(StrEnum):
     """The kind of event that a webhook reports."""
 
-    DECIDED = "request.decided"  # nobody is asked any more
-    ENDED = "request.ended"  # nothing more comes of it, or nobody knows what came of it
+    DECIDED = "request.decided"  # no call waits for approval any more
+    ENDED = "request.ended"  # nothing more will happen, or the outcome is unknown
 
 
 class Webhook(columns.Row, table=True):
@@ -43,14 +43,14 @@ class Webhook(columns.Row, table=True):
 
     __tablename__ = "webhook"
     __table_args__ = (UniqueConstraint("run_id", "kind", "about"),)
-    id: str = Field(default_factory=new_id, primary_key=True)  # by it a repetition is known
+    id: str = Field(default_factory=new_id, primary_key=True)  # for receivers to recognise repeats
     run_id: str
     kind: WebhookKind = columns.enum_column(WebhookKind, index=False)
-    about: str  # which of several: a call's revision, ABOUT_UNKNOWN or ABOUT_END
-    key_id: str  # of the key that asked
-    made_at: datetime = columns.time_column()  # when it happened; before that, when it was asked
-    waits: bool = Field(default=False, index=True)  # it has not happened yet
-    # when it is tried next; None before it has happened, and when it is told or given up
+    about: str  # which event of the kind: a call's revision, ABOUT_UNKNOWN or ABOUT_END
+    key_id: str  # id of the API key that made the request
+    made_at: datetime = columns.time_column()  # time of the event, or of the request until then
+    waits: bool = Field(default=False, index=True)  # the event has not happened yet
+    # next attempt; None before the event, and once it was delivered or given up
     due_at: datetime | None = columns.time_column(nullable=True, index=True)
     attempts: int = 0
     told_at: datetime | None = columns.time_column(nullable=True)
@@ -66,10 +66,10 @@ class UnstoredWebhook(NamedTuple):
     about: str
 
 
-# that it has ended; that nobody knows what came of it
+# values of `about` for the request's end, and for an outcome that is unknown
 ABOUT_END = "end"
 ABOUT_UNKNOWN = "unknown"
-# tried again after these; a day in all
+# between attempts; a day in all
 RETRY_INTERVALS = tuple(
     timedelta(seconds=each) for each in (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 28_800)
 )

@@ -17,11 +17,11 @@ from sqlmodel import col
 from storage.installations import MAX_SLEEP, TABLES_SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState
 
-LEASE_DURATION = timedelta(seconds=5)  # a workspace is held so long without a heartbeat
+LEASE_DURATION = timedelta(seconds=5)  # a workspace is free after this time without a heartbeat
 _WORKSPACE_COLUMN: Any = col(Installation.workspace)
 _OWNER_COLUMN: Any = col(Installation.owner)
 _OWNER_UNTIL_COLUMN: Any = col(Installation.owner_until)
-# the server's time, in microseconds as the columns have it
+# the server's time in microseconds, like the columns
 _SERVER_TIME_MICROSECONDS: Any = literal_column(
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint", BigInteger
 )
@@ -69,8 +69,8 @@ class WorkspaceOwners:
                 return ""
             if not connection.execute(row.where(free)).one_or_none():
                 return str(owner_row.owner_url)
-            # no transaction of the process that held it may be under way: one that was let go has
-            # none for long, one that has lapsed may be stalled amid one
+            # the previous owner must have no open transaction: one that released the workspace has
+            # none for long, one whose lease expired may be stalled in one
             is_let_go = owner_row.owner in ("", self._process)
             if not connection.execute(row.with_for_update(skip_locked=not is_let_go)).one_or_none():
                 return str(owner_row.owner_url)
