@@ -62,9 +62,9 @@ class StepTaskList:
     """The steps of one request as Slack tasks, and which of them a stream shows; any thread."""
 
     def __init__(self) -> None:
-        self._chunks: dict[str, dict[str, Any]] = {}  # by call id, as they stand
-        self._sent: dict[str, dict[str, Any]] = {}  # as some stream shows them
-        self._drawn: set[str] = set()  # in the stream that is open
+        self._chunks: dict[str, dict[str, Any]] = {}  # by call id, in their current state
+        self._sent: dict[str, dict[str, Any]] = {}  # by call id, as a stream shows them
+        self._drawn: set[str] = set()  # call ids in the open stream
         self._progress_counts: dict[str, int] = {}
 
     def add_or_update_task(self, step: live_events.ToolStep, status: TaskStatus) -> None:
@@ -115,9 +115,9 @@ def build_stream_arguments(
 
 # Channels where Slack refused to stream, so that it is not tried again with each answer.
 
-REFUSAL_DURATION = timedelta(hours=1)  # before Slack is asked again for what it refused
+REFUSAL_DURATION = timedelta(hours=1)  # before it is tried again
 STREAMS, TASKS = "streams", "tasks"  # what Slack may refuse
-ALL_CHANNELS = ""  # in place of a channel
+ALL_CHANNELS = ""  # in place of a channel's id
 
 
 class StreamRefusals:
@@ -126,7 +126,7 @@ class StreamRefusals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._until: dict[tuple[str, str], datetime] = {}  # by what was refused, and channel
+        self._until: dict[tuple[str, str], datetime] = {}  # by (what was refused, channel)
 
     def can_stream(self, channel: str) -> bool:
         """Return whether to stream answers in this channel: Slack has not refused that lately."""
@@ -159,7 +159,7 @@ class StreamRefusals:
 # The words of one model turn, streamed to the thread while they arrive, where Slack allows it.
 
 log = logging.getLogger("countersign.stream")
-MIN_STREAM_CHARS = 120  # with fewer, a stream is not worth its place
+MIN_STREAM_CHARS = 120  # shorter answers are not worth a stream
 CHUNK_REFUSAL_CODES = {"invalid_chunks", "invalid_arguments"}
 APPEND_INTERVAL_SECONDS = 0.7  # Slack allows about a hundred a minute
 
@@ -196,13 +196,13 @@ class StreamedAnswer:
 
     def _reset_stream_state(self, *, is_replacement: bool) -> None:
         self._tasks.prepare_new_stream(is_replacement=is_replacement)
-        self._is_over = False  # nothing more is shown
+        self._is_over = False  # nothing more is streamed
         self._chunked = False
         self._row: Message | None = None
-        self._text = ""  # all that came
-        self._shown = ""  # what the stream holds, in its frame
+        self._text = ""  # all words so far
+        self._shown = ""  # what the stream shows, formatted as a quote
         self._is_open, self._ts = False, ""
-        # streaming does not work here; the outbox posts
+        # Slack does not stream here: the outbox posts the answer
         self._is_dead = not self._streaming.can_stream(self.run.channel)
         self._sent_at = time.monotonic()
 
@@ -213,7 +213,7 @@ class StreamedAnswer:
         """
         self._text += text
         if self._signals.stopping.is_set():
-            # the run stays RUNNING, and the next start takes it up
+            # the run stays RUNNING, and the next start continues it
             raise moves.StaleFenceError(self.run.id)
         begins = not self._is_open and not self._is_dead and len(self._text) >= MIN_STREAM_CHARS
         if time.monotonic() - self._sent_at < APPEND_INTERVAL_SECONDS and not begins:
@@ -221,7 +221,7 @@ class StreamedAnswer:
         self._sent_at = time.monotonic()
         with self._store.read() as tx:
             current_run = runs.get_run_with_fence(tx, self.run.id, self.run.fence)
-            # a stream is no row of the outbox: it would overtake what is told before it
+            # a stream does not wait in the outbox: it would overtake messages queued before it
             begins = begins and not outbox.has_unposted_messages(tx, current_run)
         if current_run.status is not RunStatus.RUNNING:
             raise moves.StaleFenceError(self.run.id)
@@ -276,7 +276,7 @@ class StreamedAnswer:
                 if outbox.is_stream_open(tx, self._row):
                     closing = self._build_closing_fields(self._find_missing_text(""))
                     _close_row(tx, self._row, {"text": "", "last": False} | closing)
-                else:  # the request was ended meanwhile, perhaps while Slack was beginning this
+                else:  # the request ended meanwhile, perhaps while Slack was starting the stream
                     outbox.close_given_up_stream(tx, self._row)
             self._signals.outbox.notify()
 
@@ -317,7 +317,7 @@ class StreamedAnswer:
             block_kit.cut_before_unfinished_link(self._text[: block_kit.MAX_PART_CHARS])
         )
         tasks = self._list_unsent_tasks()
-        # what would not go on from what is shown, or finds no room, the outbox writes at the end
+        # words that do not continue what is shown, or do not fit, are left to the outbox
         is_short = count_slack_characters(framed_text) <= block_kit.MAX_PART_CHARS
         fits = is_short and framed_text.startswith(self._shown)
         more = framed_text[len(self._shown) :] if fits else ""
@@ -329,7 +329,7 @@ class StreamedAnswer:
         except SlackApiError as error:
             if tasks and self._is_task_refusal(error):
                 self._streaming.note_task_refusal(self.run.channel, error)
-                self._send_new_content()  # without them
+                self._send_new_content()  # without the tasks
                 return
             if not self._is_open:
                 self._streaming.note_stream_refusal(self.run.channel, error)
@@ -406,8 +406,8 @@ def _close_row(tx: Transaction, row: Message, body: dict[str, Any]) -> None:
     moves.change_message_status(tx, row, MessageStatus.CLOSING, body=body_json)
 
 
-MAX_REMEMBERED_REQUESTS = 500  # whose steps are kept
-MIN_PROGRESS_EVENTS = 2  # of a step, before it begins a stream: three seconds
+MAX_REMEMBERED_REQUESTS = 500  # requests whose steps are kept
+MIN_PROGRESS_EVENTS = 2  # of a step, before it starts a stream: that takes three seconds
 
 
 class StreamedAnswerRegistry:
@@ -429,7 +429,7 @@ class StreamedAnswerRegistry:
         self._stopping = signals.stopping
         self._streaming = StreamRefusals(clock)
         self._lock = threading.Lock()
-        self._tasks: OrderedDict[str, StepTaskList] = OrderedDict()  # by request
+        self._tasks: OrderedDict[str, StepTaskList] = OrderedDict()  # by the request's id
         self._answers: dict[str, StreamedAnswer] = {}
         signals.live.listen(self.handle_event)
 

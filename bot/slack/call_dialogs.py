@@ -44,9 +44,9 @@ from storage.calls import CallWithRevision, find_call_with_revision, list_calls_
 from storage.record import Call, Store, Transaction
 from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, CallVerb
 
-# seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
+# seconds that a submitted edit may wait for the tool's preview; afterwards the loop waits for it
 PREVIEW_TIMEOUT_SECONDS = 1.0
-# what a person has to be allowed to do for the dialog of that button
+# what a person must be allowed to do to open the dialog of that button
 VERB_BY_ACTION: Mapping[Action, CallVerb] = {
     Action.REVIEW: CallVerb.APPROVE,
     Action.EDIT: CallVerb.EDIT,
@@ -173,7 +173,7 @@ class CallDialogFamily:
                 title = self._describe_pending_calls(tx, call)
                 return PreparedDialog(review_dialog.render_send_back_dialog(target, title=title))
             case _:
-                # it shows the arguments, and neither the preview nor the agent's words
+                # the edit form shows the arguments, but neither the preview nor the agent's words
                 covered = review_dialog.list_masked_value_labels(
                     build_call_view_for_approvers(self.tools, tx, shown)
                 )
@@ -270,7 +270,7 @@ class CallDialogFamily:
                 at=now,
                 patience=PREVIEW_TIMEOUT_SECONDS,
             )
-        except LookupPendingError:  # the tool is slow: the loop waits for it, and tells the rest
+        except LookupPendingError:  # the tool is slow: the loop waits for it, and reports problems
             return {}
         match read:
             case ForbiddenEdit(sentence=sentence):

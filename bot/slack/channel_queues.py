@@ -21,7 +21,7 @@ from storage.database_errors import is_temporary_database_error
 from storage.record import Message, Store
 
 log = logging.getLogger("countersign.outbox")
-FOREIGN_CHANNEL_POLL_SECONDS = 1.0  # of channels that another process sends to
+FOREIGN_CHANNEL_POLL_SECONDS = 1.0  # between checks of channels that another process sends to
 
 
 class Outbox:
@@ -61,7 +61,7 @@ class Outbox:
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="outbox")
         self._lock = threading.Lock()
-        self._busy: set[str] = set()  # channels, and keys of messages, that a lane is at work on
+        self._busy: set[str] = set()  # channels, and keys of messages, that a thread is working on
         self._is_looking = False
 
     def is_idle(self) -> bool:
@@ -81,7 +81,7 @@ class Outbox:
         """Send due messages, and wait for more, until `stop`; the thread's body."""
         is_taken_up = False
         while not self._stopping.is_set():
-            # before the wake is cleared, so that there is no moment that only looks idle
+            # set before the wake is cleared, so that the outbox never seems idle in between
             self._is_looking = True
             self._wake.clear()
             try:
@@ -122,19 +122,19 @@ class Outbox:
         due |= self._viewers.list_due_channels(now)
         awake = self._memory.filter_unpaused_channels(due, now)
         mine = self._channels.claim_channels(awake)
-        for channel in awake - mine:  # their cards name only who looks by way of their own process
+        for channel in awake - mine:  # cards there name only viewers that their own process knows
             self._viewers.pop_due_keys(channel, now)
         for key in self._memory.pop_due_duplicate_searches(now):
             with self._lock:
                 self._busy.add(key)
             self._pool.submit(self._remove_duplicates, key)
-        for channel in sorted(mine):  # in an order that a test can repeat
+        for channel in sorted(mine):  # sorted, so that tests can repeat the order
             with self._lock:
                 if channel in self._busy or self._stopping.is_set():
                     continue
                 self._busy.add(channel)
             self._pool.submit(self._send_channel_messages, channel)
-        if mine != awake:  # whoever sends there may be no more
+        if mine != awake:  # the process that sends to the others may have died
             return FOREIGN_CHANNEL_POLL_SECONDS
         others = (self._memory.find_next_due_time(now), self._viewers.find_next_due_time(now))
         ends = [each for each in (later, *others) if each is not None]
@@ -144,7 +144,7 @@ class Outbox:
 
     def _send_channel_messages(self, channel: str) -> None:
         try:
-            # only now: what was due before this lane was ours may be sent already
+            # read again here: messages that were due at the dispatch may have been sent since
             with self._store.read() as tx:
                 overtakable = self._memory.overtakable_message_seqs
                 due = outbox.list_due_messages(tx, self._clock.now(), channel, overtakable)
@@ -160,14 +160,14 @@ class Outbox:
                 self._sender.show_viewers_on_card(key)
             self._memory.end_database_failure_pause(channel)
         except Exception:
-            # and not in the database, which is what failed
+            # kept in memory, since the database may be what failed
             self._memory.pause_after_database_failure(channel)
             log.exception("a queue of the outbox failed")
         finally:
             with self._lock:
                 self._busy.discard(channel)
-                # more may have become due for it meanwhile; given before, it could be looked for
-                # while the channel was still taken, and then for half a minute no more
+                # More may have become due meanwhile. Waking earlier could find the channel still
+                # busy, and then nothing would look again for half a minute.
                 self._wake.notify()
 
     def _remove_duplicates(self, key: str) -> None:
@@ -189,4 +189,4 @@ class Outbox:
             is_mine = self._channels.is_channel_owned(row.channel)
             is_over = self._stopping.is_set() or self._access.is_refused()
             if is_over or not is_mine or not self._sender.send(row):
-                return  # what this one does not hold up is sent by the next look
+                return  # messages that need not wait for this one are sent in the next round

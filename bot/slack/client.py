@@ -58,7 +58,7 @@ def find_app_id(client: WebClient, bot: str) -> str:
 
 # Deliveries that only report what the bot did itself.
 
-# though the bot itself may be named
+# events about the bot itself that Bolt does not ignore
 KEPT_OWN_EVENT_TYPES = IgnoringSelfEvents.events_that_should_be_kept
 
 
@@ -85,9 +85,9 @@ FEATURE_MISSING_CODES = {
     "not_allowed_token_type",
     "no_permission",
 }
-MAX_RETRY_AFTER_SECONDS = 300.0  # before Slack is asked again
+MAX_RETRY_AFTER_SECONDS = 300.0  # longer waits that Slack asks for are cut to this
 RATE_LIMITED_CODE = "ratelimited"
-HTTP_NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
+HTTP_NOT_FOUND = 404  # for a missing feature, from a server without Slack's error codes
 
 
 def get_http_status(error: SlackApiError) -> int:
@@ -157,7 +157,7 @@ def parse_retry_after(header: object) -> float:
 
 # Pauses that Slack asks for: per method, and for posts per channel.
 
-PER_CHANNEL_METHODS = {"chat.postMessage"}  # Slack counts these for each channel by itself
+PER_CHANNEL_METHODS = {"chat.postMessage"}  # Slack limits these per channel
 
 
 class RateLimitPauses:
@@ -166,7 +166,7 @@ class RateLimitPauses:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._end_by_scope: dict[tuple[str, str], datetime] = {}  # by method and channel
+        self._end_by_scope: dict[tuple[str, str], datetime] = {}  # by (method, channel)
         self._handle_new_pause: Callable[[str, str, datetime], None] = lambda *_: None
 
     def raise_if_paused(self, method: str, channel: str) -> None:
@@ -220,9 +220,9 @@ def _build_pause_key(method: str, channel: str) -> tuple[str, str]:
 ListWorkspaces = Callable[[], Collection[str]]
 START_STREAM_METHOD = "chat.startStream"
 POSTING_METHODS = ("chat.postMessage", START_STREAM_METHOD, "files.completeUploadExternal")
-# what slack_sdk raises where an answer is no text, or no JSON object
+# what slack_sdk raises if an answer is not text, or not a JSON object
 UNREADABLE_ANSWER_ERRORS = UnicodeDecodeError, LookupError, AttributeError
-# what is asked for: an answer without it is none
+# fields without which an answer is unusable
 REQUIRED_FIELDS_BY_METHOD = {
     "chat.getPermalink": ("permalink",),
     "chat.postMessage": ("ts",),
@@ -240,8 +240,8 @@ REQUIRED_FIELDS_BY_METHOD = {
     "users.info": ("user",),
     "users.list": ("members",),
 }
-MAX_REMEMBERED_THREADS = 5_000  # whose last post is known
-MAX_IDLE_SECONDS = 15.0  # of a connection that is used again: servers allow at least that
+MAX_REMEMBERED_THREADS = 5_000  # threads whose last post is known
+MAX_IDLE_SECONDS = 15.0  # longest pause before reuse: servers allow at least that
 MAX_IDLE_CONNECTIONS = 16  # kept for later; more may be in use at once
 
 
@@ -264,8 +264,8 @@ class SlackClient(WebClient):
         With a `clock`, pauses that Slack asks for are kept: a call within one fails as Slack would
         refuse it, without being sent. Without a clock, each call is sent.
         """
-        # slack_sdk looks at this logger's own level: left unset, it puts each request and each
-        # answer into a text that nobody reads.
+        # slack_sdk checks this logger's own level: if it is not set, each request and each answer
+        # is formatted as text that nobody reads.
         log.setLevel(log.getEffectiveLevel())
         super().__init__(token, **{"logger": log, "ssl": _get_default_tls_context(), **options})
         self._origin = urlsplit(self.base_url)[:2]
@@ -275,11 +275,11 @@ class SlackClient(WebClient):
         )
         self._connections = _ConnectionPool(self._create_connection)
         self.on_close: Callable[[], None] = lambda: None
-        # of an organisation's token: the workspaces that it is good for
+        # with an organisation's token: returns the workspaces that it may be used in
         self.list_granted: ListWorkspaces | None = None
         self._lock = threading.Lock()
         self._post_numbers = itertools.count(1)
-        # by channel and thread: its number, and whether it is a stream, which may go on
+        # by channel and thread: the last post's number, and whether it is a stream, which may grow
         self._posts: OrderedDict[tuple[str, str], tuple[int, bool]] = OrderedDict()
         self.pauses = RateLimitPauses(clock) if clock else None
         self._tracer = tracer or Tracer()
@@ -356,7 +356,7 @@ class SlackClient(WebClient):
         if not 200 <= response.status < 300:
             raise HTTPError(url, response.status, response.reason, headers, io.BytesIO(read))
         body: bytes | str = read
-        if headers.get_content_type() != "application/gzip":  # as files of analytics are
+        if headers.get_content_type() != "application/gzip":  # used for analytics files
             body = read.decode(headers.get_content_charset() or "utf-8")
         return {"status": response.status, "headers": headers, "body": body}
 
@@ -404,7 +404,7 @@ class _ConnectionPool:
     def __init__(self, make: Callable[[], HTTPConnection]) -> None:
         self._create = make
         self._lock = threading.Lock()
-        self._idle: deque[tuple[HTTPConnection, float]] = deque()  # with when it was last used
+        self._idle: deque[tuple[HTTPConnection, float]] = deque()  # (connection, last use)
         self._closed = False
 
     def acquire(self) -> HTTPConnection:

@@ -67,7 +67,7 @@ class SlackMentionStyle:
 
 
 SLASH_COMMAND = "/approvals"
-# that `history` looks back unless told otherwise, `report`, and either at most
+# days that `history` and `report` look back by default, and at most
 DEFAULT_HISTORY_DAYS = 7
 DEFAULT_REPORT_DAYS = 30
 MAX_DAYS = 90
@@ -80,21 +80,21 @@ class SlashCommandInvocation:
     person: str
     channel: str
     words: Sequence[str]
-    trigger: str = ""  # opens one dialog, within three seconds
+    trigger: str = ""  # Slack's trigger id: opens one dialog, within three seconds
 
 
 @dataclass(frozen=True, slots=True)
 class SlashSubcommand:
     """A subcommand of the slash command, with its answer."""
 
-    usage: str  # behind the command
+    usage: str  # what follows the command
     description: str
-    # mrkdwn, or drawn; "" where a dialog opens instead; may look people up, and raise
-    # TypedCallError or LookupFailedError
+    # Returns mrkdwn or a drawn answer; "" if a dialog opens instead. May look people up, and raise
+    # TypedCallError or LookupFailedError.
     answer: Callable[
         [SlashCommandServices, SlashCommandInvocation], str | request_list.SlashCommandAnswer
     ]
-    # whether the words behind its name, written to the bot, ask this and are not for the agent
+    # whether these words, in a message to the bot, mean this and are not for the agent
     is_asked_by_words: Callable[[SlashCommandServices, Sequence[str]], bool] = lambda _can, words: (
         not words
     )
@@ -189,7 +189,7 @@ def _build_report_answer(
     lists = can.person_views.build_overview()
     if not lists.histories.may_read_every_request(asked.person):
         return "The report is only for the people whom the policy names as readers."
-    until = lists.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
+    until = lists.clock.now() + timedelta(seconds=1)  # so that what was asked just now is included
     since = until - timedelta(days=days)
     asked_calls, by_rule = rule_report.load_rule_report(can.person_views, since, until)
     computed_report = report.compute_report(asked_calls, since, until)
@@ -207,7 +207,7 @@ def _prepare_report_picture(
 ) -> Callable[[], request_list.SlashCommandAnswerFile] | None:
     """Return a function that draws the report; None if it has no data or matplotlib is missing."""
     try:
-        # here, since matplotlib may be missing: it comes with an extra only
+        # imported here, since matplotlib may be missing: it comes with an extra
         from bot.explain.report_picture import draw_report_png, has_decisions_to_draw
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
@@ -282,7 +282,7 @@ SUBCOMMANDS: dict[str, SlashSubcommand] = {
         "request [what]",
         "ask for something with a form, without the agent",
         _open_request_dialog,
-        lambda _can, _words: False,  # a dialog opens by a command or a button only
+        lambda _can, _words: False,  # only a command or a button can open a dialog
     ),
     "show": SlashSubcommand(
         "show <link or id>",

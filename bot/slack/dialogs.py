@@ -33,9 +33,9 @@ class PreparedDialog:
     """A dialog that is built and ready to be opened, for a person who may use it."""
 
     view: Json
-    call: Call | None = None  # the one that it shows all of
+    call: Call | None = None  # the call that it shows in full
     reveals: bool = False  # it shows more of that call than the card does
-    is_to_decide: bool = False  # whoever opens it is about to decide the call, or to edit it
+    is_to_decide: bool = False  # its person is about to decide or edit the call
 
 
 def dialog_error_sentence(error: Exception) -> str:

@@ -32,10 +32,10 @@ from storage.record import Delivery
 
 # People's names for the mentions in a text.
 
-MAX_NAME_CHARS = 80  # as in Slack's profiles
-MAX_MRKDWN_CHARS = 3_000  # that Slack takes in one text of a block
+MAX_NAME_CHARS = 80  # Slack's limit in profiles
+MAX_MRKDWN_CHARS = 3_000  # Slack's limit for one text of a block
 _USER_MENTION_PATTERN = re.compile(r"<@([UW][A-Z0-9]{2,})>")
-# what Slack shows as it is written, a mention's marks too
+# text types that Slack shows literally, also the markup of a mention
 _LITERAL_TEXT_TYPES = (
     "plain_text",
     "text",
@@ -146,12 +146,12 @@ def find_display_name(directory: authority.Directory, name_id: str) -> str:
     return re.sub(r"[<>|]", "", found.name) if found else ""
 
 
-DEFAULT_TIMEOUT_SECONDS = 60.0  # of a thread that may wait for an answer
-MAX_SINGLE_LOOKUPS = 25  # people are looked up one by one; for more, the list of everybody is read
-# of a list in which somebody's name or a channel's was not found: then it is read again
+DEFAULT_TIMEOUT_SECONDS = 60.0  # for a thread that may wait for an answer
+MAX_SINGLE_LOOKUPS = 25  # for more people than this, the list of everybody is read
+# between two readings of a list because a person's or channel's name was not found in it
 MIN_REFRESH_INTERVAL = timedelta(seconds=20)
-EVERYBODY_KEY = (lookups.LookupKind.PEOPLE, "")  # the look-up of the list
-MAX_FRESH_LIST_AGE = timedelta(seconds=5)  # of a list that stands for looking each person up
+EVERYBODY_KEY = (lookups.LookupKind.PEOPLE, "")  # key of the look-up of the whole list
+MAX_FRESH_LIST_AGE = timedelta(seconds=5)  # of a list used instead of looking up each person
 
 
 class SlackDirectory:
@@ -180,7 +180,7 @@ class SlackDirectory:
         self._list_lock = threading.Lock()
         self._list_failed_at = (
             -MIN_REFRESH_INTERVAL.total_seconds()
-        )  # when the list could not be read
+        )  # when the list last could not be read
         self._asks = {
             lookups.LookupKind.PERSON: self._read_person,
             lookups.LookupKind.QUIET_HOURS: reader.read_quiet_hours,
@@ -430,7 +430,7 @@ class SlackDirectory:
                 self._answers.drop_answers(lookups.LookupKind.CHANNELS)
             channels = self.with_timeout(DEFAULT_TIMEOUT_SECONDS).list_channels()
             matching_ids = [i for i, channel in channels.items() if channel["name"] == name[1:]]
-            # workspaces of an organisation may each have one of that name: only an id says which
+            # several workspaces of an organisation may have such a channel: only an id is clear
             candidate: lookups.Json | None = (
                 self._reader.read_channel(matching_ids[0]) if len(matching_ids) == 1 else None
             )

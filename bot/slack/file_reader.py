@@ -28,7 +28,7 @@ from bot.slack_codes import extract_error_code
 # Download of a file from Slack with the bot's token.
 
 SLACK_FILE_HOSTS = frozenset({"files.slack.com", "files.slack-gov.com"})
-READ_TIMEOUT_SECONDS = 5.0  # without a byte; then a try is given up
+READ_TIMEOUT_SECONDS = 5.0  # without any data; then the attempt is given up
 MAX_ATTEMPTS = 2
 _READ_CHUNK_BYTES = 65_536
 _MIN_SERVER_ERROR_STATUS = 500
@@ -92,7 +92,7 @@ class FileFetcher:
                 status = f"status {error.code}"
                 if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
                     raise NotFetchedError(status, file_items.HIDDEN_FILE_REASON) from error
-                # Slack sends whom it does not know to its sign-in page
+                # Slack redirects to its sign-in page if the token has no access
                 if error.code < _MIN_SERVER_ERROR_STATUS:
                     raise NotFetchedError(status, file_items.MISSING_SCOPE_REASON) from error
                 failed: Exception = error
@@ -114,7 +114,7 @@ class FileFetcher:
         return parts.scheme == "https" and host in SLACK_FILE_HOSTS and plain
 
     def _download_once(self, url: str, max_bytes: int, until: float) -> FetchedFile:
-        if self._opener is None:  # it reads certificates and proxies
+        if self._opener is None:  # created on first use: it reads certificates and proxy settings
             self._opener = build_opener(_NoRedirectHandler)
         request = Request(url, headers={"Authorization": f"Bearer {self._get_token()}"})  # noqa: S310 - https, or the host that the operator named
         patience = max(0.1, min(READ_TIMEOUT_SECONDS, until - time.monotonic()))
@@ -134,14 +134,14 @@ class FileFetcher:
                 raise NotFetchedError(f"more than {max_bytes} bytes", reason)
             if time.monotonic() >= until or self._stopping.is_set():
                 raise TimeoutError("it took too long")
-        if answer.length:  # the line broke
+        if answer.length:  # the connection broke
             raise URLError(f"{answer.length} bytes are missing")
         return bytes(body)
 
 
 log = logging.getLogger("countersign.files")
-CHECK_FILE_INFO = "check_file_info"  # of a channel shared with another company
-_UPLOADED_FILE_MODES = ("hosted", "snippet", "")  # of files that are what was uploaded
+CHECK_FILE_INFO = "check_file_info"  # `file_access` in a channel shared with another company
+_UPLOADED_FILE_MODES = ("hosted", "snippet", "")  # Slack keeps these as they were uploaded
 _HIDDEN_FILE_MODES = ("tombstone", "hidden_by_limit")
 _OMISSION_REASON_BY_CODE = {
     "missing_scope": file_items.MISSING_SCOPE_REASON,
@@ -151,7 +151,7 @@ _OMISSION_REASON_BY_CODE = {
     "file_not_found": file_items.HIDDEN_FILE_REASON,
     "not_visible": file_items.HIDDEN_FILE_REASON,
 }
-SlackFile = Mapping[str, Any]  # a file as Slack tells of it
+SlackFile = Mapping[str, Any]  # a file as Slack describes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class FileReadResult:
     """A file that was read, or the reason why it was not."""
 
     slack_id: str
-    name: str  # on one line, with nothing hidden in it
+    name: str  # on one line, without hidden characters
     data: bytes = b""
     content: file_items.FileContent | None = None
     omission_reason: str = ""

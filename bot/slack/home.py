@@ -41,11 +41,11 @@ from bot.slack.dialogs import PreparedDialog
 
 log = logging.getLogger("countersign.home")
 HOME_LOOKUP_TIMEOUT_SECONDS = 5.0
-LIVE_UPDATE_SECONDS = 900.0  # after it was opened
-MAX_LIVE_VIEWERS = 30  # those who opened it last
-MAX_PUBLISH_ATTEMPTS = 3  # of one view
-MAX_FINDINGS_AGE = timedelta(minutes=10)  # for so long it tells the same of the decisions
-MIN_ROUND_INTERVAL_SECONDS = 1.0  # but for who opens it
+LIVE_UPDATE_SECONDS = 900.0  # after the tab was opened
+MAX_LIVE_VIEWERS = 30  # the people who opened it last
+MAX_PUBLISH_ATTEMPTS = 3  # to publish one view
+MAX_FINDINGS_AGE = timedelta(minutes=10)  # then the findings on past decisions are computed again
+MIN_ROUND_INTERVAL_SECONDS = 1.0  # between two rounds, unless a person opens the tab
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class _Viewer:
 
     opened_at: float
     page: HomeTabTarget = DEFAULT_HOME_TARGET
-    published: str = ""  # what was published last, as JSON; "": publish whatever it is
-    failures: int = 0  # times in a row
+    published: str = ""  # the view published last, as JSON; "" to publish in any case
+    failures: int = 0  # failed attempts in a row
 
 
 class ReportingHomeBuilder:
@@ -110,7 +110,7 @@ class HomeTabPublisher:
         self._opened = Signal()
         self._lock = threading.Lock()
         self._viewers: OrderedDict[str, _Viewer] = OrderedDict()
-        signals.outbox.forward(self._changed)  # whatever moves a call has cards drawn again
+        signals.outbox.forward(self._changed)  # a change to any call also has its cards redrawn
 
     def register_listeners(self, app: App) -> None:
         """Register on the Bolt app the buttons that choose a page of the Home tab."""

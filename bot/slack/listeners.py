@@ -50,8 +50,8 @@ def build_bolt_app(me: Identity, posting: SlackClient) -> App:
     """Return a Bolt app that only receives deliveries."""
     logging.getLogger("slack_bolt.App").addFilter(_is_not_about_token)
     return App(
-        name="countersign",  # else Bolt searches the whole stack for one, which takes long
-        # the token comes from authorize; Bolt only takes its settings from it, and never calls
+        name="countersign",  # without a name Bolt searches the whole stack for one, which is slow
+        # authorize gives the token; Bolt takes only settings from this client, never calls Slack
         client=WebClient(base_url=posting.base_url, ssl=posting.ssl, retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
             enterprise_id=None,
@@ -156,21 +156,21 @@ SUBSCRIBED_EVENTS: frozenset[str] = frozenset(
         "user_change",
     }
 )
-# seconds a dialog may spend on look-ups before its person is asked to try again
+# seconds that a dialog may spend on look-ups before the person is asked to try again
 SUBMIT_TIMEOUT_SECONDS = 1.5
-OTHER_WORKSPACE_SECONDS = 0.7  # more, where who acts does so from another workspace
+OTHER_WORKSPACE_SECONDS = 0.7  # more, for a person who acts from another workspace
 RATE_LIMITED_TYPE = (
-    "app_rate_limited"  # Slack's word that it held events back; there is no event in it
+    "app_rate_limited"  # Slack's message that it holds events back; contains no event
 )
 SHORTCUT_TYPES = ("shortcut", "message_action")
-UNSTORED_ACTIONS = (  # clicks of which nothing is stored
+UNSTORED_ACTIONS = (  # clicks that are not stored
     button_codec.DIALOG_ACTIONS
     | button_codec.LOOK_ACTIONS
     | button_codec.HOME_PAGE_ACTIONS
     | {Action.OPEN_PAGE}
 )
-OPEN_TIMEOUT_SECONDS = 2.2  # its trigger lives three
-# what of a delivery is not stored: it serves at once, or says how Slack came to send it
+OPEN_TIMEOUT_SECONDS = 2.2  # a dialog's trigger expires after three
+# parts of a payload that are not stored: used only at once, or about how Slack sent it
 _UNSTORED_PAYLOAD_KEYS = frozenset(
     {
         "api_app_id",
@@ -221,7 +221,7 @@ class SlackListeners:
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         self._unstored = StorageFailureNotifier(client)
         app.middleware(self._handle_delivery)
-        # of a menu's choices, those come here that only open a dialog; what it leads to is stored
+        # a menu's choices get here only if they open a dialog; what is submitted there is stored
         for name in (*sorted(button_codec.DIALOG_ACTIONS), OVERFLOW_MENU_ACTION_ID):
             app.action(name)(self._handle_dialog_click)
         app.action(Action.OPEN_PAGE)(lambda ack: ack())
@@ -256,7 +256,7 @@ class SlackListeners:
         elif delivery is None:
             return next()
         elif delivery.kind is DeliveryKind.MESSAGE and not views.may_be_for_bot(body["event"]):
-            pass  # acknowledged, and not kept
+            pass  # acknowledged, but not stored
         else:
             self.store_delivery(delivery)
         return BoltResponse(status=200)
@@ -325,7 +325,7 @@ class SlackListeners:
             return
         if views.get_sender_workspace_id(body) == self._team:
             self.store_delivery(_build_submission_delivery(body))
-        else:  # it has no field to say it at
+        else:  # the dialog has no field to show an error at
             log.warning("dropped a dialog of another workspace")
         ack()
 
@@ -336,7 +336,7 @@ class SlackListeners:
     def _handle_error(self, error: Exception, request: BoltRequest) -> None:
         """Log the error and return nothing, so that Bolt answers 500 and does not acknowledge."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
-        with suppress(RuntimeError):  # it is stopping
+        with suppress(RuntimeError):  # the pool is stopping
             self._checks.submit(self._unstored.notify_author, error, request.body)
 
 
@@ -376,7 +376,7 @@ def _build_event_delivery(body: dict[str, Any]) -> Delivery:
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
     if is_message and event.get("subtype") in views.HUMAN_MESSAGE_SUBTYPES and ts:
-        # a mention comes twice, as app_mention and as message: one request
+        # a mention comes twice, as app_mention and as message, but is one request
         key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
         key=key,

@@ -40,15 +40,15 @@ from bot.slack_codes import TOKEN_ERROR_CODES, extract_error_code
 
 # The calls that read people, user groups and channels, and the parts of their answers to keep.
 
-MAX_RATE_LIMIT_WAIT_SECONDS = 30.0  # of a look-up, before it tries again
-THREAD_METHOD = "conversations.replies"  # a help: without it a request goes on
+MAX_RATE_LIMIT_WAIT_SECONDS = 30.0  # longest wait for a rate limit, before a look-up tries again
+THREAD_METHOD = "conversations.replies"  # only helpful: a request goes on without it
 MAX_THREAD_WAIT_SECONDS = 5.0
-MAX_QUIET_HOURS_USERS = 50  # whose do-not-disturb hours Slack tells at once
-PAGE_SIZE = 999  # Slack wants less than a thousand
-SECONDS_PER_DAY = 86_400  # no time zone is that far from UTC
+MAX_QUIET_HOURS_USERS = 50  # people in one call of Slack's dnd.teamInfo
+PAGE_SIZE = 999  # Slack asks for less than a thousand
+SECONDS_PER_DAY = 86_400  # no time zone's offset from UTC is as large
 NOT_FOUND_CODES = (
     *("user_not_found", "users_not_found", "channel_not_found", "user_not_visible"),
-    "team_access_not_granted",  # in a workspace of an organisation's that it did not give the bot
+    "team_access_not_granted",  # the organisation has not given the bot this workspace
 )
 Json = dict[str, Any]
 
@@ -233,7 +233,7 @@ class SlackLookupClient:
         `name`: JSON of the field's id or label, and the person's user id.
         """
         field, user = json.loads(name)
-        labels = not field.startswith("Xf")  # Slack answers seldom with the labels of fields
+        labels = not field.startswith("Xf")  # Slack allows few requests for the labels of fields
         profile = self._client.users_profile_get(user=user, include_labels=labels)["profile"]
         fields: Json = profile.get("fields") or {}
         values = [v["value"] for k, v in fields.items() if field in (k, v.get("label"))]
@@ -281,7 +281,7 @@ def build_person_from_slack_user(
     enterprise = user.get("enterprise_user") or {}
     teams = {*(enterprise.get("teams") or ())}
     if granted is None or not teams.isdisjoint(granted):
-        teams.add(enterprise.get("enterprise_id"))  # the bot may be installed in all of it
+        teams.add(enterprise.get("enterprise_id"))  # the bot may be in the whole organisation
     return authority.Person(
         id=user["id"],
         team=user.get("team_id") or "",
@@ -297,10 +297,10 @@ def build_person_from_slack_user(
 
 
 log = logging.getLogger("countersign.lookups")
-MAX_ANSWER_AGE = timedelta(seconds=60)  # of what is remembered
+MAX_ANSWER_AGE = timedelta(seconds=60)  # of cached answers other than lists
 MAX_LIST_AGE = timedelta(minutes=10)
-MAX_REMEMBERED_ANSWERS = 20_000  # the oldest goes first
-MAX_PARALLEL = 8  # of one kind
+MAX_REMEMBERED_ANSWERS = 20_000  # then the oldest is dropped
+MAX_PARALLEL = 8  # look-ups of one kind
 T = TypeVar("T")
 
 
@@ -308,14 +308,14 @@ class LookupKind(StrEnum):
     """The kinds of look-ups."""
 
     PERSON = "person"  # by id
-    QUIET_HOURS = "quiet_hours"  # when some people do not want to be disturbed, by their ids
+    QUIET_HOURS = "quiet_hours"  # some people's do-not-disturb hours, by their ids
     GROUPS = "groups"  # every user group, with its members
     MEMBERS = "members"  # of a channel, by its id
     CHANNEL = "channel"  # by #name or id
-    CHANNELS = "channels"  # the list of all
+    CHANNELS = "channels"  # the list of all channels
     PRIVATE = "private"  # the private channels a person is in
     PEOPLE = "people"  # the list of everybody
-    OWNERS = "owners"  # of a value, by a function of the operator's own
+    OWNERS = "owners"  # owners of a value, by the operator's own function
     MANAGER = "manager"  # of a person, by a field of their profile
 
 
@@ -328,7 +328,7 @@ class _PendingLookup:
 
     def __init__(self) -> None:
         self.answer: Future[Any] = Future()
-        self.is_awaited = False  # by somebody who could not wait and comes again
+        self.is_awaited = False  # somebody could not wait, and will ask again
 
     def set_outcome(self, value: Any, failure: Exception | None) -> None:
         """Set the result or the failure for all who wait; only the first call has an effect."""
@@ -452,7 +452,7 @@ class LookupCache:
             if flight is not None:
                 flight.is_awaited |= is_awaited
                 return flight
-            if cached := self.find_cached_answer(key):  # it has landed since the caller looked
+            if cached := self.find_cached_answer(key):  # answered since the caller looked
                 flight = _PendingLookup()
                 flight.set_outcome(cached[0], None)
                 return flight

@@ -17,7 +17,7 @@ from bot.policy.authority import Directory, LookupFailedError
 from storage.record import Run
 
 Json = dict[str, Any]
-# by method, the list or object in its answer; conversations.create is told where by its caller
+# by method: the list or object in its answer; callers of conversations.create give a workspace
 RESULT_KEY_BY_METHOD = {
     "bots.info": "bot",
     "conversations.list": "channels",
@@ -27,7 +27,7 @@ RESULT_KEY_BY_METHOD = {
     "users.list": "members",
 }
 _NOT_FOUND_SUFFIXES = ("_not_found", "_not_visible")
-# users.conversations has the first for a user of another workspace
+# errors for a user of another workspace; users.conversations returns the first
 _OTHER_WORKSPACE_CODES = ("invalid_arguments", "team_access_not_granted")
 
 
@@ -57,7 +57,7 @@ def call_in_workspaces(
     if answer is None:
         if refused is not None:
             raise refused
-        return call(**arguments)  # with no workspace at all, Slack says why it refuses
+        return call(**arguments)  # without any workspace: Slack says why it refuses
     joined = {name: _join(name, page_contents), "response_metadata": {"next_cursor": ""}}
     return SlackResponse(
         client=None,
@@ -78,7 +78,7 @@ def _join(name: str, page_contents: Sequence[Any]) -> Any:
         old = record_by_id.get(each["id"])
         if old is None:
             record_by_id[each["id"]] = each
-        elif name == "members":  # active if in one, and a guest if in one of those
+        elif name == "members":  # active if active anywhere; of those, a guest if a guest in one
             record_by_id[each["id"]] = min(old, each, key=_rank_person)
         elif name == "usergroups":
             users = {*(old.get("users") or ()), *(each.get("users") or ())}

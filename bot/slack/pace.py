@@ -58,8 +58,8 @@ class BotTokenStatus:
         """`ask` calls Slack, and raises if Slack refuses the token or cannot be reached."""
         self._clock, self._ask = clock, ask
         self._lock = threading.Lock()
-        self._next: datetime | None = None  # when Slack is asked; None: it lets the bot in
-        self._asked = 0  # times since anything was sent
+        self._next: datetime | None = None  # next check; None: the token is accepted
+        self._asked = 0  # checks since anything was sent
 
     def is_refused(self) -> bool:
         """Return whether Slack refused the token and has not accepted it since."""
@@ -107,9 +107,9 @@ class BotTokenStatus:
         self._next = self._clock.now() + timedelta(seconds=seconds)
 
 
-MAX_BURST_MESSAGES = 5  # that a quiet channel takes at once
-MESSAGE_INTERVAL = timedelta(seconds=1)  # after a burst
-REFUSAL_PACING_DURATION = timedelta(seconds=30)  # of a channel, whatever the server
+MAX_BURST_MESSAGES = 5  # posts to a quiet channel without a pause
+MESSAGE_INTERVAL = timedelta(seconds=1)  # between posts after a burst
+REFUSAL_PACING_DURATION = timedelta(seconds=30)  # of a channel after a refusal, whatever the server
 SLACK_HOST = "slack.com"
 
 

@@ -53,7 +53,7 @@ class MessageRenderer:
     tools: Registry
     directory: Directory
     viewers: CardViewers = field(default_factory=CardViewers)
-    links: SigningLinks | None = None  # what knows the addresses of private links
+    links: SigningLinks | None = None  # knows the addresses of private links
 
     def render_message(self, row: Message) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
         """Return a row's message as it should be now, and the version of the row that it shows.
@@ -163,7 +163,7 @@ class MessageRenderer:
 def build_answer_footer(body: Mapping[str, Any]) -> answers.ModelAnswerFooter:
     """Return the footer of an answer from its stored body."""
     names = {each.name for each in fields(answers.ModelAnswerFooter)}
-    if not body.get("loud", True):  # an earlier build stored the record below any answer
+    if not body.get("loud", True):  # earlier builds stored the record with every answer
         names.discard("record")
     return answers.ModelAnswerFooter(**{name: body[name] for name in names & body.keys()})
 
@@ -185,9 +185,9 @@ def render_notice_blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 class SlackPost:
     """A message as it is in Slack."""
 
-    ts: str  # "" where Slack does not say
-    shown_version: int  # the version
-    revisions: Mapping[str, int] | None = None  # of the calls on a card; None: not known
+    ts: str  # "" if Slack does not say
+    shown_version: int  # version of the row that it shows
+    revisions: Mapping[str, int] | None = None  # revision of each call on a card; None: not known
 
 
 class OutboxMemory:
@@ -196,13 +196,13 @@ class OutboxMemory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._posted: dict[int | None, SlackPost] = {}  # by the message's `seq`
+        self._posted: dict[int | None, SlackPost] = {}  # by `seq` of the message
         self._pauses_after_failure: dict[
             str, tuple[int, datetime]
-        ] = {}  # channel -> failures, until when
-        self._paused_until: dict[str, datetime] = {}  # channel -> when it may be posted to again
-        self._first_seen_at: dict[int | None, datetime] = {}  # sending, and not by this process
-        self._duplicate_searches: dict[str, datetime] = {}  # by key
+        ] = {}  # channel -> number of failures, end of the pause
+        self._paused_until: dict[str, datetime] = {}  # channel -> when posts may go on
+        self._first_seen_at: dict[int | None, datetime] = {}  # perhaps posted by another process
+        self._duplicate_searches: dict[str, datetime] = {}  # by key: when it is due
         self._overtakable: frozenset[int | None] = frozenset()
 
     def find_post(self, seq: int | None) -> SlackPost | None:
@@ -291,10 +291,10 @@ class OutboxMemory:
 
 # The search in Slack for a message whose post got no answer, over all pages it may be on.
 
-PAGE_SIZE = 200  # messages; Slack recommends no more
+PAGE_SIZE = 200  # messages per page; Slack recommends no more
 MAX_CLOCK_SKEW = timedelta(minutes=10)  # between our clock and Slack's
 MAX_PAGES = 250
-# streams that still have the words they had
+# a stream in these states still shows the words it was sent
 UNFINISHED_STREAM_STATES = {
     "in_progress",
     "stopped_by_user",
@@ -314,7 +314,7 @@ class UnconfirmedPostSearch:
     clock: Clock
     bot_user: str
     client: WebClient
-    # the timestamp of the last message that was read, where Slack gave no further page, by key
+    # by key: timestamp of the last message that was read before Slack refused a page
     _reached: dict[str, str] = field(default_factory=dict)
 
     def find_post(self, row: Message) -> SlackMessage | None:
@@ -345,14 +345,14 @@ class UnconfirmedPostSearch:
     def _read_messages(self, row: Message) -> Iterator[SlackMessage]:
         """Yield the messages in Slack among which this row's may be."""
         if row.channel.startswith(("U", "W")):
-            return  # the DM had not been opened, so nothing was posted
+            return  # the direct message was not opened yet, so nothing was posted
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
             "limit": PAGE_SIZE,
             "oldest": self._get_earliest_timestamp(row),
         }
-        bound = "oldest" if row.thread_ts else "latest"  # the order in which Slack lists them
+        bound = "oldest" if row.thread_ts else "latest"  # only replies come oldest first
         if reached := self._reached.pop(row.key, ""):
             arguments[bound] = reached
         try:
@@ -395,7 +395,7 @@ class OutboxSlackCalls:
     """Slack calls of the outbox that are not plain posts; any thread."""
 
     store: Store
-    client: SlackClient  # it must have no retry handlers
+    client: SlackClient  # must have no retry handlers
     team: str
 
     def store_request_link(self, row: Message) -> None:
@@ -418,7 +418,7 @@ class OutboxSlackCalls:
         try:
             return str(self.client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
         except SlackApiError:
-            return ""  # a link is a comfort; the card says who asked anyway
+            return ""  # the link is optional: the card names the requester anyway
 
     def post_ephemeral_message(self, row: Message, text: str, blocks: list[dict[str, Any]]) -> None:
         """Post a message in a channel that only one person sees.
@@ -437,7 +437,7 @@ class OutboxSlackCalls:
     def _has_bot_posted(self, row: Message) -> bool:
         if self.client.get_last_post_sequence_number(row.channel, row.thread_ts):
             return True
-        with self.store.read() as tx:  # before this process began
+        with self.store.read() as tx:  # before this process started
             return outbox.has_request_message_in_thread(tx, self.team, row.channel, row.thread_ts)
 
     def build_perhaps_lost_notice(self, row: Message) -> str:
@@ -461,7 +461,7 @@ class OutboxSlackCalls:
             has_ended = extract_error_code(error) in STREAM_ENDED_CODES
             if not has_ended and (not is_permanent_refusal(error) or not rest):
                 raise
-            if not has_ended:  # what is to be added does not fit
+            if not has_ended:  # Slack does not take the words to be added
                 self.client.chat_stopStream(channel=row.channel, ts=row.ts)
             return False
         return is_complete

@@ -36,11 +36,11 @@ log = logging.getLogger("countersign.presence")
 WORKING_STATUS_TEXT = "is working on it…"
 PROGRESS_EVENT_KINDS = (EventKind.STEP_GOES_ON, EventKind.STEP_TOLD)
 MAX_STATUS_AGE_SECONDS = 90.0  # Slack drops it after 120
-MAX_SESSION_AGE_SECONDS = 1800.0  # of a session at work, which does not stay so for ever
-DEFAULT_RETRY_SECONDS = 5.0  # where Slack does not say
+MAX_SESSION_AGE_SECONDS = 1800.0  # then "processing" is set again: Slack does not keep it for ever
+DEFAULT_RETRY_SECONDS = 5.0  # if Slack names no time
 MAX_ATTEMPTS = 5  # to show one state
 MAX_REMEMBERED_THREADS = 2_000
-ABSENT_SECONDS = 3600.0  # before a feature is tried again that Slack said it does not have
+ABSENT_SECONDS = 3600.0  # before a feature that Slack said is missing is tried again
 SUGGESTED_PROMPTS = [
     {
         "title": "Refund part of an order",
@@ -61,7 +61,7 @@ class _PresenceState:
     status: str
     session: str
     initiator: str
-    post_follows: bool = False  # which takes a status away, so that nobody else need
+    post_follows: bool = False  # a post follows, which removes the status: no call is needed
 
 
 @dataclass(slots=True)
@@ -70,11 +70,11 @@ class _ThreadPresence:
 
     wanted: _PresenceState | None = None
     latest: _PresenceState | None = None
-    tries: int = 0  # to show the latest
-    finished_run_id: str = ""  # the run that was done last, unless it goes on
+    tries: int = 0  # attempts to show `latest`
+    finished_run_id: str = ""  # the run that ended last; "" if it goes on
     status: str | None = None
     status_at: float = 0.0
-    last_post_number: int = 0  # the app's last one in the thread before the status was set
+    last_post_number: int = 0  # number of the app's last post before the status was set
     session: str | None = None
     session_at: float = 0.0
 
@@ -114,14 +114,14 @@ class SlackStatusSender:
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
-        self._absent_until: dict[str, float] = {}  # by feature
+        self._absent_until: dict[str, float] = {}  # by feature, in monotonic seconds
         self._lock = threading.Lock()
         self._threads: OrderedDict[tuple[str, str], _ThreadPresence] = OrderedDict()
         self._postponed: dict[
             tuple[str, str], _ThreadPresence
-        ] = {}  # what Slack did not take for now
+        ] = {}  # states that Slack could not take yet
         self._timer: threading.Timer | None = None
-        self._wait = 0.0  # seconds that Slack is to be left alone; the presence thread's own
+        self._wait = 0.0  # how many seconds to leave Slack alone; for the presence thread only
         self._stop_listening = signals.live.listen(self.handle_event)
 
     def show_working(self, run: Run) -> None:
@@ -189,12 +189,12 @@ class SlackStatusSender:
         at = {"channel_id": place[0], "thread_ts": place[1]}
         post = self._client.get_last_post_sequence_number(*place)
         shown_status, now = thread.find_shown_status(post), time.monotonic()
-        # the last words may go into a stream that is open already
+        # the last words may go into an open stream, which does not remove the status
         is_cleared = look.post_follows and not self._client.is_last_post_stream(*place)
         if shown_status != look.status and not (is_cleared and shown_status):
             set_status = self._client.assistant_threads_setStatus
             done = self._call_slack("status", set_status, **at, status=look.status)
-            # a post meanwhile came before it or after it
+            # a post meanwhile may have come before or after the status
             is_known = done and self._client.get_last_post_sequence_number(*place) == post
             thread.status, thread.status_at = look.status if is_known else None, now
             thread.last_post_number = post

@@ -139,7 +139,7 @@ class DelegationDialogFamily:
         return found if isinstance(found, dict) else {}
 
 
-PREVIEW_TIMEOUT_SECONDS = 1.0  # that a submission may wait for what the tool foresees
+PREVIEW_TIMEOUT_SECONDS = 1.0  # how long a submission may wait for the tool's preview
 
 
 class RequestDialogFamily:
@@ -290,8 +290,8 @@ class RequestDialogOpener:
     """The opener of request dialogs for commands and shortcuts; any thread."""
 
     dialogs: RequestDialogFamily
-    client: WebClient  # opens dialogs
-    team: str  # the workspace of people who type the command
+    client: WebClient
+    team: str  # the workspace of those who use the command
 
     def register_shortcuts(self, app: App) -> None:
         """Register the shortcuts on the Bolt app."""

@@ -48,15 +48,15 @@ from storage.states import DRAWN_MESSAGE_KINDS, MessageKind, MessageStatus
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
 T = TypeVar("T")
-UNSEARCHABLE_KINDS = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
-DIRECT_MESSAGE_KEY = "direct"  # in the body of a message whose person was looked up for it
+UNSEARCHABLE_KINDS = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to find in Slack
+DIRECT_MESSAGE_KEY = "direct"  # in a message's body: it is in a direct message opened for it
 METADATA_EVENT_TYPE = "countersign"
-NO_ANSWER_ERRORS = OSError, HTTPException, SlackRequestError  # nothing said how the call went
-MAX_BLOCKING_ATTEMPTS = 5  # then a message that Slack does not explain holds up nobody
-MAX_POST_DURATION = timedelta(seconds=15)  # as long as Slack's client waits
-# before a message that may stand twice is looked for once more
+NO_ANSWER_ERRORS = OSError, HTTPException, SlackRequestError  # it is not known how the call went
+MAX_BLOCKING_ATTEMPTS = 5  # then a message refused for an unknown reason holds up no others
+MAX_POST_DURATION = timedelta(seconds=15)  # Slack's client waits as long
+# before another search for a message that may have been posted twice
 DUPLICATE_SEARCH_DELAY = timedelta(seconds=30)
-MAX_ATTEMPTS = 4  # before a message that is itself the problem is set aside
+MAX_ATTEMPTS = 4  # then a message that is itself the problem is given up
 MESSAGE_GONE_CODES = {"message_not_found", "edit_window_closed", "cant_update_message"}
 
 
@@ -92,10 +92,10 @@ class MessageSender:
         """
         self._store, self._clock, self._signals = store, clock, signals
         self._memory, self._access, self._pace = memory, access, pace
-        self._begun: set[int | None] = set()  # that this process has posted, or tried to
+        self._begun: set[int | None] = set()  # messages that this process has posted, or tried to
         self._renderer, self._posting, self._search = renderer, posting, search
         self._client, self._channels = posting.client, channels
-        with store.read() as tx:  # messages up to this one were there before
+        with store.read() as tx:  # messages up to this one are from earlier processes
             self._inherited = 0 if store.is_multi_process else outbox.get_newest_message_seq(tx)
 
     def send(self, row: Message) -> bool:
@@ -140,7 +140,7 @@ class MessageSender:
             self._store_sent(row, earlier_post)
             return
         if row.kind in UNSEARCHABLE_KINDS or row.status is M.CLOSING:
-            self._store.sync_commits()  # what Slack is told of is on the disk
+            self._store.sync_commits()  # what Slack is told must be on the disk
         if row.kind is MessageKind.PRIVATE and not _is_direct_message(row):
             self._post_private_message(row)
         elif row.kind is MessageKind.FILE:
@@ -157,7 +157,7 @@ class MessageSender:
     def _post_message(self, row: Message) -> None:
         if row.channel.startswith(("U", "W")):
             self._open_direct_message(row)
-            return  # from now on it belongs to the DM's lane: two lanes would post it twice
+            return  # from now on it is in the DM's queue: two queues would post it twice
         if earlier_post := self._find_earlier_post(row, self._search.find_post):
             version = 0 if row.kind in DRAWN_MESSAGE_KINDS else row.wanted
             self._store_sent(row, SlackPost(str(earlier_post["ts"]), version))
@@ -251,7 +251,7 @@ class MessageSender:
                     raise ChannelTakenError
             row.status = M.SENDING
         self._begun.add(row.seq)
-        if not self._channels.is_channel_owned(row.channel):  # it may have taken long so far
+        if not self._channels.is_channel_owned(row.channel):  # it may have taken long to get here
             raise ChannelTakenError
         if outbox.counts_against_channel_rate_limit(row):
             self._pace.count_channel_post(row.channel)
@@ -346,7 +346,7 @@ class MessageSender:
         worn = body["names"]
         if worn != wanted or body.get("unsure"):
             names = [*worn, *(each for each in wanted if each not in worn)]
-            unsure = {"unsure": True} if names == wanted else {}  # else they differ till it is done
+            unsure = {"unsure": True} if names == wanted else {}  # else the difference shows it
             unsure_body = outbox.dump_message_body({"names": names, **unsure})
             with self._store.write(durable=False) as tx:
                 outbox.update_message(tx, row, body=unsure_body)
@@ -366,7 +366,7 @@ class MessageSender:
         if row.ts:
             body["streamed"] = self._posting.stop_stream(row, body, last)
         if not row.ts:
-            with self._store.write() as tx:  # one that has begun meanwhile is closed next
+            with self._store.write() as tx:  # a stream that starts meanwhile is closed next
                 moves.give_up_stream(tx, row, M.PENDING if body["text"] else M.FAILED)
         elif body["streamed"]:
             self._store_sent(row, SlackPost(row.ts, row.wanted))
@@ -394,7 +394,7 @@ class MessageSender:
         row.status, row.ts = M.SENT, slack_post.ts
         is_card = row.kind is MessageKind.CARD
         if begun or (is_card and outbox.QUESTION_KEY in outbox.parse_message_body(row)):
-            self._signals.work.notify()  # a reply to it may have come before Slack said where it is
+            self._signals.work.notify()  # a reply may have come before Slack's answer
 
     def _handle_slack_error(self, row: Message, error: SlackApiError) -> bool:
         """Handle an error from Slack: postpone the message, post a lost card again, or give up.
@@ -434,7 +434,7 @@ class MessageSender:
         """Postpone a message; return whether later messages of its channel may overtake it."""
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
         due: datetime = self._clock.now() + timedelta(seconds=wait)
-        attempts = row.attempts + (not seconds)  # where Slack says when, it is no failure
+        attempts = row.attempts + (not seconds)  # a wait that Slack asked for is no failure
         with self._store.write() as tx:
             outbox.update_message(tx, row, attempts=attempts, due_at=due, error=error[:300])
         return row.kind is MessageKind.MARK

@@ -34,9 +34,9 @@ from bot.slack.client import SlackClient
 from bot.slack.directory import replace_mentions_in_plain_text
 
 log = logging.getLogger("countersign.commands")
-_STRAIGHT_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # of what keyboards make of quotation marks
-HELP_SUBCOMMAND = "help"  # in a message, it is the agent's own
-SUBCOMMAND_BY_ACTION: Mapping[Action, str] = {  # which question a button asks
+_STRAIGHT_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # some keyboards type these instead
+HELP_SUBCOMMAND = "help"  # in a message this word is for the agent
+SUBCOMMAND_BY_ACTION: Mapping[Action, str] = {  # the question that each button asks
     Action.LOOK_WAITING: "list",
     Action.LOOK_REQUESTS: "requests",
     Action.LOOK_HISTORY: "history",
@@ -149,7 +149,7 @@ class SlashCommandHandler:
                 client.chat_postMessage(
                     channel=channel, text=answer.text, blocks=answer.blocks, thread_ts=thread_ts
                 )
-            else:  # Slack shows it in a thread only where the thread has replies
+            else:  # Slack shows it in a thread only if the thread has replies
                 has_replies = client.get_last_post_sequence_number(channel, thread_ts)
                 client.chat_postEphemeral(
                     channel=channel,

@@ -25,8 +25,8 @@ from bot.slack.socket_client import (
 log = logging.getLogger("countersign.socket")
 
 HELLO_TIMEOUT_SECONDS = 5.0
-# seconds between tries while another connection is counted: one whose process has died may be for
-# a while, for Slack hears late of it
+# seconds between attempts while Slack counts another connection: it may notice late that a process
+# has died
 RETRY_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
@@ -69,11 +69,11 @@ class SocketModeConnection(SocketModeHandler):
         """
         self._arrivals = arrivals
         self._own_ids, self._own_app = own, own_app
-        self._is_closed = threading.Event()  # nothing more is taken in
+        self._is_closed = threading.Event()  # once set, deliveries are ignored
         self._is_greeted = threading.Event()
-        self._others_allowed = True  # that there are others
-        self.other_connections = 0  # connections that other processes have with this token
-        self.other_app_id = ""  # the id of the app that the token is of, where that is another one
+        self._others_allowed = True  # whether other connections may exist
+        self.other_connections = 0  # other processes' connections with this token
+        self.other_app_id = ""  # id of the app that the token belongs to, if it is not the bot's
         self.app = app  # type: ignore[assignment]  # of which Bolt's handler uses no more
         self.app_token = token
         self.client: ReconnectingSocketClient = ReconnectingSocketClient(  # type: ignore[assignment]  # all that Bolt's handler uses
@@ -104,7 +104,7 @@ class SocketModeConnection(SocketModeHandler):
         self.other_connections = max(0, hello.connections - hello.own_connections)
         is_first = not self._is_greeted.is_set()
         if self.other_connections and is_first and not self._others_allowed:
-            self._is_closed.set()  # whoever looks says what it comes to
+            self._is_closed.set()  # the caller reports it
         elif self.other_connections:
             log.log(
                 logging.INFO if self._others_allowed else logging.ERROR,

@@ -36,9 +36,9 @@ log = logging.getLogger("countersign.socket")
 
 
 Json = dict[str, Any]
-NORMAL_CLOSE_CODE = 1000  # of a close frame
-# Bytes read at once. The library takes what has arrived apart by recursion, a level for each read:
-# with its own 1,024 a burst of some two hundred clicks would reach Python's limit.
+NORMAL_CLOSE_CODE = 1000  # in a close frame
+# Bytes read at once. The library parses what has arrived recursively, one level for each read: with
+# its own 1,024 a burst of some two hundred clicks would reach Python's limit.
 RECEIVE_BUFFER_BYTES = 65_536
 
 
@@ -112,14 +112,14 @@ class SlackWebSocketConnection(Connection):
             **options,
         )
         self._handle_message, self._handle_end = handle_message, ended
-        self._unanswered: set[str] = set()  # envelopes
+        self._unanswered: set[str] = set()  # ids of envelopes that are not handled yet
         self._has_said_goodbye = False
         self._reader = threading.Thread(
             target=self._read_messages, name="slack-reader", daemon=True
         )
         self.created_at = time.monotonic()
-        self.replaced_at: float | None = None  # since when another takes its place
-        self.ended_at: float | None = None  # since when it is no more
+        self.replaced_at: float | None = None  # when another connection took its place
+        self.ended_at: float | None = None  # when it ended
 
     def connect(self) -> None:
         """Connect and start the reader thread; `is_active` then says whether that succeeded."""
@@ -170,7 +170,7 @@ class SlackWebSocketConnection(Connection):
         """Close the socket, which also wakes the reader thread."""
         if (sock := self.sock) is not None:
             with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, who would wait for Slack
+                sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, which would wait for Slack
         with self.sock_send_lock, self.sock_receive_lock:
             if self.sock is not None:
                 self.sock.close()
@@ -199,26 +199,27 @@ class SlackWebSocketConnection(Connection):
         log.log(logging.DEBUG if is_over else logging.ERROR, "the connection to Slack: %s", error)
 
 
-# seconds between two pings, and between two tries to connect; a line is given up after five pings
-# that failed, and is deaf till then
+# seconds between two pings, and between two attempts to connect; a connection is given up after
+# five failed pings, and receives nothing meanwhile
 PING_INTERVAL_SECONDS = 2.0
 MAX_PARALLEL_DELIVERIES = 10
-ACKNOWLEDGE_TIMEOUT_SECONDS = 3.0  # for what has arrived, before its connection is closed
+ACKNOWLEDGE_TIMEOUT_SECONDS = 3.0  # to acknowledge what has arrived before its connection closes
 CLOSE_TIMEOUT_SECONDS = 0.5  # for Slack's close frame after ours
-NEW_HELLO_TIMEOUT_SECONDS = 1.0  # that an old connection is kept for the new one's greeting
-GHOST_CONNECTION_SECONDS = 30.0  # for which Slack may count a connection that is no more
-SHORT_CONNECTION_SECONDS = 5.0  # one that ended so soon is not replaced at once
-DEFAULT_RETRY_SECONDS = 30.0  # where Slack says "too many", and not for how long
-MAX_RETRY_SECONDS = 60.0  # of what Slack asks to wait
+NEW_HELLO_TIMEOUT_SECONDS = 1.0  # an old connection waits so long for the new one's hello
+GHOST_CONNECTION_SECONDS = 30.0  # so long Slack may count a connection that has ended
+# connections that end sooner, several in a row, are replaced more slowly
+SHORT_CONNECTION_SECONDS = 5.0
+DEFAULT_RETRY_SECONDS = 30.0  # if Slack limits connecting without saying for how long
+MAX_RETRY_SECONDS = 60.0  # longer waits that Slack asks for are cut to this
 
 
 @dataclass(frozen=True, slots=True)
 class HelloMessage:
     """Slack's first message on a connection."""
 
-    connections: int  # of this app, this one included
-    own_connections: int  # of those; they may be counted though they are no more
-    app_id: str  # the id of the app whose token it was; "" where Slack does not say
+    connections: int  # of this app, including this one
+    own_connections: int  # this process's own among those; may include some that have ended
+    app_id: str  # id of the app that the token belongs to; "" if Slack does not say
 
 
 class EnvelopeAcknowledger:
@@ -256,21 +257,21 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self.message_workers = ThreadPoolExecutor(
             MAX_PARALLEL_DELIVERIES, thread_name_prefix="slack-delivery"
         )
-        # who clicks or gives a command does not wait behind what many people write
+        # clicks and commands do not wait behind many people's messages
         self.click_workers = ThreadPoolExecutor(
             MAX_PARALLEL_DELIVERIES, thread_name_prefix="slack-click"
         )
         self._state = threading.Condition()
         self.current_session: SlackWebSocketConnection | None = None
-        # those before it, also what is counted as alive only
+        # earlier connections, also ended ones that Slack may still count
         self._old_connections: list[SlackWebSocketConnection] = []
-        self._has_greeted = False  # the current one
-        self._check_now = threading.Event()  # the keeper is to look at once
+        self._has_greeted = False  # whether the current connection got its hello
+        self._check_now = threading.Event()  # tells the keeper to check at once
         self._closing = threading.Event()
         self._keeper_thread = threading.Thread(
             target=self._keep_connected, name="slack-socket", daemon=True
         )
-        self._short_lived_count = 0  # lines that were short-lived
+        self._short_lived_count = 0  # in a row
 
     def is_connected(self) -> bool:
         """Return whether the current connection is active."""
@@ -391,7 +392,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
         self._check_now.set()
         self._close_connections(*lines)
         if self._keeper_thread.is_alive():
-            # it may be asking Slack where to connect
+            # the keeper may be asking Slack for an address
             self._keeper_thread.join(ACKNOWLEDGE_TIMEOUT_SECONDS)
         for workers in (self.message_workers, self.click_workers):
             workers.shutdown(cancel_futures=True)
@@ -428,7 +429,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 if each.ended_at is None or now - each.ended_at < GHOST_CONNECTION_SECONDS
             ]
             own_count = 1 + sum(each is not line for each in self._old_connections)
-            if self.current_session is not line:  # it is greeted before it is put in its place
+            if self.current_session is not line:  # the hello comes before it is made current
                 own_count += self.current_session is not None
             self._has_greeted = True
         connections = int(message.get("num_connections") or 1)

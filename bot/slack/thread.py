@@ -27,9 +27,9 @@ from bot.slack.file_reader import FileReader, FileReadResult, build_unread_resul
 from storage import inbox, runs, transcripts
 from storage.record import Delivery, Run, Store, Transaction
 
-# The files of the messages that a run takes in: read once, stored, and given to the model.
+# The files of the messages that a run reads: downloaded once, stored, and given to the model.
 
-FILES_TIMEOUT_SECONDS = 20.0  # for all files of the words that are heard at once
+FILES_TIMEOUT_SECONDS = 20.0  # for all files of messages read together
 Item = dict[str, Any]
 
 
@@ -37,18 +37,18 @@ Item = dict[str, Any]
 class MessageFiles:
     """A message and its files."""
 
-    key: str  # of the message: `storage.transcripts.build_message_key`
+    key: str  # of the message; see `storage.transcripts.build_message_key`
     person: str  # Slack user id
     name: str
-    files: Sequence[Mapping[str, Any]]  # as Slack tells of them
-    item: Item | None = None  # about its words; None if it was there before what is heard now
+    files: Sequence[Mapping[str, Any]]  # as Slack describes them
+    item: Item | None = None  # the item with its text; None for an earlier message of the thread
 
 
 @dataclass(slots=True)
 class FileTranscriptItems:
     """The transcript items about files, and the rows to store with them."""
 
-    items: dict[str, Item] = field(default_factory=dict)  # by the key of the message
+    items: dict[str, Item] = field(default_factory=dict)  # by the message's key
     rows: list[transcripts.AttachedFile] = field(default_factory=list)
 
     def list_items_of_message(self, posted: MessageFiles) -> list[Item]:
@@ -63,7 +63,7 @@ class _FileBudget:
 
     bytes: int  # of pictures and PDFs
     files: int = file_items.MAX_FILES_AT_ONCE
-    text: int = file_items.MAX_TEXT_CHARS_AT_ONCE  # characters
+    text: int = file_items.MAX_TEXT_CHARS_AT_ONCE  # in characters
 
 
 class AttachedFileReader:
@@ -107,7 +107,7 @@ class AttachedFileReader:
             parts = []
             for file in each.files:
                 read = self._read_within_budget(file, room, known, until)
-                if self._stopping.is_set():  # what it could not read is read at the next start
+                if self._stopping.is_set():  # the next start reads the files again
                     raise PlannerError("Countersign is stopping.")
                 parts += self._build_item_parts(run, each, read, room, items.rows)
             head = file_items.files_heading(each.person, each.name, before=each.item is None)
@@ -190,10 +190,10 @@ log = logging.getLogger("countersign.thread")
 MAX_EARLIER_MESSAGES = 30
 MAX_EARLIER_CHARS = 8_000
 TRUNCATION_SUFFIX = " […]"
-PAGE_SIZE = 200  # messages; Slack recommends no more
+PAGE_SIZE = 200  # messages per page; Slack recommends no more
 MAX_PAGES = 100
 UNREAD_MESSAGES_TEXT = "(If there are more messages here, they could not be read.)"
-MAX_MESSAGE_CHARS = 20_000  # that the model is given
+MAX_MESSAGE_CHARS = 20_000  # of one message for the model
 
 
 class _MessageEditedError(Exception):
@@ -239,7 +239,7 @@ class SlackThreadReader:
             try:
                 self._insert_items(run, waiting, _order_items(messages, earlier, files), files)
                 return
-            except _MessageEditedError:  # by its author, while the rest was looked up
+            except _MessageEditedError:  # its author edited a message while the rest was read
                 continue
 
     def _list_held_messages(self, run: Run) -> list[Delivery]:
@@ -269,7 +269,7 @@ class SlackThreadReader:
         files: FileTranscriptItems,
     ) -> None:
         """Store items and files; raise _MessageEditedError if a message was edited meanwhile."""
-        with self._store.write(durable=False) as tx:  # lost, it would be taken in again
+        with self._store.write(durable=False) as tx:  # if lost, the messages are read again
             current_run = runs.get_run_with_fence(tx, run.id, run.fence)
             for item in items:
                 runs.append_transcript_item(tx, current_run, item, at=self._clock.now())
@@ -295,7 +295,7 @@ class SlackThreadReader:
         new_timestamps = [json.loads(each.body)["event"]["ts"] for each in waiting]
         thread, until = first.thread_ts, new_timestamps[0]
         if not thread or thread >= until:
-            # the request is the thread's first message, or was typed before
+            # the request is the thread's first message, or was written before it
             return _EarlierMessages()
         with self._store.read() as tx:
             since = inbox.get_newest_transcript_message_ts(tx, run, first)
@@ -321,7 +321,7 @@ class SlackThreadReader:
             lines.append(("", "Countersign", UNREAD_MESSAGES_TEXT))
         if not lines:
             return _EarlierMessages()
-        # the newest matter most
+        # the newest messages matter most
         item = _build_bounded_item(lines, prompt.build_earlier_messages_item, left_out)
         return _EarlierMessages([item], posted[: -MAX_EARLIER_MESSAGES - 1 : -1])
 
@@ -336,7 +336,7 @@ class SlackThreadReader:
         beginning: list[dict[str, Any]] = []
         newest: deque[dict[str, Any]] = deque(maxlen=MAX_EARLIER_MESSAGES - 1)
         count = 0
-        last, problem = since, None  # the thread's first message is on each page
+        last, problem = since, None  # each page repeats the thread's first message
         try:
             pages = self._client.conversations_replies(
                 channel=channel, ts=thread, oldest=since or "0", latest=until, limit=PAGE_SIZE
