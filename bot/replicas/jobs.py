@@ -27,14 +27,14 @@ from storage.record import Store, Transaction
 from storage.transaction import wrap_driver_error
 
 log = logging.getLogger("countersign.replicas")
-ADVANCE_TASK = "advance"  # also its queue's name
+ADVANCE_TASK = "advance"  # also the name of its queue
 SWEEP_TASK = "sweep"
 EVERY_MINUTE_CRON = "* * * * *"
-POLL_SECONDS = 2.0  # between two looks, where nothing is heard
+POLL_SECONDS = 2.0  # between two polls if no notification comes
 HEARTBEAT_SECONDS = 1.0
-STALLED_WORKER_SECONDS = 5.0  # without a heartbeat it is dead
-RESTART_SECONDS = 1.0  # before what has ended is begun anew
-STOP_GRACE_SECONDS = 5.0  # that jobs have to end when the process stops
+STALLED_WORKER_SECONDS = 5.0  # a worker without a heartbeat for so long is dead
+RESTART_SECONDS = 1.0  # before the queue is started again after a failure
+STOP_GRACE_SECONDS = 5.0  # for jobs to finish when the process stops
 
 
 class RunJobQueue:
@@ -48,11 +48,11 @@ class RunJobQueue:
         `handle_job(run id)` is called on some thread for each job, for `at_once` runs at the same
         time, and must not wait.
         """
-        # it logs a line for each job, and the audit has one already
+        # it logs a line for each job, which the audit already records
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
         self._address, self._handle_job, self._at_once = address, handle_job, at_once
-        # never opened: it only words the statement that stores a job on a connection of ours, and
-        # in an app that is open that would be done by the connections of that one
+        # never opened: it only builds the statement that stores a job on our own connection; an
+        # open app would use its own connections
         self._words = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
         self._stopping = threading.Event()
         self._stop: Callable[[], None] = lambda: None
@@ -78,7 +78,7 @@ class RunJobQueue:
         """Take jobs until `stop`, and start again after failures; the thread's body."""
         while not self._stopping.is_set():
             try:
-                # a pool would try for long, and ever less often
+                # a pool would retry for long, and less and less often
                 psycopg.connect(**self._address).close()
                 asyncio.run(self._serve_jobs())
             except Exception as error:
@@ -93,7 +93,7 @@ class RunJobQueue:
 
     def _create_app(self) -> procrastinate.App:
         async def configure(connection: AsyncConnection[Any]) -> None:
-            # it asks one statement at a time: BEGIN and COMMIT would be two ways to the server more
+            # it runs single statements: BEGIN and COMMIT would be two more round trips
             await connection.set_autocommit(True)
             await connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}")
 
@@ -111,7 +111,7 @@ class RunJobQueue:
         async def advance(run_id: str) -> None:
             await asyncio.get_running_loop().run_in_executor(None, self._handle_job, run_id)
 
-        # without any periodic task Procrastinate ends its supervision of the worker at the start
+        # without a periodic task Procrastinate stops supervising the worker right at the start
         @app.periodic(cron=EVERY_MINUTE_CRON)
         @app.task(name=SWEEP_TASK, queue=ADVANCE_TASK, queueing_lock=SWEEP_TASK)
         async def sweep(timestamp: int) -> None:  # noqa: ARG001 # it is called by its name

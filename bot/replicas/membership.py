@@ -46,8 +46,8 @@ class SingleProcess(OtherProcesses):
         return True
 
 
-MAX_LEASE_SECONDS = 6.0  # that a run is held without a sign of life, where others wait for it
-MAX_TICK_SECONDS = 2.0  # between two looks
+MAX_LEASE_SECONDS = 6.0  # of a run's lease: other replicas wait that long if its replica dies
+MAX_TICK_SECONDS = 2.0  # between two ticks of the loop
 NO_PROCRASTINATE_ERROR = (
     "DATABASE_URL: a record on a server is worked on by jobs of Procrastinate, which is not "
     "installed. Install countersign-bot[cluster]."

@@ -33,9 +33,9 @@ class DeadReplicaDetector:
         """`seconds`: how long a heartbeat counts; `passed` returns elapsed seconds."""
         self._timeout_seconds, self._get_elapsed_seconds = seconds, passed
         self._lock = threading.Lock()
-        # by replica: its latest beat, and when that was first seen here
+        # by replica: its newest heartbeat, and when this process first saw it
         self._newest_beats: dict[str, tuple[datetime, float]] = {}
-        self._last_read_at = passed()  # when the latest beats were asked for
+        self._last_read_at = passed()  # when heartbeats were last read
 
     def observe_heartbeats(self, read: Callable[[], Mapping[str, datetime]]) -> None:
         """Read the latest heartbeats with `read` and note when each was first seen.
@@ -62,7 +62,7 @@ class DeadReplicaDetector:
 
 
 DELIVERY_PICKUP_TIMEOUT = timedelta(seconds=3)  # for the replica that stored the delivery
-JOB_PICKUP_TIMEOUT = timedelta(seconds=5)  # for whoever hears of a run first
+JOB_PICKUP_TIMEOUT = timedelta(seconds=5)  # for the replica that gets its job first
 BEATS_PER_CLEANUP = 60
 FORGET_DEAD_REPLICA_SECONDS = 60.0
 Pauses = Callable[[replicas.PauseEnds], None]
@@ -116,7 +116,7 @@ class ReplicaMembership(OtherProcesses):
         )
         self.jobs = RunJobQueue(address, self._hand_out_run, settings.workers)
         self._threads: list[threading.Thread] = []
-        self._newest_seqs: tuple[int, int] | None = None  # how far audit and inbox have come
+        self._newest_seqs: tuple[int, int] | None = None  # newest audit and inbox rows seen
         self._beat_count = 0
 
     def start(self) -> None:
@@ -156,7 +156,7 @@ class ReplicaMembership(OtherProcesses):
         try:
             with self._store.write() as tx:
                 replicas.remove_replica(tx, self.id)
-                tx.ready += self.workers.list_waiting_run_ids()  # nobody here was free for them
+                tx.ready += self.workers.list_waiting_run_ids()  # no worker here was free for them
         except Exception:
             log.exception("the other replicas were not told that this one ends")
         self._notifications.notify_other_replicas(ReplicaNotification.POST)
@@ -219,7 +219,7 @@ class ReplicaMembership(OtherProcesses):
                 self._handle_slack_event(parse_slack_event(each))
         if last is not None and last != self._newest_seqs:
             self._signals.work.notify()
-            self._signals.outbox.notify()  # Home shows it
+            self._signals.outbox.notify()  # updates Home tabs
         self.channels.release_idle_channels(tx)
         self._beat_count += 1
         if self._beat_count % BEATS_PER_CLEANUP == 0:
@@ -243,12 +243,12 @@ def build_psycopg_arguments(store: Store) -> dict[str, Any]:
     return {**CONNECTION_PARAMETERS, **address}
 
 
-# The heartbeat of a replica: as long as it goes on, other replicas leave alone what this one holds.
+# The heartbeat of a replica: while it goes on, other replicas leave this one's work alone.
 
 
-HEARTBEAT_SECONDS = 1.0  # between two beats
-HEARTBEAT_LEASE_SECONDS = 5.0  # for which a beat counts
-LEASE_MARGIN_SECONDS = 0.5  # before the others do, a replica takes itself for dead
+HEARTBEAT_SECONDS = 1.0  # between two heartbeats
+HEARTBEAT_LEASE_SECONDS = 5.0  # how long a heartbeat counts
+LEASE_MARGIN_SECONDS = 0.5  # a replica takes itself for dead this much sooner than the others do
 
 
 class HeartbeatSender:
@@ -275,7 +275,7 @@ class HeartbeatSender:
         self._active, self._read_news, self._handle_lapse = active, learn, lapsed
         self._stopping = threading.Event()
         self._alive_until = 0.0  # this replica is alive until then
-        self._alive_since: float | None = None  # and has been without a break since then
+        self._alive_since: float | None = None  # alive without a break since then
 
     def is_alive(self) -> bool:
         """Return whether the other replicas take this one for alive."""
@@ -310,7 +310,7 @@ class HeartbeatSender:
         except Exception:
             log.warning("no sign of life", exc_info=True)
             return False
-        if self._alive_since is not None and not self.is_alive():  # nor has it been for a while
+        if self._alive_since is not None and not self.is_alive():  # the previous one had expired
             self._alive_since = None
             self._handle_lapse()
         self._alive_since = began if self._alive_since is None else self._alive_since
@@ -325,7 +325,7 @@ class HeartbeatSender:
 # The channels that this replica sends to. The first replica with a message for a free channel
 # takes its queue, and keeps it until it has sent nothing there for a while, or is dead.
 
-IDLE_CHANNEL_SECONDS = 30.0  # that a channel is kept where nothing is sent
+IDLE_CHANNEL_SECONDS = 30.0  # without a message; then the channel is given up
 
 
 class ReplicaChannelOwnership(ChannelOwnership):
@@ -346,7 +346,7 @@ class ReplicaChannelOwnership(ChannelOwnership):
         self._store, self._dead_replicas, self._replica = store, living, replica
         self._is_alive, self._notify_others = is_alive, tell
         self._lock = threading.Lock()
-        self._last_used_at: dict[str, float] = {}  # when there was last something to send
+        self._last_used_at: dict[str, float] = {}  # when each channel last had something to send
 
     def claim_channels(self, channels: set[str]) -> set[str]:
         """Return those of `channels` this replica sends to, after taking the free ones.
@@ -406,16 +406,16 @@ log = logging.getLogger("countersign.replicas")
 
 
 NOTIFY_CHANNEL = "countersign"
-LINE_CHECK_SECONDS = 5.0  # after which the line is tried, where nothing is heard
-RECONNECT_SECONDS = 1.0  # between two tries to reach the database
+LINE_CHECK_SECONDS = 5.0  # without a notification; then the connection is tested
+RECONNECT_SECONDS = 1.0  # between two attempts to connect
 
 
 class ReplicaNotification(StrEnum):
     """The kinds of notifications between replicas."""
 
-    POST = "post"  # there is something to send, in a channel of yours
-    WORK = "work"  # there is something to take up
-    PAUSE = "pause"  # Slack wants to be asked less
+    POST = "post"  # a channel of yours has something to send
+    WORK = "work"  # there is something to work on
+    PAUSE = "pause"  # Slack has asked for a pause
 
 
 class ReplicaNotificationExchange:
@@ -455,7 +455,7 @@ class ReplicaNotificationExchange:
             try:
                 with self._connect() as line:
                     line.execute(f"LISTEN {NOTIFY_CHANNEL}")
-                    for handle in self._handlers.values():  # what was told meanwhile
+                    for handle in self._handlers.values():  # what was missed while disconnected
                         handle()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
@@ -474,12 +474,12 @@ class ReplicaNotificationExchange:
             for notice in line.notifies(timeout=LINE_CHECK_SECONDS, stop_after=1):
                 quiet = False
                 word, _, who = notice.payload.partition(" ")
-                with suppress(ValueError):  # the word of a newer version
+                with suppress(ValueError):  # a kind that only a newer version knows
                     if who != self._replica:
                         self._handlers[ReplicaNotification(word)]()
                 if self._stopping.is_set():
                     return
-            if quiet:  # or cut
+            if quiet:  # no notification came, or the connection is broken
                 line.execute("SELECT 1")
 
     def _close_sending_connection(self) -> None:

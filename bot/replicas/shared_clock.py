@@ -13,7 +13,7 @@ from typing import Any
 from bot.clock import Clock, ForwardOnlyClock, monotonic_seconds
 from storage.record import Store
 
-CLOCK_TOLERANCE_SECONDS = 0.001  # beyond what an answer's way explains
+CLOCK_TOLERANCE_SECONDS = 0.001  # besides half the time that the answer took
 
 
 class DatabaseClock(ForwardOnlyClock):
@@ -26,7 +26,7 @@ class DatabaseClock(ForwardOnlyClock):
         """
         super().__init__(own)
         self._lock = threading.Lock()
-        self._known: tuple[datetime, float] | None = None  # the database's time, and when it was so
+        self._known: tuple[datetime, float] | None = None  # database's time, monotonic time then
 
     def now(self) -> datetime:
         """Return the database's time in UTC, never going back; the machine's before it is known."""
@@ -43,7 +43,7 @@ class DatabaseClock(ForwardOnlyClock):
     def synchronize_with_database(self, store: Store) -> None:
         """Ask the database for its time and follow it; raise what the database raises."""
         with store.read() as tx:
-            tx.exec_driver_sql("SELECT 1")  # its own way is not the question's
+            tx.exec_driver_sql("SELECT 1")  # begins the transaction: only the next query is timed
             asked = monotonic_seconds()
             found: Any = tx.exec_driver_sql("SELECT clock_timestamp()").scalar()
             answered = monotonic_seconds()
