@@ -209,9 +209,7 @@ class DeliveryGroupWriter:
     ) -> None:
         """Set the store; `taken` is called for each new delivery, before the commit."""
         self._store, self._get_time, self._handle_stored = store, now, taken
-        self._commit_lock = (
-            threading.Lock()
-        )  # one thread commits at a time; deliveries that arrive meanwhile gather
+        self._commit_lock = threading.Lock()  # one thread commits at a time, the others gather
         self._gather_lock = threading.Lock()
         self._gathered: list[_PendingDelivery] = []
 
@@ -249,9 +247,7 @@ class DeliveryGroupWriter:
         inserted = []
         with self._store.write() as tx:
             for each in deliveries:
-                each.received_at = (
-                    self._get_time()
-                )  # read inside the transaction, so that times and order agree
+                each.received_at = self._get_time()  # inside the transaction: times match the order
                 inserted.append(insert_delivery(tx, each))
                 if inserted[-1]:
                     self._handle_stored(each)

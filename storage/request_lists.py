@@ -92,7 +92,7 @@ _SELECT_DECIDED_CALLS = (
     .order_by(col(Call.decided_at).desc())
     .limit(bindparam("most_"))
 )
-# nothing of a finished request is decided after its `updated_at`; of an open one it may be
+# no call of a finished request is decided after its `updated_at`; one of an open request may be
 _OWN_OPEN_REQUEST_CONDITION = and_(
     *_OWN_REQUEST_CONDITIONS, col(Run.status).in_(calls.UNFINISHED_RUN_STATUSES)
 )

@@ -93,7 +93,7 @@ def _vacuum_in_steps(raw: sqlite3.Connection) -> None:
 
 
 ConnectionMaker = Callable[[URL], sqlite_connections.SyncSwitchConnection]
-MAX_IDLE_CONNECTIONS = 8  # a burst opens more, but each has caches
+MAX_IDLE_CONNECTIONS = 8  # a burst opens more; those are not kept, because each has caches
 
 
 class AlreadyRunningError(Exception):
@@ -278,7 +278,7 @@ class SqliteFile(Backend):
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool
     ) -> Transaction:
         """Begin a transaction; one that `writes` takes the write lock at once, before it reads."""
-        idle = self._idle  # returns to this list; once that is replaced, nobody uses it
+        idle = self._idle  # returns to this list, which is unused once `_idle` is replaced
         try:
             connection = idle.pop()
         except IndexError:

@@ -24,7 +24,7 @@ PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA busy_timeout=10000",
     "PRAGMA foreign_keys=ON",
-    # a megabyte for each connection: a request reads few pages, and the system caches large ones
+    # a megabyte for each connection: a request reads few pages, and the system caches the others
     "PRAGMA cache_size=-1000",
     # makes INSERT OR REPLACE fire the delete triggers, so nothing is overwritten
     "PRAGMA recursive_triggers=ON",

@@ -78,7 +78,7 @@ def _replace_secret_values(
     return found
 
 
-# parts of a row's data that are stored apart, as a purge empties them
+# stored apart from a row's other data, as a purge empties them: arguments, and people's words
 PAYLOAD_KEYS = ("arguments", "content")
 REASON_KEY = "reason"  # the same, unless it is empty
 SEAL_KEY = "payload"  # the name in `data` of the seal over the payload
