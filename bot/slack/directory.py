@@ -178,9 +178,7 @@ class SlackDirectory:
         self._timeout_seconds = DEFAULT_TIMEOUT_SECONDS
         self._may_read_quiet_hours = "dnd:read" in scopes
         self._list_lock = threading.Lock()
-        self._list_failed_at = (
-            -MIN_REFRESH_INTERVAL.total_seconds()
-        )  # when the list last could not be read
+        self._list_failed_at = -MIN_REFRESH_INTERVAL.total_seconds()  # when reading it last failed
         self._asks = {
             lookups.LookupKind.PERSON: self._read_person,
             lookups.LookupKind.QUIET_HOURS: reader.read_quiet_hours,

@@ -159,9 +159,7 @@ SUBSCRIBED_EVENTS: frozenset[str] = frozenset(
 # seconds that a dialog may spend on look-ups before the person is asked to try again
 SUBMIT_TIMEOUT_SECONDS = 1.5
 OTHER_WORKSPACE_SECONDS = 0.7  # more, for a person who acts from another workspace
-RATE_LIMITED_TYPE = (
-    "app_rate_limited"  # Slack's message that it holds events back; contains no event
-)
+RATE_LIMITED_TYPE = "app_rate_limited"  # Slack says that it holds events back; contains no event
 SHORTCUT_TYPES = ("shortcut", "message_action")
 UNSTORED_ACTIONS = (  # clicks that are not stored
     button_codec.DIALOG_ACTIONS

@@ -117,9 +117,7 @@ class SlackStatusSender:
         self._absent_until: dict[str, float] = {}  # by feature, in monotonic seconds
         self._lock = threading.Lock()
         self._threads: OrderedDict[tuple[str, str], _ThreadPresence] = OrderedDict()
-        self._postponed: dict[
-            tuple[str, str], _ThreadPresence
-        ] = {}  # states that Slack could not take yet
+        self._postponed: dict[tuple[str, str], _ThreadPresence] = {}  # refused by Slack for now
         self._timer: threading.Timer | None = None
         self._wait = 0.0  # how many seconds to leave Slack alone; for the presence thread only
         self._stop_listening = signals.live.listen(self.handle_event)

@@ -207,8 +207,7 @@ ACKNOWLEDGE_TIMEOUT_SECONDS = 3.0  # to acknowledge what has arrived before its 
 CLOSE_TIMEOUT_SECONDS = 0.5  # for Slack's close frame after ours
 NEW_HELLO_TIMEOUT_SECONDS = 1.0  # an old connection waits so long for the new one's hello
 GHOST_CONNECTION_SECONDS = 30.0  # so long Slack may count a connection that has ended
-# connections that end sooner, several in a row, are replaced more slowly
-SHORT_CONNECTION_SECONDS = 5.0
+SHORT_CONNECTION_SECONDS = 5.0  # several that end sooner in a row are replaced more slowly
 DEFAULT_RETRY_SECONDS = 30.0  # if Slack limits connecting without saying for how long
 MAX_RETRY_SECONDS = 60.0  # longer waits that Slack asks for are cut to this
 
