@@ -70,7 +70,7 @@ def parse_arguments_and_reason(
     return args, reason
 
 
-# The one check, for proposed and for edited calls, that people are shown all of what would run.
+# The check, for proposed and edited calls, that people can be shown everything that would run.
 
 TOO_LONG_TO_SHOW_ERROR = (
     "It is too long to show its approvers in full, and nothing runs that they cannot see. Make it "
@@ -118,16 +118,16 @@ def explain_incomplete_display(
     return "" if can_review_show_whole_call(view) else TOO_LONG_TO_SHOW_ERROR
 
 
-# The same call again: the same tool with the same arguments, in one request or by one program.
+# Repeated calls: the same tool with the same arguments, in one request or by one program.
 
 C = CallStatus
-RECENT_CALL_PERIOD = timedelta(minutes=10)  # a program that asks anew may not know how it ended
+RECENT_CALL_PERIOD = timedelta(minutes=10)  # a program that asks again may not know how that ended
 STARTED_STATUSES = (
     C.RUNNING,
     C.SUCCEEDED,
     C.FAILED,
     C.UNKNOWN,
-)  # also what failed may have changed something
+)  # a failed call may have changed something too
 REPEATED_CALL_NOTE = "same as an earlier call, so it got that result"
 
 
@@ -135,8 +135,8 @@ REPEATED_CALL_NOTE = "same as an earlier call, so it got that result"
 class EarlierSameCall:
     """An earlier call with the same tool and arguments."""
 
-    note: str  # for the card, should people be asked
-    reusable_call: Call | None = None  # its result stands for this call as well
+    note: str  # for the card, if people are asked
+    reusable_call: Call | None = None  # if set, its result is used and this call does not run
 
 
 def find_earlier_same_call(
@@ -152,7 +152,7 @@ def find_earlier_same_call(
     `siblings`: the earlier calls of its plan with their canonical arguments. Raises
     CallRefusedError if the call was rejected before.
     """
-    earlier: Sequence[Call] = ()  # none refused
+    earlier: Sequence[Call] = ()  # does not include refused calls
     if run.calls or run.parent_call:
         earlier = call_history.list_same_calls_in_request(tx, run.root_id, tool.name, arguments)
     if any(each.status is C.REJECTED for each in earlier):
@@ -204,9 +204,9 @@ def _is_result_reusable(
     ran = [
         call for call in calls.list_later_calls_of_run(tx, done) if call.status in STARTED_STATUSES
     ]
-    # those of its own plan run before it, if people let them
+    # earlier calls of the same plan will have run by then, if they are approved
     between = [*ran, *(call for call, _ in siblings)]
-    # what other agents of the request did may have come before it or after
+    # calls of the request's other agents may have run before `done` or after it, so they count too
     run = runs.find_run(tx, done.run_id)
     found = calls.list_calls_of_request(tx, run.root_id) if run else []
     between += [
@@ -233,9 +233,9 @@ def _describe_earlier_outcome(call: Call) -> str:
             return "the same was asked already in this request, and not done"
 
 
-# How much one request and one person may use: turns, tokens, cards, calls asked about.
+# Limits for one request and for one person: turns, tokens, cards, calls that wait for approval.
 
-MAX_REFUSED_TURNS = 3  # turns in a row of which nothing was let through, before a request ends
+MAX_REFUSED_TURNS = 3  # turns in a row whose calls were all refused, before the request ends
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
 
@@ -279,7 +279,7 @@ class UsageLimits:
                 "this request has asked people as often as one may",
             )
         if run.source is RunSource.PROGRAM and run.client:
-            return None  # its key has a limit of its own, which was held when it asked
+            return None  # its API key's own limit was checked when the request came in
         waiting = runs.count_pending_calls_of_requester(tx, run.team, run.requester) + asked
         if waiting >= settings.max_pending:
             return ReachedLimit(
@@ -315,10 +315,10 @@ class UsageLimits:
         They follow "I stopped:"; "" if it may.
         """
         settings = self.settings
-        request = sub_agents.get_root_run(tx, run)  # with all its sub-agents
+        request = sub_agents.get_root_run(tx, run)  # its turns include those of its sub-agents
         taken = request.turns
-        # each of the others that run may be amid a turn, which counts once it is over; there are
-        # no more of them than calls, so far from the limit nobody has to look
+        # other running agents of the request may be in a turn that is not counted yet; there are at
+        # most as many as calls, so far below the limit this needs no query
         if taken + request.calls >= settings.max_turns:
             taken += sub_agents.count_other_running_runs(tx, run)
         if taken >= settings.max_turns:

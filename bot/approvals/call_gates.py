@@ -36,8 +36,8 @@ from storage.digest import MAX_DECIMAL_DIGITS
 from storage.record import Call, Run, Store, Transaction
 from storage.states import ChannelMode
 
-# The facts by which policy judges a call: people and places looked up live, sums read from the
-# database.
+# The facts by which policy judges a call: people and places are looked up live, sums are read
+# from the database.
 
 log = logging.getLogger("countersign.facts")
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class PolicyFactSources:
     directory: Directory
     store: Store
     clock: Clock
-    host: str  # for which passkeys sign; "" if none can
+    host: str  # the host name that passkeys sign for; "" if signing is not set up
 
 
 def load_policy_facts(
@@ -316,7 +316,7 @@ def compute_gate_in_transaction(
     gate, _ = apply_channel_mode_to_gate(
         tx, sources, run, summed, sources.policy.policy.get_gate(summed)
     )
-    # it has proposed nothing that could be rejected
+    # nothing can have been rejected before the first call of a request
     is_first = not run.parent_call and run.calls == (call is not None)
     reads = facts.effect == Effect.READ
     return gate if reads or is_first else _apply_earlier_rejection(tx, run, gate)
@@ -371,7 +371,7 @@ class ReapprovalRequest:
 
     gate: Ask
     preview: Preview
-    reason: str  # for people
+    reason: str  # in words, for people
     actor: str  # policy | worker
 
 

@@ -166,7 +166,7 @@ def copy_call_with_gate(call: Call, gate: Ask) -> Call:
     return copy_row_with_changes(call, gate=dump_gate(gate))
 
 
-# The context a tool gets with a call, and how the tool's preview is stored.
+# The context that a tool gets with a call, and how the tool's preview is stored.
 
 
 def build_tool_context(run: Run, call: Call, now: datetime, *, expects: str = "") -> ToolContext:
@@ -245,7 +245,7 @@ def list_approving_votes(votes: Sequence[Vote]) -> list[Vote]:
 def list_vote_digests_if_approved(shown: calls.CallWithVotes) -> list[str] | None:
     """Return the digests that a call's votes were given for; None if they do not approve it."""
     call, gate = shown.call, load_gate(shown.call.gate)
-    # whether a remembered approval still holds is settled when the call starts
+    # a saved approval stands for votes; whether it still holds is checked when the call starts
     if call.grant_id and isinstance(gate, Ask):
         return []
     if isinstance(gate, Deny) or (

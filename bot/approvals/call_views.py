@@ -72,7 +72,7 @@ def _build_unmasked_call_view(
 ) -> views.CallView:
     call, tool = shown.call, tools.find_tool_of_call(shown.call)
     revisions = calls.list_revisions(tx, call.id) if call.revision > 1 else [shown.revision]
-    if call.status is CallStatus.PENDING:  # shows the latest edit, a decided card all of them
+    if call.status is CallStatus.PENDING:  # shows its latest edit only, a decided call shows all
         revisions = revisions[-2:]
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
     return views.CallView(
@@ -169,7 +169,7 @@ def build_argument_values(
 ) -> tuple[views.ArgumentValue, ...]:
     """Return a revision's arguments as people read them, with the values before that differ."""
     tool = tools.find_tool_of_call(call)
-    if tool is None:  # which of them were secret went with the tool, so none of them is shown
+    if tool is None:  # without the tool nobody knows which arguments are secret, so all are masked
         return tuple(views.ArgumentValue(name, "••••••••") for name in json.loads(now.arguments))
     names: dict[str, str] = json.loads(call.names)
     changed = before.arguments != now.arguments
@@ -177,7 +177,7 @@ def build_argument_values(
     values = list_argument_values(tool, get_readable_revision_arguments(tool, now, names), old)
     try:
         return mark_displayed_values(tool, load_arguments(tool, now.arguments), values)
-    except ValidationError:  # they are shown as they were stored
+    except ValidationError:  # the tool has changed since: shown as they were stored
         return values
 
 
@@ -187,7 +187,7 @@ def get_readable_revision_arguments(
     """Return a revision's arguments as people read them, with the `names` of the ids in them."""
     try:
         return build_readable_arguments(tool, revision.arguments, names)
-    except ValidationError:  # the tool has changed since; as they were stored, then
+    except ValidationError:  # the tool has changed since: shown as they were stored
         stored: dict[str, Any] = json.loads(revision.arguments)
         return stored
 

@@ -23,12 +23,12 @@ from storage import calls, inbox, outbox, sub_agents
 from storage.record import Call, Message, Run, Transaction
 from storage.states import CallStatus, MessageKind, RunSource
 
-# Who of the people that decide or answer is away by their status in Slack. Looks people up.
+# Which approvers, or people asked a question, are away by their Slack status. Looks people up.
 
-MAX_PEOPLE_CHECKED_FOR_ABSENCE = 6  # who of a crowd is away helps nobody
+MAX_PEOPLE_CHECKED_FOR_ABSENCE = 6  # for more people than this, nobody is looked up
 AwayPeople = tuple[
     tuple[str, str], ...
-]  # user ids, and until when: ISO 8601, "" where it does not say
+]  # user id, and when the absence ends: ISO 8601, "" if the status does not say
 
 
 def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeople:
@@ -80,7 +80,7 @@ def find_sleepers(
 
 
 log = logging.getLogger("countersign.placement")
-# direct messages one card is copied to at most; more approvers than that need a channel
+# a card is copied to at most this many direct messages; more approvers need a channel
 MAX_PEOPLE_MESSAGED = 50
 MAX_NAMES_PER_LINE = 20
 
@@ -88,7 +88,7 @@ MAX_NAMES_PER_LINE = 20
 class CardPlaceKind(StrEnum):
     """The kind of place that a card is posted to."""
 
-    THREAD = "thread"  # of the request
+    THREAD = "thread"  # the request's own
     CHANNEL = "channel"
     PEOPLE = "people"  # direct messages with the approvers
 
@@ -98,11 +98,11 @@ class CardPlace:
     """A place for a card: the request's thread, a channel, or the approvers' direct messages."""
 
     kind: CardPlaceKind
-    targets: tuple[str, ...]  # channel id, or user ids
-    # handle and id of the user groups among the approvers, to name them
+    targets: tuple[str, ...]  # one channel id, or user ids
+    # handle and id of the user groups among the approvers, for mentioning them
     groups: tuple[tuple[str, str], ...] = ()
-    away: AwayPeople = ()  # who of the approvers is away, for the card to say
-    asleep: frozenset[str] = frozenset()  # who gets no line under a card that they have
+    away: AwayPeople = ()  # approvers who are away, for the card to say
+    asleep: frozenset[str] = frozenset()  # people who get no line below a card they already have
 
 
 def resolve_card_place(
@@ -131,7 +131,7 @@ def resolve_card_place(
         place = replace(place, groups=find_group_ids_of_gate(authority, gate))
         try:
             return replace(place, away=list_away_people(authority, notified_people - editors))
-        except LookupPendingError:  # nobody waits for that; the next reminder knows
+        except LookupPendingError:  # not worth waiting for: the next reminder will have it
             return place
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
@@ -245,7 +245,7 @@ def queue_cards(
                 outbox.queue_message(
                     tx, build_card_message(run, plan_id, part, target, number, len(parts))
                 )
-        # without any target, people come in by an escalation
+        # without targets there is no place to announce: people are asked when the call escalates
         if group[0].place.kind is not CardPlaceKind.THREAD and group[0].place.targets:
             _notify_thread_of_place(tx, run, plan_id, parts, among=len(routes))
 
@@ -393,14 +393,14 @@ def update_away_people_on_cards(tx: Transaction, call: Call, away: AwayPeople) -
             )
 
 
-# The mark on the request's own message: one emoji that shows the state of its approvals.
+# The reaction on the request's own message: one emoji for the state of its approvals.
 
 WAITING_EMOJI = "hourglass_flowing_sand"
 RAN_UNAPPROVED_EMOJI = "rotating_light"
 HANDED_ON_EMOJI = "outbox_tray"
-MIXED_EMOJI = "ballot_box_with_check"  # something was done, and something was not wanted
+MIXED_EMOJI = "ballot_box_with_check"  # some calls succeeded, others were rejected or expired
 UNWANTED_STATUSES = {CallStatus.REJECTED, CallStatus.EXPIRED}
-EMOJI_BY_END_STATUS = {  # the first of these that a call ended with is the request's
+EMOJI_BY_END_STATUS = {  # in order of precedence: the first status that any of the calls ended with
     CallStatus.UNKNOWN: "question",
     CallStatus.FAILED: "x",
     CallStatus.REJECTED: "no_entry_sign",
@@ -415,7 +415,7 @@ def choose_emoji_for_calls(found: Iterable[Call]) -> str:
     asked = [call for call in found if isinstance(load_gate(call.gate), Ask)]
     status = {call.status for call in asked}
     if CallStatus.UNKNOWN not in status and not all(map(calls.has_final_outcome, found)):
-        return WAITING_EMOJI  # also for an answer
+        return WAITING_EMOJI  # also while a question waits for its answer
     if any(map(calls.is_to_be_looked_at, asked)):
         return RAN_UNAPPROVED_EMOJI
     if asked and all(map(calls.was_left_unreported_by_program, asked)):
@@ -431,7 +431,7 @@ def find_first_message_ts(tx: Transaction, run: Run) -> str:
     asked_here = not run.channel.startswith("D") or not outbox.has_bot_begun_request_thread(tx, run)
     if run.source is RunSource.MESSAGE and asked_here:
         return inbox.get_request_message_ts(tx, run.id)
-    return run.thread_ts  # the bot's own: with a form, or for what was asked in a shared channel
+    return run.thread_ts  # the bot's own message: of a form, or of a request from a shared channel
 
 
 def queue_status_emoji(tx: Transaction, run: Run, plan_id: str) -> None:

@@ -133,7 +133,7 @@ def build_card_view(
     if plan is None or run is None or not views:
         return None
     waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
-    # who is asked, and for what, stands only on cards that ask
+    # only cards with a pending call say who is asked, and for what
     asks: dict[str, Any] = {}
     if waiting:
         asks = build_origin_fields(tools, tx, run, plan)
@@ -219,7 +219,7 @@ def build_question_view(
     lines = list_readable_answer_values(question.asked, answer_values) if answer_values else ()
     hidden = mask_secrets(question.asked.question)
     tasks, server, server_task = list_tasks_leading_to_run(tools, tx, question.run), "", ""
-    if question.run.source is RunSource.SERVER and tasks:  # its last task is what it asks for
+    if question.run.source is RunSource.SERVER and tasks:  # the last is what the server asks for
         server = get_asking_server_name(question.run)
         server_task = tasks[-1].what
         tasks = tasks[:-1]

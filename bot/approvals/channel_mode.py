@@ -24,7 +24,7 @@ from storage import calls, channel_modes, outbox, runs, trail
 from storage.record import Message, ModeSwitch, Run, Store, Transaction
 from storage.states import ChannelMode, MessageKind
 
-# How a channel's mode changes a gate: it never allows more than the policy. PURE.
+# How a channel's mode changes a gate: it never allows more than the policy does. PURE.
 
 STRICTNESS_BY_MODE: Mapping[ChannelMode, int] = {
     ChannelMode.ASK: 0,
@@ -33,7 +33,7 @@ STRICTNESS_BY_MODE: Mapping[ChannelMode, int] = {
 }
 OBSERVE_MODE_REASON = "this place is in observe mode, so only look-ups run"
 NO_APPROVERS_REASON = "this place is in strict mode, and the policy's defaults name no approvers"
-STRICT_MODE_RULE = "strict mode"  # it asks where the policy would not
+STRICT_MODE_RULE = "strict mode"  # named in gates that ask only because of strict mode
 
 
 def restrict_gate_by_channel_mode(
@@ -182,7 +182,7 @@ class ChannelModeSwitcher:
 
     def _list_people_who_may_loosen(self, channel: str) -> frozenset[str]:
         who = self._get_loosening_approvers()
-        if who and channel == channel_modes.EVERYWHERE:  # which has no members
+        if who and channel == channel_modes.EVERYWHERE:  # "everywhere" has no members to name
             who = who.model_copy(update={"channel": False})
         return (
             self.authority.list_named_people(who, requester="", channel=channel)

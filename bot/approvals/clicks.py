@@ -22,7 +22,7 @@ from storage.record import Delivery
 from storage.states import CallVerb, DeliveryKind
 
 log = logging.getLogger("countersign.clicks")
-# deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
+# gets the delivery, its parsed meaning and Slack's payload, and marks the delivery as handled
 ClickHandler = Callable[
     [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
 ]
@@ -39,9 +39,9 @@ class ClickDispatcher:
     votes: VoteHandler
     edits: EditHandler
     replies: DeliverySettler
-    # what is neither a vote nor an edit, by button or dialog
+    # handlers of all other buttons and dialogs: neither votes nor edits
     acts: Mapping[Action | DialogId, ClickHandler]
-    page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]]  # what people do on the page
+    page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]]  # what people do on signing pages
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Handle a click, a submitted dialog or an act on the signing page, and mark it as handled.
@@ -65,7 +65,7 @@ class ClickDispatcher:
         if not self.authority.may_act_from_workspace(delivery.user, delivery.team):
             self.replies.refuse_outsider(delivery, name, wanted.target)
             return
-        delivery.team = self.authority.team  # whichever of their workspaces they clicked in
+        delivery.team = self.authority.team  # wherever in the organisation they clicked
         if handle := self.acts.get(name):
             handle(delivery, wanted, payload)
         elif isinstance(wanted, button_codec.Click):
@@ -143,7 +143,7 @@ class ClickDispatcher:
                 self.votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case UnchangedEdit():
                 self.replies.settle_silently(delivery, "an edit that changes nothing")
-            case Edit(is_also_approval=True) as edit:  # saved and approved, or neither
+            case Edit(is_also_approval=True) as edit:  # both are stored, or neither is
                 admission = self.votes.admit_editor_as_voter(
                     delivery, edit.build_edited_call(), edit.run
                 )

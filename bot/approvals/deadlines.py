@@ -22,7 +22,7 @@ from storage.database_errors import is_temporary_database_error
 from storage.record import Call, Delivery, Message, Store, Transaction
 from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
 
-# Expiry: the clock denies the calls that nobody decided in time, and tells the thread.
+# Expiry: calls that nobody decided in time are denied by the clock, and the thread is told.
 
 log = logging.getLogger("countersign.reminders")
 
@@ -58,7 +58,7 @@ class CallExpirer:
         """
         try:
             with self._store.write() as tx:
-                # only now: who stored a click in time has done so before this could write
+                # read only inside the write transaction: by now every click in time has been stored
                 arrived = inbox.list_new_deliveries(tx)
                 clicked = _find_first_click_times(arrived)
                 due_calls = [calls.find_call(tx, each) for each in ids]
@@ -168,7 +168,7 @@ def _was_clicked_in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
     return bool(at) and call.deadline is not None and min(at) < call.deadline
 
 
-# Cards that Slack did not take: their calls are cancelled, and the requester is told.
+# Cards that Slack did not accept: their calls are cancelled, and the requester is told.
 
 NOT_SHOWN_NOTICE = "I could not show this to its approvers, so it will not happen."
 NOT_POSTED_NOTICE = "I could not post there, so you get this here."

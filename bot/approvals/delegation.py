@@ -170,10 +170,10 @@ class DelegationManager:
             )
 
 
-# Shows the calls that already wait to a new delegate, once. Runs on the loop.
+# Shows a new delegate, once, the calls that are waiting already. Runs on the loop.
 
 log = logging.getLogger("countersign.delegations")
-MAX_CALLS_EXAMINED = 50  # for whether they are to be shown; Home has the others
+MAX_CALLS_EXAMINED = 50  # to find those the new delegate may decide; Home shows the rest
 
 
 class DelegateNotifier:
@@ -200,7 +200,7 @@ class DelegateNotifier:
                 self._notify_delegate(each, now)
             except LookupPendingError:  # the loop is woken once it is known
                 log.debug("delegation %s: people are being looked up", each.id)
-            except LookupFailedError as error:  # tried again
+            except LookupFailedError as error:  # tried again on the next tick
                 log.warning("delegation %s: what waits was not shown: %s", each.id, error)
             except Exception:
                 log.exception("delegation %s: what waits was not shown", each.id)
@@ -274,7 +274,7 @@ class DelegateNotifier:
         place = card_routing.resolve_card_place_for_people(self._authority, run, gate, [delegate])
         if (
             place.kind is card_routing.CardPlaceKind.PEOPLE
-        ):  # without those who decide for the delegate in turn
+        ):  # a place resolved for the delegate would include the delegate's own delegates
             place = card_routing.CardPlace(card_routing.CardPlaceKind.PEOPLE, (delegate,))
         return replace(place, groups=card_routing.find_group_ids_of_gate(self._authority, gate))
 
@@ -340,8 +340,8 @@ def _is_still_pending(tx: Transaction, call: Call) -> bool:
     return now is not None and (now.status, now.revision) == (CallStatus.PENDING, call.revision)
 
 
-# Hand-overs: an approver passes one waiting decision to somebody else who may decide it now.
-# Everybody else who may still may. Reminders name the one who has it, until the next revision.
+# Hand-overs: an approver passes a waiting decision to somebody else who may decide it now.
+# The others may still decide; reminders name only the assignee, until the next revision.
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +404,7 @@ class HandOverHandler:
         place = card_routing.resolve_card_place_for_people(authority, run, gate, [to])
         place = replace(place, groups=card_routing.find_group_ids_of_gate(authority, gate))
         with self.replies.store.write() as tx:
-            if not schedule.assign_call(tx, call, to, by):  # decided or edited meanwhile
+            if not schedule.assign_call(tx, call, to, by):  # decided or edited in the meantime
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
                 inbox.mark_delivery_done(tx, delivery, "stale")
                 return

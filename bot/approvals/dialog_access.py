@@ -26,7 +26,7 @@ from storage import decisions, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallVerb, MessageKind
 
-# who cannot approve for one of these may reject, and so may look
+# people who cannot approve for one of these reasons may still reject, so they may look
 VIEW_ONLY_REASONS = frozenset({"own_request", "own_edit", "not_yet"})
 
 
@@ -36,7 +36,7 @@ class DialogAdmission:
 
     run: Run
     calls: tuple[Call, ...]
-    view_only_reason: str = ""  # why they may only look; "" when they may do what the dialog is for
+    view_only_reason: str = ""  # why they may only look; "" if they may do what the dialog is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class DialogRefusal:
     """Refusal of a dialog; the sentence is for the person who asked for it."""
 
     sentence: str
-    call: Call | None = None  # one that it is about; None where there is none any more
+    call: Call | None = None  # a call that it is about; None if there is none any more
     why: str = ""
 
 
@@ -171,7 +171,8 @@ class PreviewRowsSender:
 
 
 def _build_rows_message(delivery: Delivery, call: Call, rows: Table) -> Message:
-    name = f"{call.tool}-{call.id[:8]}-{call.revision}-{delivery.seq}.csv"  # nobody else's
+    # unique, so that the file can be found if Slack's answer is lost
+    name = f"{call.tool}-{call.id[:8]}-{call.revision}-{delivery.seq}.csv"
     title = f"{rows.title}{', the first of them' if rows.more else ''} (#{call.digest[:8]})"
     file = {"name": name, "title": title, "content": csv_text(rows)}
     return Message(
@@ -184,12 +185,12 @@ def _build_rows_message(delivery: Delivery, call: Call, rows: Table) -> Message:
     )
 
 
-# Who has a waiting call open in a dialog now: its card says so, and others need not read it too.
-# A comfort, in memory only: known to this process alone. An opening costs two updates of one card.
+# Who has a waiting call open in a dialog now: its card says so, so that others need not read it
+# too. Kept in this process's memory only. Each opening costs two updates of one card.
 
-VIEWING_SHOWN_DURATION = timedelta(minutes=2)  # for which the card says that somebody looks
-CARD_UPDATE_DELAY = timedelta(seconds=1)  # by then a decision has redrawn it anyway
-ViewedCard = tuple[str, str]  # the channel that a card is in, and its message's key
+VIEWING_SHOWN_DURATION = timedelta(minutes=2)  # how long a card says that somebody has it open
+CARD_UPDATE_DELAY = timedelta(seconds=1)  # a decision made within it redraws the card anyway
+ViewedCard = tuple[str, str]  # the card's channel, and its message's key
 
 
 class CardViewers:
@@ -197,9 +198,9 @@ class CardViewers:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        # by person, as they have one dialog at a time, with when they opened it
+        # by person, as each has at most one dialog open, with the time they opened it
         self._views: dict[str, tuple[ViewedCard, datetime]] = {}
-        self._due: dict[ViewedCard, datetime] = {}  # when a card is drawn, unless it is before
+        self._due: dict[ViewedCard, datetime] = {}  # the latest time at which a card is redrawn
 
     def start_viewing(self, person: str, card: ViewedCard, now: datetime) -> None:
         """Note that a person has opened a dialog about a call on this card."""

@@ -44,12 +44,12 @@ class Edit:
     """A submitted edit, checked and ready to be stored."""
 
     run: Run
-    shown: calls.CallWithRevision  # the call as it was when it was checked
+    shown: calls.CallWithRevision  # as it was when the edit was checked
     arguments: str  # canonical JSON
     gate: Ask
     preview: Preview
-    approve: bool  # its editor wants to approve it as well
-    names: str  # of the ids in it, as JSON
+    approve: bool  # the editor also wants to approve it
+    names: str  # names by id, for the ids in the arguments, as JSON
 
     @property
     def is_also_approval(self) -> bool:
@@ -97,9 +97,9 @@ class EditHandler:
     authority: Authority
     tools: Registry
     permissions: PermissionChecker  # says who may edit
-    key: bytes = field(repr=False)  # signs what would run
+    key: bytes = field(repr=False)  # signs digests
     previews: PreviewRunner
-    wake: Callable[[], None]  # called when a preview that was missing has arrived
+    wake: Callable[[], None]  # called when a late preview has arrived
 
     def parse_edit(
         self,
@@ -206,8 +206,8 @@ class EditHandler:
         before, now = load_gate(call.gate), compute_gate(self.sources, run, tool, args, call=call)
         if isinstance(now, Deny):
             return ForbiddenEdit(sentences.policy_forbids_sentence(now.reason))
-        assert isinstance(before, Ask)  # else nobody may edit it
-        # what people were asked about is not taken from them by an edit
+        assert isinstance(before, Ask)  # a call with any other gate cannot be edited
+        # an edit does not take the decision from the people who were asked about the call
         return combine_gates(before, now) if isinstance(now, Ask) else before
 
     def store_edit(
@@ -268,7 +268,7 @@ class EditHandler:
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         call, gate = edit.shown.call, dump_gate(edit.gate)
-        if load_gate(call.gate) == edit.gate:  # an earlier build wrote it in more words
+        if load_gate(call.gate) == edit.gate:  # an earlier version may have stored a longer form
             gate = call.gate
         tool, preview = self.tools.get_call_tool_even_if_off(call), edit.preview
         deadline = edit.gate.compute_due_time(at, edit.gate.deadline)
@@ -305,7 +305,7 @@ def _parse_form(
             load_new_arguments(tool, dumps(parsed.arguments))
     except LookupFailedError:
         return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
-    except ValueError:  # the model does not read what it has written
+    except ValueError:  # the tool's model cannot read what it has serialised
         return place_form_error(tool, before, UNREADABLE_VALUES_ERROR)
     return parsed
 

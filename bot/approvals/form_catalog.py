@@ -96,7 +96,7 @@ class FormCatalog:
         tool, who = self.tools.get(template.tool), template.who
         if tool is None or request_form.list_template_value_problems(
             tool, template.fixed
-        ):  # since the policy was read anew
+        ):  # possible once the policy has been reloaded
             return None
         if who is not None and person not in self.authority.list_named_people(
             who, requester=person, channel=channel
@@ -135,7 +135,7 @@ class FormCatalog:
             return {}
         try:
             found = build_readable_arguments(tool, shown.revision.arguments)
-        except ValueError:  # the tool has changed since, or what was said is purged
+        except ValueError:  # the tool has changed since, or the request's text has been purged
             return {}
         secret = {path[0] for path in tool.list_secret_paths(found)}
         return {
@@ -179,7 +179,7 @@ class RequestChannelChecker:
         return is_shared and channel not in {self.directory.find_channel_id(each) for each in named}
 
 
-# The check that every template of a policy fits a tool that exists.
+# The check that every template of a policy fits an existing tool.
 
 
 def list_template_problems(policy: Policy, tools: Registry) -> list[str]:
@@ -205,7 +205,7 @@ def require_fitting_templates(policy: Policy, tools: Registry) -> None:
         raise StartupError((), problems)
 
 
-# The reply to people who write to a bot without a model: how to ask with a form.
+# The reply to people who write to a bot without a model: they can ask with a form.
 
 
 def queue_form_invitation(tx: Transaction, delivery: Delivery, *, in_private: bool) -> None:

@@ -28,7 +28,7 @@ from storage import inbox
 from storage.record import Call, Delivery, Run
 from storage.states import CallStatus, RunSource
 
-# Filled-in forms, checked: the person, the fields, the policy, the tool's preview.
+# Checks of filled-in forms: the person, the fields, the policy, the tool's preview.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FilledForm:
     target: FormTarget
     form: request_form.RequestForm
     filled: request_form.CompletedRequestForm
-    names: Mapping[str, str]  # of the ids in it
+    names: Mapping[str, str]  # names by id, for the ids in the form
 
     @property
     def tool(self) -> Tool[Any]:
@@ -156,7 +156,7 @@ class FormReader:
             return place_form_error(
                 form.tool_with_fillable_fields, form.initial_values, str(error), error.field
             )
-        except LookupPendingError:  # it takes its time: the request says the rest
+        except LookupPendingError:  # not worth waiting for: the request will show the preview
             pass
         return None
 

@@ -66,7 +66,7 @@ class MessageChangeOutcome:
     """The result of an edited or deleted message."""
 
     note: str  # for the operator
-    ended: Run | None = None  # the run that is over by it
+    ended: Run | None = None  # the run that this ended
 
 
 def apply_message_change_to_request(
@@ -81,7 +81,7 @@ def apply_message_change_to_request(
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
     key = transcripts.build_message_key(delivery.team, delivery.channel, ts)
-    # a deleted message that has replies stays as an empty one
+    # Slack keeps a deleted message that has replies, as a "tombstone"
     is_deleted = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
     _withhold_removed_files(tx, key, before, {} if is_deleted else after, at)
     original = inbox.find_delivery(tx, key)
@@ -103,7 +103,7 @@ def apply_message_change_to_request(
     if original.status is DeliveryStatus.HELD:
         return MessageChangeOutcome(_change_unread_message(tx, original, after))
     if (words := json.loads(original.body).get("event")) is None:
-        # Slack told of that first
+        # its deletion came in first
         return MessageChangeOutcome("the message was deleted before it was read")
     read = extract_message_text(words, bot_user)
     old_text = extract_message_text(before, bot_user) if before else read

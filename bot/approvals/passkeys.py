@@ -33,14 +33,14 @@ from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
-RELYING_PARTY_NAME = "Countersign"  # as a browser's dialog names who asks for a passkey
-CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # that a browser waits for the authenticator
+RELYING_PARTY_NAME = "Countersign"  # what the browser's dialog calls the site that asks
+CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # how long the browser waits for the authenticator
 _CERTIFICATE_PATTERN = re.compile(
     "-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 
 
-# The page: what a browser is asked to make, and whether what it made is that.
+# The page: the passkey a browser is asked to make, and the check of what it made.
 
 
 def build_creation_options(
@@ -72,7 +72,7 @@ def build_creation_options(
                 id=webauthn.base64url_to_bytes(each.credential_id)
             )
             for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
-            # what does not count any more can be added anew
+            # excluded are only passkeys that count or wait for approval; others can be added again
             if not signatures.find_passkey_problem(each, terms, link.issued_at, address.rp_id)
             or passkeys.is_waiting(tx, each)
         ],
@@ -106,12 +106,12 @@ def verify_new_passkey(
         )
         statement = helpers.parse_attestation_object(verified.attestation_object).att_stmt
         public_key = helpers.bytes_to_base64url(verified.credential_public_key)
-        build_jwk(public_key)  # receipts have to be able to show it
+        build_jwk(public_key)  # fails if a receipt could not contain this key
     except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
         return PasskeyRefusal("attestation", passkey_views.INVALID_ATTESTATION_REPLY)
     if not verified.user_verified:
         return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-    attested = bool(roots and statement.x5c)  # else it says so itself, or whoever plays one
+    attested = bool(roots and statement.x5c)  # else the model is only what the authenticator claims
     if not terms.allows_model(verified.aaguid, attested=attested):
         return PasskeyRefusal("model", passkey_views.WRONG_MODEL_REPLY)
     name = credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at)
@@ -132,7 +132,7 @@ def verify_new_passkey(
     )
 
 
-# The people: a link for who asks for one, the passkey that comes back, and what becomes of it.
+# The people: a link to add a passkey, the passkey they made, and what happens to it later.
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class PasskeyManager:
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
             return False
-        if varies:  # whoever is in some channel, or owns something
+        if varies:  # anybody could be the requester, an owner or in the channel of a call
             return True
         named = self.authority.list_named_people(who, requester="", channel="")
         return person in named or person in self.authority.list_delegates(named)
@@ -386,7 +386,7 @@ def build_passkey_view(
         state = "does not count: nobody approved it"
     return passkey_views.PasskeyView(
         id=row.id,
-        name=row.name or "a passkey",  # it was forgotten, with its person's words
+        name=row.name or "a passkey",  # the name is removed when its person's data is erased
         model=passkey_views.describe_model(row.aaguid, attested=row.attested),
         added_at=row.created_at,
         last_used_at=row.last_used_at,

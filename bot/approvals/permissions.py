@@ -25,14 +25,14 @@ from storage import calls, decisions, delegations, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import LOOK_VERBS, CallStatus, CallVerb, Surface, UnknownCallResolution
 
-# what one may have somebody else do: to decide, and to say what became of it; not to edit
+# what a delegate may do for somebody: decide, and say what became of a call; not edit
 DELEGABLE_VERBS = frozenset(
     {CallVerb.APPROVE, CallVerb.REJECT, CallVerb.SEND_BACK, CallVerb.RESOLVE, *LOOK_VERBS}
 )
 VERBS_THAT_RUN = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
-MIN_REASON_CHARS = 10  # of who runs a call without approval
-MAX_PEOPLE_NAMED = 10  # to who may not decide
-_REPLY_BY_REASON = {  # by why
+MIN_REASON_CHARS = 10  # for running a call without approval
+MAX_PEOPLE_NAMED = 10  # in the reply to somebody who may not decide
+_REPLY_BY_REASON = {
     "own_request": sentences.OWN_REQUEST_REPLY,
     "own_edit": sentences.OWN_EDIT_REPLY,
     "lookup": sentences.LOOKUP_FAILED_REPLY,
@@ -42,7 +42,7 @@ _REPLY_BY_REASON = {  # by why
     "no_break_glass": notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
     "own_run": notices.OWN_RUN_REPLY,
 }
-_REPLY_WITH_APPROVERS_BY_REASON = {  # with who could approve it now
+_REPLY_WITH_APPROVERS_BY_REASON = {  # these also name the people who could approve it now
     "not_yet": sentences.not_your_stage_reply,
     "enough": sentences.stage_already_approved_reply,
 }
@@ -133,7 +133,7 @@ class PermissionChecker:
             return None
         spent = {vote.counted_person for vote in involved.votes}
         verdicts: list[Verdict] = []
-        # by the right of who has said nothing yet, if there is one
+        # first by the right of delegators who have not voted yet
         for delegator in sorted(delegators, key=spent.__contains__):
             found = self._judge_own_right(verb, call, run, delegator, involved, at)
             if isinstance(found, Permission):
@@ -157,7 +157,7 @@ class PermissionChecker:
         authority, waited = self.authority, measure_waiting_time(gate, call, at)
         request_facts: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
         vote_facts = request_facts | {"editors": involved.editors, "waited": waited}
-        if verb in (CallVerb.RESOLVE, *LOOK_VERBS):  # whoever could have approved it
+        if verb in (CallVerb.RESOLVE, *LOOK_VERBS):  # everybody who could have approved the call
             alone = find_break_glass_vote(involved.votes)
             if verb in LOOK_VERBS and alone and alone.person == person:
                 return Denial("own_run")

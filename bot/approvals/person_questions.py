@@ -24,7 +24,7 @@ from storage import calls, outbox, runs, trail
 from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, DeliveryKind, MessageKind, RunSource
 
-# A question as it is stored: what is asked, of whom, in which messages. Only reads.
+# Stored questions: what is asked, of whom, and in which messages. Only reads.
 
 _SERVER_PREFIX = "mcp:"
 
@@ -101,7 +101,7 @@ def describe_asked_people(found: AskedQuestion, row: Message | None) -> str:
     return sentences.join_mentions(found.possible_answerers.users, groups)
 
 
-MAX_QUESTIONS_EXAMINED = 50  # of a workspace, for one person
+MAX_QUESTIONS_EXAMINED = 50  # in one workspace, to find those that one person may answer
 
 
 def may_answer_question(authority: Authority, asked: AskedQuestion, person: str) -> bool:
@@ -135,7 +135,7 @@ def list_questions_for_person(
 # Asking: which questions are allowed, who can answer them, and where they are posted.
 
 log = logging.getLogger("countersign.questions")
-DEFAULT_DEADLINE = timedelta(hours=4)  # where the policy's defaults name none
+DEFAULT_DEADLINE = timedelta(hours=4)  # if the policy's defaults set none
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +265,10 @@ def queue_question_messages(
 class ReminderRecipients:
     """The people a reminder names, and who is away."""
 
-    members: tuple[str, ...] = ()  # of those asked, where some are away or asleep; else all
+    members: tuple[str, ...] = ()  # people to name if some are away or asleep; empty: all are named
     away: card_routing.AwayPeople = ()
     asleep: frozenset[str] = frozenset()
-    morning: datetime | None = None  # to wait for, where all sleep
+    morning: datetime | None = None  # when to remind instead, if everybody is asleep
 
 
 def find_reminder_recipients(

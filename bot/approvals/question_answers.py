@@ -28,7 +28,7 @@ from storage.digest import canonical_json
 from storage.record import Delivery, Store, Transaction
 from storage.states import CallStatus, DeliveryKind
 
-# Answers: who may give one; an answer changes its own call, and nothing else.
+# Answers: who may give one. An answer changes only its own call.
 
 ONLY_MEMBERS_ANSWER_ERROR = "Only full members of this workspace can answer."
 
@@ -224,7 +224,7 @@ class ReplyAnswerHandler:
         open_questions = self._list_open_questions(delivery)
         is_reply = event.get("thread_ts") not in (None, "", event.get("ts"))
         if not open_questions and is_reply and self._may_answer_unposted_question(delivery):
-            raise LookupPendingError  # the loop looks again once it is known where the question is
+            raise LookupPendingError  # the loop tries again once Slack has named the question's ts
         if not open_questions:
             return False
         answer_values = person_question.normalise_answer_if_valid(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 C = CallStatus
 ENDED_STATUSES = (C.SUCCEEDED, C.FAILED, C.UNKNOWN)
-SIGNING_KEY_PURPOSE = b"countersign receipts"  # the keys derived with it sign nothing but receipts
+SIGNING_KEY_PURPOSE = b"countersign receipts"  # keys derived for it sign only receipts
 NOT_SHOWN_ERROR = "Nobody was shown this, so there is nothing to sign."
 Json = dict[str, Any]
 
@@ -222,7 +222,7 @@ def _describe_signature(signature: VoteSignature) -> Json:
         and receipts.get_host_of_origin(origin) == signature.rp_id
     )
     verbatim = {"clientDataJSON": signature.client_data, "rpId": signature.rp_id}
-    # the first 32 bytes are the SHA-256 of the host name
+    # the first 32 bytes are the SHA-256 of the host name, which the receipt contains as well
     rest = receipts.decode_base64url(signature.authenticator_data)[32:]
     return {
         "nonce": statement["nonce"],

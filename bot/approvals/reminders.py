@@ -32,7 +32,7 @@ class ReminderKind(StrEnum):
     NEXT_STEP = "next_step"
     REMINDER = "reminder"
     ESCALATED = "escalated"
-    LOOK = "look"  # at what ran without approval
+    LOOK = "look"  # to look at a call that ran without approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class DueReminder:
     kind: ReminderKind
     sentence: SentenceBuilder
     people: Approvers
-    assignee: str = ""  # who of them has it handed over
+    assignee: str = ""  # the one of them whom the call was handed over to
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class ReminderSender:
         for send, call in due:
             try:
                 send(call, now)
-            except LookupPendingError:  # it stays due; the loop is woken once it is known
+            except LookupPendingError:  # it stays due; the loop is woken when they are found
                 log.debug("call %s: people are being looked up", call.id)
-            except LookupFailedError as error:  # it stays due, and is tried again
+            except LookupFailedError as error:  # the call stays due, and is tried again
                 log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
             except Exception:
                 log.exception("run %s call %s: nobody could be told", call.run_id, call.id)
@@ -114,7 +114,7 @@ class ReminderSender:
         silent, told_moments = SilentPeople(voted, still_away), call.told_moments + len(passed)
         next_at = call_state.find_next_notification_time(gate, asked_at, told_moments)
         asleep, morning = self._find_sleepers(run, gate, news, silent, now, call.deadline)
-        if morning:  # only the next stage is told now
+        if morning:  # everybody is asleep: only the next stage is notified now
             news = [each for each in news if each.kind is ReminderKind.NEXT_STEP]
             told_moments, next_at = call.told_moments, min(next_at or morning, morning)
         silent = replace(silent, asleep=asleep)
@@ -124,7 +124,7 @@ class ReminderSender:
             marked = schedule.mark_people_notified(
                 tx, call, stage=tally.stage, moments=told_moments, next_at=next_at
             )
-            if not marked or not news:  # a decision, an edit or a vote has overtaken it, or night
+            if not marked or not news:  # decided, edited or voted on meanwhile; or night
                 return
             for number, (each, who, place) in enumerate(reminders):
                 key = f"{call.id}:{call.revision}:{told_moments}:{tally.stage}:{number}"
@@ -151,7 +151,7 @@ class ReminderSender:
         alone = call_state.find_break_glass_vote(votes)
         ran = calls.is_to_be_looked_at(call)
         if run is None or not isinstance(gate, Ask) or alone is None or not ran:
-            with self._store.write() as tx:  # in the end it did not run
+            with self._store.write() as tx:  # the call did not run after all
                 schedule.mark_people_asked_to_look(tx, call, moments=0, look_due_at=None)
             return
         told_moments, due = call_state.find_next_look_time(
@@ -224,7 +224,7 @@ class ReminderSender:
         if assignee and self._may_still_decide(assignee, everybody, voted):
             place = card_routing.resolve_card_place_for_people(authority, run, gate, [assignee])
             return user_mention(assignee), place
-        by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
+        by_name = who.model_copy(update={"channel": False})  # members of a channel are not named
         able_approvers = authority.list_able_approvers(
             gate, by_name, requester=run.requester, channel=run.channel
         )
@@ -247,7 +247,7 @@ class ReminderSender:
             for group_id, group in groups
             if group and not group.members & silent
         ]
-        for _, group in groups:  # where some have voted or are away, only the others are called
+        for _, group in groups:  # if some have voted or are away or asleep, the others are named
             some = group is not None and bool(group.members & silent)
             named += [user for user in people if group and some and user in group.members]
         named += sorted(delegates)

@@ -105,12 +105,12 @@ class RequestActionHandler:
             call = calls.find_call(tx, target.call)
             run = runs.find_run(tx, call.run_id) if call else None
             votes = calls.list_votes_on_revision(tx, target.call, target.revision)
-        # that one never had a gate
+        # a refused call has no gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
             self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
             return
         gate, alone = load_gate(call.gate), find_break_glass_vote(votes)
-        # one click is not the votes it takes
+        # one click cannot stand for several votes
         takes_several = isinstance(gate, Ask) and (gate.required_approvers > 1 or bool(alone))
         if resolution is UnknownCallResolution.AGAIN and takes_several:
             self._replies.refuse_click(delivery, sentences.RERUN_NEEDS_ALL_APPROVERS_REPLY)
@@ -119,7 +119,7 @@ class RequestActionHandler:
             verdict = self._permissions.judge_action(
                 CallVerb.RESOLVE, call, run, delivery.user, at=delivery.received_at
             )
-        else:  # policy let it run unasked: who asked for it says what became of it
+        else:  # policy allowed it without approval, so its requester says what became of it
             is_own = delivery.user == run.requester
             verdict = Permission(why="requester") if is_own else Denial("not_approver")
         with self._store.write() as tx:
@@ -169,7 +169,7 @@ class RequestActionHandler:
             delegator=delegator,
             passkey_id=signed.passkey.id if signed else "",
         )
-        # it was approved long ago; what is over is the question
+        # the sentence for being too late names the approval, but only its outcome was asked about
         if isinstance(outcome, decisions.EarlierDecision):
             return sentences.OUTDATED_CARD_REPLY
         if not isinstance(outcome, decisions.AppliedDecision):
@@ -186,7 +186,7 @@ class RequestActionHandler:
             clicked_run = runs.find_run(tx, run_id)
             run = (
                 sub_agents.get_root_run(tx, clicked_run) if clicked_run else None
-            )  # a sub-agent's ends with its request
+            )  # a sub-agent's run is cancelled with its whole request
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
@@ -218,7 +218,7 @@ class RequestActionHandler:
                 tx, run.team, run.channel, run.thread_ts
             )
             if runs.is_run_without_model(run):
-                newest = run  # it goes on by itself, beside what is said there
+                newest = run  # without a model, newer requests in the thread do not matter
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
@@ -246,7 +246,7 @@ class RequestActionHandler:
             inbox.mark_delivery_done(tx, delivery, "feedback")
 
 
-# Changes to a plan other than votes: withdrawing one call, or sending the whole plan back.
+# Other changes to a plan than votes: withdrawing one call, or sending the whole plan back.
 
 
 class PlanChangeHandler:

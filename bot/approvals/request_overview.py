@@ -23,7 +23,7 @@ from storage.states import CALL_APPROVED_STATUSES, CallStatus, CallVerb
 # The calls a person may decide or resolve now. Looks people up: for a thread that may wait.
 
 FOREVER = timedelta(days=36_500)
-MAX_CALLS_EXAMINED = 50  # for whether the person may decide
+MAX_CALLS_EXAMINED = 50  # to find those the person may decide
 _VERB_BY_STATUS = {CallStatus.PENDING: CallVerb.APPROVE, CallStatus.UNKNOWN: CallVerb.RESOLVE}
 
 
@@ -32,9 +32,9 @@ class DecidableCalls:
     """The calls that a person may decide or resolve now."""
 
     calls: tuple[tuple[Call, Run], ...]
-    represented_people: Mapping[str, str]  # by call id: for whom, as a delegate; "" for oneself
-    unknown_count: int  # of how many calls Slack did not say
-    has_more: bool  # whether there are more to look at
+    represented_people: Mapping[str, str]  # by call id: whom a delegate decides for; "" for oneself
+    unknown_count: int  # number of calls for which a look-up in Slack failed
+    has_more: bool  # whether some were not examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class DecidableCallFinder:
         with self.store.read() as tx:
             team, most = self.permissions.authority.team, MAX_CALLS_EXAMINED + 1
             unknown = request_lists.list_waiting_calls(tx, team, now, most, CallStatus.UNKNOWN)
-            # everybody's, whenever they are asked next
+            # all calls that ran without approval, whenever their next reminder is due
             ran = schedule.list_calls_to_look_at(tx, now + FOREVER)
             candidates = [each for each in ran if calls.is_to_be_looked_at(each)]
             candidates += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
@@ -72,7 +72,7 @@ class DecidableCallFinder:
             for each, verdict in zip(judged, verdicts, strict=True)
             if isinstance(verdict, Permission)
         ]
-        allowed.sort(key=lambda pair: pair[1].is_silent)  # what they are not notified of comes last
+        allowed.sort(key=lambda pair: pair[1].is_silent)  # calls they are not notified of come last
         decidable_calls = tuple(each for each, _ in allowed)
         whose = {call.id: verdict.delegator for (call, _), verdict in allowed}
         unknown_count = verdicts.count(Denial("lookup"))
@@ -92,9 +92,9 @@ def _has_voted(tx: Transaction, call: Call, person: str) -> bool:
     return call.status is CallStatus.PENDING and person in said
 
 
-# Entries of lists: a request by its first words, a call with the people who decided it.
+# Entries of lists: a request by its first words, a call with those who decided it.
 
-MAX_CALLS_SHOWN = 4  # of one request
+MAX_CALLS_SHOWN = 4  # for each request
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ListEntryBuilder:
     """Makes the entries of lists of calls and requests, in one workspace."""
 
     tools: Registry
-    workspace: str  # its address in Slack; "" where it is not known
+    workspace: str  # its Slack address; "" if not known
 
     def build_call_entry(
         self, tx: Transaction, call: Call, run: Run, viewer: str

@@ -32,7 +32,7 @@ LIFETIME_BY_LINK_KIND = {
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATH_BY_LINK_KIND = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
-Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call runs again
+Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call may run again
 Json = dict[str, Any]
 
 
@@ -52,7 +52,7 @@ def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bo
 class PasskeyRefusal:
     """Why a signature does not count, or a passkey was not added."""
 
-    why: str  # for the record
+    why: str  # for the audit
     sentence: str
     is_cloned: bool = False  # the passkey may have been copied
 
@@ -70,14 +70,14 @@ def build_statement(
     run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
     assert run is not None
     assert current is not None
-    again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, which is equal
+    again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, an equal one
     revision = call.revision + again
     _, subject = compute_receipt_subject(key, call, current, revision)
     statement_fields = {
         "workspace": run.team,
         "call": call.id,
         "revision": revision,
-        "digest": subject,  # of what may run: the subject of the receipt
+        "digest": subject,  # of what may run; the same as the subject of the receipt
         "gate": compute_gate_digest(call),
         "verb": CallVerb.APPROVE if again else link.verb,
         "approver": link.person,
@@ -200,7 +200,7 @@ def queue_links(
     )
 
 
-# What the page posts, and what becomes of it.
+# What the signing page posts, and what becomes of it.
 
 _RESPONSE_FIELDS_BY_KIND = {
     SigningLinkKind.SIGN: ("clientDataJSON", "authenticatorData", "signature"),

@@ -76,7 +76,7 @@ class SignatureRequester:
     links: SigningLinks
     policy: CurrentPolicy
     tools: Registry
-    access: DialogAccessChecker  # which records whom the page shows all of a call
+    access: DialogAccessChecker  # records that the page showed somebody all of a call
 
     def request_signatures(
         self,
@@ -123,7 +123,7 @@ class SignatureRequester:
         return ""
 
 
-# Deciding what was signed.
+# Applying what was signed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class SignatureHandler:
     store: Store
     permissions: PermissionChecker
     requester: SignatureRequester
-    # these decide as for a click, once the signature is found to fit
+    # these apply the decision as for a click, once the signature has been checked
     cast: Callable[..., None]
     run_again: Callable[..., None]
 
@@ -201,11 +201,11 @@ class SignatureHandler:
                 expected_rp_id=passkey.rp_id,
                 expected_origin=address.origin,
                 credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
-                credential_current_sign_count=0,  # a counter that went back is more than a mistake
+                credential_current_sign_count=0,  # checked below, to report a copied passkey
             )
             evidence = _build_evidence(credential["response"], link, passkey, at)
             if verified.user_verified:
-                check_evidence(evidence)  # what counts here has to hold in its receipt
+                check_evidence(evidence)  # fails if its receipt could not prove the signature
         except Exception:  # noqa: BLE001 - what the library cannot read is no signature
             return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
         if not verified.user_verified:

@@ -44,7 +44,7 @@ class VoteAdmission:
 
     gate: Ask
     permission: Permission
-    offer: GrantOffer | None  # what is remembered of it
+    offer: GrantOffer | None  # terms on which the approval is saved as a grant; None if it is not
     needs_signature: bool
 
 
@@ -57,7 +57,7 @@ class VoteHandler:
 
     permissions: PermissionChecker  # says who may vote
     grants: GrantManager  # saves approvals
-    signatures: SignatureRequester  # asks for those that a vote needs
+    signatures: SignatureRequester  # sends links for the signatures that a vote needs
 
     def cast_votes(
         self,
@@ -137,7 +137,7 @@ class VoteHandler:
                 late = self.permissions.too_late_sentence(outcome, delivery.user)
                 is_stale = signed and isinstance(outcome, decisions.StaleRevision)
                 replies.append(passkey_views.CHANGED_SINCE_REPLY if is_stale else late)
-                if not isinstance(outcome, decisions.MissingCall):  # its card was out of date
+                if not isinstance(outcome, decisions.MissingCall):  # this person's card is outdated
                     outbox.mark_cards_for_redraw(tx, outcome.call.plan_id)
         if unsigned and (
             why := self.signatures.request_signatures(tx, delivery, unsigned, verb, reason)
@@ -161,7 +161,7 @@ class VoteHandler:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self.grants.store.read() as tx:
             waiting = decisions.list_pending_calls_on_card(tx, card.plan, card.revision, card.card)
-        if verb is CallVerb.APPROVE:  # the others are approved, and wait for their time to start
+        if verb is CallVerb.APPROVE:  # scheduled calls are approved already and wait to start
             waiting = [call for call in waiting if not calls.is_scheduled(call)]
         targets = [button_codec.CallTarget(call.id, call.revision) for call in waiting]
         if targets:
@@ -253,7 +253,7 @@ class VoteHandler:
         over = all(call.status is CallStatus.REJECTED for call, _ in applied_votes)
         asker = run.requester if over and run.requester != delivery.user else ""
         delegators = {found.permission.delegator for _, found in applied_votes}
-        # for several, the cards say for whom
+        # with several delegators, the cards say who voted for whom
         delegator = delegators.pop() if len(delegators) == 1 else ""
         text = notices.call_decision_line(
             CallVerb.REJECT, delivery.user, effects, reason, requester=asker, delegator=delegator
