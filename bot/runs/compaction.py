@@ -28,11 +28,11 @@ from storage import outbox, runs, transcripts
 from storage.record import Run, Store, Transaction, retry_until_stored
 
 log = logging.getLogger("countersign.decorated")
-COMPACT_AT_SHARE = 0.8  # of what the model can read: then a thread is compacted
-TARGET_SHARE = 0.4  # of it: what a request is to have then
-MIN_GAIN_SHARE = 0.2  # of it: with less to gain it is not worth the while
-MIN_GAIN_SHARE_IF_REFUSED = 0.02  # the same, where there is no going on without it
-SUMMARY_SHARES = (0.5, 0.1)  # of it: for a request for a summary, and where that does not fit
+COMPACT_AT_SHARE = 0.8  # of the context window: a thread of this size is compacted
+TARGET_SHARE = 0.4  # of the window: the size a request is to have after that
+MIN_GAIN_SHARE = 0.2  # of the window: compacting that gains less is not worth its cost
+MIN_GAIN_SHARE_IF_REFUSED = 0.02  # the same, after the model has refused the request as too long
+SUMMARY_SHARES = (0.5, 0.1)  # of the window: size of a summary request, and of its retry
 DEFAULT_CHARS_PER_TOKEN = 4  # until the model says how many tokens it has read
 MAX_THREADS_REMEMBERED = 1_000  # whose characters per token are known
 
@@ -153,7 +153,7 @@ class CompactingPlanner:
     ) -> int:
         """Return how many tokens the model can read, from its refusal; `window`: 0 if unstated."""
         tokens = self._estimate_tokens(run, thread, asked)
-        if window and tokens < window:  # it counts more tokens than we do
+        if window and tokens < window:  # the model counts more tokens than we estimate
             self._remember_characters_per_token(
                 run, self._get_characters_per_token(run) * tokens / window
             )
@@ -292,7 +292,7 @@ def _count_sent_characters(thread: transcripts.Transcript, seal: str) -> int:
     return left + len(json.dumps(found.items))
 
 
-# The cut of a long transcript into an older part and the rest, and what stays of it. Pure.
+# Cutting a transcript into an older part and the rest, and what stays of the older part. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class _ItemBlock:
     """Items that stay or go together, by index: a model turn with outputs, or a message to it."""
 
     begin: int
-    end: int  # the index of its last item, an output that came late among them
+    end: int  # the index of its last item, which may be an output that came late
     is_kept: bool = False
     item_indexes: list[int] = field(default_factory=list)
 
@@ -366,13 +366,13 @@ def _split_into_blocks(
     """Yield the groups of items that stay or go together, from index `begin` on, in order."""
     blocks: list[_ItemBlock] = []
     of_call: dict[str, _ItemBlock] = {}
-    speaking: _ItemBlock | None = None  # the model, and it has been told nothing since
+    speaking: _ItemBlock | None = None  # the model's turn, until another kind of item follows
     for index in range(begin, len(transcript.items)):
         item = transcript.items[index]
         match item.get("type", "message"):
             case "function_call_output" if item["call_id"] in of_call:
                 block, speaking = of_call.pop(item["call_id"]), None
-            case "function_call_output":  # by itself, it is that of a call which stays
+            case "function_call_output":  # its call was kept by an earlier compaction
                 block, speaking = _ItemBlock(index, index, is_kept=True), None
                 blocks.append(block)
             case "message" if item.get("role") != "assistant":
@@ -389,7 +389,7 @@ def _split_into_blocks(
         block.end = index
         block.item_indexes.append(index)
     for block in of_call.values():
-        block.is_kept = True  # its tool may be at work, or people decide
+        block.is_kept = True  # a call without an output: it is pending or running
     for block in _find_newest_request_blocks(transcript, blocks):
         block.is_kept = True
     yield from blocks
@@ -417,7 +417,7 @@ def _find_cut_index(
     Never within a block, nor between a call and an output of it that goes with it; None if nowhere.
     """
     sizes = transcript.sizes
-    behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # characters from each index on
+    behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # JSON characters from each index on
     stayed = reached = 0
     cut_index = None
     for before, block in pairwise(blocks):

@@ -39,11 +39,11 @@ class DirectCall:
 
     tool: str
     values: dict[str, Any]
-    reason_for_approver: str  # for the approver
-    audit_data: dict[str, Any]  # for the audit
-    quoted: str = ""  # the message that it is about
-    action: str = ""  # how a program describes what it executes itself
-    # seconds in which it has to be decided, where fewer than usual
+    reason_for_approver: str
+    audit_data: dict[str, Any]
+    quoted: str = ""  # the message that the call is about
+    action: str = ""  # a program's description of the call, if it executes it itself
+    # time to decide, if shorter than the gate's deadline
     decide_within_seconds: float | None = None
 
 

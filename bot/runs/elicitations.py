@@ -27,7 +27,7 @@ from storage.record import Call, Delivery, Run, Store, Transaction
 from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource, RunStatus
 
 log = logging.getLogger("countersign.questions")
-POLL_SECONDS = 0.25  # between two looks at the rows
+POLL_SECONDS = 0.25  # pause between checks of the database for an answer
 
 
 class ElicitationBroker:

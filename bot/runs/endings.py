@@ -31,7 +31,7 @@ from storage.states import CallStatus, CallVerb, RunStatus
 
 log = logging.getLogger("countersign.endings")
 C = CallStatus
-# how long people have to say what became of a call that no gate gives a deadline
+# how long people have to say what became of a call, if its gate sets no deadline
 UNKNOWN_OUTCOME_WAIT_DURATION = timedelta(hours=1)
 PASSKEY_REVOKED_NOTE = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
@@ -46,7 +46,7 @@ class CallOutcomeStore:
     tools: Registry
     signals: Signals
     previews: PreviewRunner
-    key: bytes  # signs what people are asked again
+    key: bytes  # signs the digests of calls that people are asked about again
 
     def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
@@ -62,7 +62,7 @@ class CallOutcomeStore:
             return runner.ToolFailure(
                 f"{why} Nothing was done, and policy now forbids it: {now.reason}"
             )
-        # people who were asked once are asked again
+        # even if policy now allows the call, the people who were asked before are asked again
         gate = now if isinstance(now, Ask) else shown_gate
         if isinstance(now, Ask) and isinstance(shown_gate, Ask):
             gate = combine_gates(shown_gate, now)
@@ -130,7 +130,7 @@ class CallOutcomeStore:
             self._watch_for_late_result(run, call, outcome.future)
         self.signals.outbox.notify()
         if self._is_sub_agent_call(call):
-            self.signals.work.notify()  # its run is ready
+            self.signals.work.notify()  # the sub-agent's run is READY
         if run_with_calls is None:
             raise moves.StaleFenceError(run.id)
         return run_with_calls
@@ -156,7 +156,7 @@ class CallOutcomeStore:
                 endings.close_plans_of_ended_run(tx, current, at=self.sources.clock.now())
             elif runs.close_plan_if_all_final(
                 tx, current, plan, at=self.sources.clock.now()
-            ):  # it was the last one
+            ):  # that was the plan's last call
                 plan = calls.list_calls_of_open_plan(tx, run.id)
             return current, plan
 

@@ -75,7 +75,7 @@ class CallExecutor:
             run, shown, tool, args
         ):
             return None
-        if tool.action:  # who has claimed it goes on
+        if tool.action:  # the program that claimed it executes it
             return None
         step = CallProgressReporter(self.signals.live, run, call, tool, args)
         context = self.elicitations.build_tool_context(run, call, step)
@@ -168,7 +168,7 @@ class CallExecutor:
             if current_run.status is not RunStatus.RUNNING or call_state.is_approval_expired(
                 call, now
             ):
-                return False  # what has aged while people were looked up is looked at again
+                return False  # the approval expired during the look-ups: the next step asks again
             gate = call_gates.compute_gate_in_transaction(
                 tx, self.sources, run, tool, facts, call=call
             )
@@ -252,7 +252,7 @@ class CallExecutor:
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto:
             return False
-        # also one cast after the deadline, for what was approved and waited for its time to start
+        # counts even if cast after the deadline, on an approved call that waited for its start time
         if alone := call_state.find_break_glass_vote(approved.votes):
             permission = self.authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel

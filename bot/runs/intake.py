@@ -37,7 +37,7 @@ from storage.states import RUN_OPEN_STATUSES, DeliveryKind, RunStatus
 log = logging.getLogger("countersign.intake")
 R = RunStatus
 _SLACK_CHANNEL_PATTERN = re.compile(r"[CDG][A-Z0-9]+")
-MAX_MESSAGE_AGE = timedelta(days=1)  # a message that comes only later is not begun
+MAX_MESSAGE_AGE = timedelta(days=1)  # an older message begins no request
 
 
 @dataclass(slots=True)
@@ -51,18 +51,18 @@ class MessageIntake:
     bot_user: str
     places: RequestChannelChecker
     channels: shared_channels.ChannelChangeHandler
-    # The callbacks neither fail nor wait. This one is told of an event, and returns whether that
-    # concerned what is known of people.
+    # None of these callbacks fails or blocks. This one gets an event, and returns whether it was
+    # about people, groups or channels, whose known data it updates.
     update_directory: Callable[[Mapping[str, Any]], bool]
     prompts: Callable[[str], None]  # shows suggested prompts in that DM
     ended: Callable[[Run], None]  # shows that a run is over
     home: Callable[[str], None]  # publishes that person's Home tab
-    # told of person, channel, thread and text, it answers a question about approvals; returns
-    # whether it was one
+    # gets person, channel, thread and text; if they are a question about approvals, answers it and
+    # returns True
     questions: Callable[[str, str, str, str], bool]
     has_model: bool  # without one, people who write are shown how to ask with a form
-    _over: list[Run] = field(default_factory=list, init=False)  # what this delivery has cancelled
-    _waiting: set[str] = field(default_factory=set)  # keys of events that look something up
+    _over: list[Run] = field(default_factory=list, init=False)  # runs cancelled by this delivery
+    _waiting: set[str] = field(default_factory=set)  # keys of events whose look-ups are pending
 
     def handle_delivery(self, delivery: Delivery) -> None:
         """Process one message or event.
@@ -119,11 +119,11 @@ class MessageIntake:
         closed = self.places.is_disallowed_shared_channel(delivery.channel, is_shared=is_shared)
         with self.store.write() as tx:
             if not inbox.is_delivery_still_new(tx, delivery):
-                return None  # another process on this database was faster
+                return None  # another process on this database handled it first
             aside = closed and not views.is_only_cancellation(text)
             find = shared_channels.find_newest_run_for_message
             run = find(tx, delivery, is_shared=is_shared, closed=aside)
-            # else words in a request's thread are its agent's
+            # without a mention, a message in a request's thread is for its agent
             is_ours = run is None or "<@" in (event.get("text") or "")
             place = delivery.user, delivery.channel, delivery.thread_ts
             if is_ours and self.questions(*place, text):
@@ -171,7 +171,7 @@ class MessageIntake:
             rooted = _has_bot_been_asked_first(tx, delivery)
         if run is None or run.requester != delivery.user:
             return False
-        if run.channel != delivery.channel:  # here they talk to the people of the other company
+        if run.channel != delivery.channel:  # in a shared channel, people talk to another company
             return views.is_only_cancellation(views.extract_message_text(event, self.bot_user))
         if runs.is_run_open(run):
             return True
@@ -227,7 +227,7 @@ class MessageIntake:
         if runs.is_run_without_model(run) and not (
             views.is_only_cancellation(text) and run and run.requester == delivery.user
         ):
-            run = None  # it goes on by itself, beside what is said here
+            run = None  # that run needs no messages; this one begins a request of its own
         if run is not None and runs.is_run_open(run) and run.requester != delivery.user:
             busy = sentences.thread_is_busy_reply(run.requester)
             outbox.queue_private_reply(tx, delivery, busy)
@@ -272,11 +272,11 @@ class MessageIntake:
                 self._cancel_requests_out_of_reach()
             case "member_joined_channel" if delivery.user == self.bot_user:
                 self.update_directory(event)
-                with self.store.write() as tx:  # of cards there, what was decided meanwhile
+                with self.store.write() as tx:  # cards that could not be redrawn while out of reach
                     moves.mark_failed_cards_for_redraw(tx)
             case "channel_id_changed" | "channel_shared":
                 self.channels.handle_event(delivery, event)
-                # afterwards: that may wait for a look-up, whose answer this would drop each time
+                # last: handle_event may wait for a look-up, whose answer this would drop each time
                 self.update_directory(event)
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
@@ -403,7 +403,7 @@ def pass_message_to_agent(
             endings.supersede_calls_of_ended_run(tx, run, at=at, words=outputs)
         channel, thread = delivery.channel, delivery.thread_ts
         if in_private and run is not None and run.thread_ts and run.channel != channel:
-            channel, thread = run.channel, run.thread_ts  # which stands there already
+            channel, thread = run.channel, run.thread_ts  # its thread there exists already
         elif in_private:
             channel, thread = delivery.user, ""
         elsewhere = in_private and delivery.channel not in ("", channel)
@@ -418,7 +418,7 @@ def pass_message_to_agent(
         )
         moves.insert_run(tx, run, at=at)
     elif run.status is RunStatus.WAITING:
-        # a side turn: what waits goes on waiting, unless the model is asked to change it
+        # a side turn: its calls stay pending, unless the model is asked to change the plan
         moves.change_run_status(tx, run, RunStatus.READY, at=at, actor=delivery.user)
     inbox.hold_message_until_next_turn(tx, delivery, run.id)
     return new_run
@@ -455,7 +455,7 @@ class NonSlackMessageIntake:
                 place = (delivery.team, delivery.channel, delivery.thread_ts)
                 run = runs.find_newest_run_in_thread(tx, *place)
             if runs.is_run_without_model(run):
-                run = None  # it goes on by itself, beside what is said here
+                run = None  # that run needs no messages; this one begins a request of its own
             refused = self._refusal_text(delivery, run, is_colleague=colleague)
             if refused:
                 reply_privately(tx, delivery, refused)

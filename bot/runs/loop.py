@@ -28,10 +28,10 @@ from storage.states import RunStatus
 from storage.store import compute_retry_delay
 
 log = logging.getLogger("countersign.loop")
-# between two looks at a deadline that a click holds up, or that cannot fall
+# pause before the next look at a call that is overdue: a click contests it, or expiring it failed
 OVERDUE_RETRY_INTERVAL = timedelta(seconds=1)
-OTHER_PROCESS_POLL_INTERVAL = timedelta(seconds=0.25)  # for what another process is dealing with
-MAX_DELIVERY_TRIES = 5  # before a delivery that cannot be dealt with is left alone
+OTHER_PROCESS_POLL_INTERVAL = timedelta(seconds=0.25)  # for deliveries another process handles
+MAX_DELIVERY_TRIES = 5  # a delivery that has failed this often is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TickActions:
     """The functions that a tick calls, besides handing out runs."""
 
     handle_click: Callable[[Delivery], None]
-    # of other deliveries, in order, until one returns that it has handled it; `handle_message` last
+    # called in order for any other delivery, until one has handled it; `handle_message` comes last
     handle_first: Sequence[Callable[[Delivery], bool]]
     handle_message: Callable[[Delivery], None]
     expire_calls: Sequence[Callable[[], bool]]  # each returns whether there is something to send
@@ -72,9 +72,9 @@ class MainLoop:
         self._stopping = threading.Event()
         self._running = threading.Event()
         self._running.set()
-        # pacing of what failed; lost at a restart, which is fine
+        # when to try again what failed; lost at a restart, which does no harm
         self._retry_at: dict[int | None, datetime] = {}
-        self._pending_lookups = PendingLookups()  # deliveries whose look-ups are on their way
+        self._pending_lookups = PendingLookups()  # deliveries whose look-ups are not done yet
         self._workers = workers
         self._other_processes = others or OtherProcesses()
         self._own_delivery_keys = signals.own_delivery_keys
@@ -90,7 +90,7 @@ class MainLoop:
         self._alarm.start(self._settings.tick)
         failures = 0
         while not self._stopping.is_set():
-            # before the wake is cleared, so that there is no moment that only looks idle
+            # set before `_wake` is cleared, so that the loop never seems idle with work to do
             self.busy = True
             self._wake.clear()
             try:
@@ -105,7 +105,7 @@ class MainLoop:
                 )
             self.busy = False
             self._rest.notify_changed()
-            self._wake.wait(self._settings.tick)  # the alarm goes by a clock that may be set back
+            self._wake.wait(self._settings.tick)  # limited, as the alarm's clock may be set back
 
     def pause(self) -> None:
         """Process nothing until `resume`; deliveries that arrive are stored and acknowledged."""
@@ -134,7 +134,7 @@ class MainLoop:
 
     def _run_tick_steps(self) -> None:
         self._reload_policy_if_changed()
-        # first, so that a slow look-up below holds up no deadline that no click contests
+        # first, so that slow look-ups below do not delay deadlines that no click contests
         self._call_all(self._actions.expire_calls)
         self._arrivals.wait_until_acknowledged()
         self._handle_new_deliveries()
@@ -184,7 +184,7 @@ class MainLoop:
             self._decisions.release_other_work()
         if own_deliveries:
             self._post.notify()
-        if taken_elsewhere:  # one of ours may wait for it, and whoever has it may be no more
+        if taken_elsewhere:  # ours may wait for these, and the process that has them may be gone
             self._alarm.schedule_wake(OTHER_PROCESS_POLL_INTERVAL, "theirs")
 
     def _handle_delivery(self, delivery: Delivery) -> bool:
@@ -201,7 +201,7 @@ class MainLoop:
             self._own_delivery_keys.discard(delivery.key)
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
-        except LookupPendingError as error:  # the loop is woken when it is known
+        except LookupPendingError as error:  # the loop is woken when it is done
             self._pending_lookups.start_waiting_for_lookups(delivery.seq, error.answers)
             return False
         except Exception as error:
@@ -275,7 +275,7 @@ class MainLoop:
         Calls left RUNNING in cancelled runs are closed. Does nothing on a database that several
         processes share: leases show there who is gone.
         """
-        if self._store.is_multi_process:  # then leases tell
+        if self._store.is_multi_process:
             return
         now = self._clock.now()
         with self._store.write() as tx:
@@ -287,7 +287,7 @@ class MainLoop:
                 )
             for run in moves.list_cancelled_runs_with_running_calls(
                 tx
-            ):  # nobody is left to write down how its last call ended
+            ):  # the process that would have stored its last call's outcome is gone
                 endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
 
     def _hand_out_ready_runs(self) -> None:
@@ -324,7 +324,7 @@ class MainLoop:
 
 # The order in which deliveries are processed if several processes have stored them.
 
-OrderKey = tuple[str, str, str]  # somebody, or "" for all; a channel; a thread in it
+OrderKey = tuple[str, str, str]  # user id, or "" for everybody; channel; its thread
 
 
 def build_delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:

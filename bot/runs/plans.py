@@ -32,13 +32,13 @@ class PreparedCall:
     """One call, ready to be stored."""
 
     call: Call
-    proposed_arguments: str = ""  # its arguments in the model's words
+    proposed_arguments: str = ""  # as the model wrote them
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
     place: card_routing.CardPlace | None = None
     question: QuestionWithPlace | None = None
-    audit_data: dict[str, Any] = field(default_factory=dict)  # for the audit
-    reason_for_requester: str = ""  # why it was refused, where a person should know
+    audit_data: dict[str, Any] = field(default_factory=dict)
+    reason_for_requester: str = ""  # why it was refused, if the requester should know
 
     def build_repeated_call_refusal(self, earlier: Call) -> CallRefusedError:
         """Return the refusal of this call with the output of an earlier one that was the same."""
@@ -116,7 +116,7 @@ def _build_audit_evidence(
     try:
         given = parse_json_object(text)
         secret = {path for each in known for path in each.list_secret_paths(given)}
-    except NonCanonicalValueError:  # any of it may be secret
+    except NonCanonicalValueError:  # they cannot be read, so all of it may be secret
         secret = {() for _ in known}
     if proposed.revision is not None:
         return trail.build_revision_evidence(tx, proposed.revision, secret)

@@ -149,7 +149,7 @@ def build_run_end_broadcaster(
 def announce_run_waits(run: Run, signals: Signals, presence: Presence) -> None:
     """Show in Slack that a run waits for people; called once its status is stored."""
     signals.outbox.notify()
-    signals.work.notify()  # a nearer deadline may have come into being
+    signals.work.notify()  # the loop may have to wake for a nearer deadline
     presence.show_waiting(run)
 
 

@@ -57,7 +57,7 @@ class ClaimRefusedError(ValueError):
 
 
 C = CallStatus
-RESULT_MAX_CHARS = 20_000  # that are kept of what a program reports
+RESULT_MAX_CHARS = 20_000  # of a reported result; the rest is cut off
 SUMMARY_MAX_CHARS = 200
 PROGRAM_SILENT_NOTE = "nothing was heard of the program that runs it"
 _STATUS_BY_SUCCESS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
@@ -70,7 +70,7 @@ class ProgramClaim:
     arguments: dict[str, Any]  # final: people may have edited them
     revision: int
     digest: str
-    lease: timedelta  # within which the program says again that it is at work, or how it ended
+    lease: timedelta  # the program has to renew its claim or report the outcome within this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ProgramCallClaimManager:
             return ProgramClaim(arguments, call.revision, call.digest, lease)
         if call.status is not C.APPROVED:
             raise ClaimRefusedError(_claim_refusal_text(call))
-        self.signals.work.notify()  # what has aged is asked again where it would start
+        self.signals.work.notify()  # a worker starts the call, or asks again if it is too old
         if call_state.is_approval_expired(call, now):
             raise ClaimRefusedError("its approval is too old: people are asked again")
         return None
@@ -206,15 +206,15 @@ class ProgramRequestStatus:
     """The current status of one request of a program."""
 
     id: str
-    status: str  # PREPARING_STATUS, then the call's
+    status: str  # PREPARING_STATUS, then the call's status
     requester: str
-    channel: str  # where it is asked; a person's id while that conversation is being opened
+    channel: str  # the request's channel; a person's id until the direct message is open
     created_at: datetime
-    link: str = ""  # to its message in Slack; "" before it stands
+    link: str = ""  # to its message in Slack; "" until that is posted
     tool: str = ""
     title: str = ""
     effect: str = ""
-    arguments: dict[str, Any] | None = None  # as they stand; secret ones masked
+    arguments: dict[str, Any] | None = None  # current ones; secrets are masked
     revision: int = 0
     digest: str = ""
     reason: str = ""
@@ -222,9 +222,9 @@ class ProgramRequestStatus:
     starts_at: datetime | None = None  # when it starts, if it is approved for a later time
     handed_over: bool = False  # the program executes it itself
     decided_by: tuple[str, ...] = ()  # Slack user ids
-    break_glass: str = ""  # why it was run without approval, by who decided it
+    break_glass: str = ""  # the reason given for running it without approval
     edited_by: tuple[str, ...] = ()
-    result: Any = None  # what came of it, in JSON where it was
+    result: Any = None  # the call's result, parsed if it is JSON
     note: str = ""  # why it was refused, rejected, or went wrong
 
     @property
@@ -256,7 +256,7 @@ def _add_unproposed_call(
 ) -> ProgramRequestStatus:
     """Return the status with the call that the program asked for, while it is not yet proposed."""
     delivery = programs.find_first_program_delivery(tx, begun.id)
-    request_body = json.loads(delivery.body) if delivery else {}  # {} also where it was purged
+    request_body = json.loads(delivery.body) if delivery else {}  # {} if it has been purged
     name, action = request_body.get("tool", ""), request_body.get("action", "")
     tool = tools.find_action_tool(action) if action else tools.get(name)
     effect, arguments = (

@@ -30,7 +30,7 @@ from storage.masking import mask_secrets
 from storage.record import Delivery, Run, Transaction, new_id
 from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource
 
-NON_CALL_FIELDS = ("why", "within", programs.KEY_ID_FIELD)  # of a delivery
+NON_CALL_FIELDS = ("why", "within", programs.KEY_ID_FIELD)  # in a delivery's body
 
 
 class ProgramRequest:
@@ -83,7 +83,7 @@ class ProgramRequest:
         with self._store.write() as tx:
             run = runs.find_run(tx, self.run_id)
             found = [each.status for each in calls.list_calls_of_run(tx, self.run_id)]
-            # the run ends in a moment
+            # its calls have all ended, so the run is about to end
             is_over = bool(found) and CALL_FINAL_STATUSES.issuperset(found)
             if run is None or is_over or CallStatus.RUNNING in found:
                 return False
@@ -104,7 +104,7 @@ class ProgramRequests:
         self.store = parts.sources.store
         self.clock = parts.sources.clock
         self.tools = parts.tools
-        self.workspace = parts.identity.workspace  # its address in Slack; "" where it is not known
+        self.workspace = parts.identity.workspace  # Slack address; "" if it is not known
         self._authority = parts.authority
         self._places = parts.build_request_channel_checker()
         self._signals = signals
@@ -155,7 +155,7 @@ class ProgramRequests:
         check_effect_sentence_length(definition, args)
         body: dict[str, Any] = {"tool": definition.name, "arguments": args.model_dump(mode="json")}
         body |= {"why": why} | ({"action": action} if action else {})
-        body |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # no part of the call
+        body |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # not part of the call
         body |= {"within": deadline.total_seconds()} if deadline else {}
         effect = mask_secrets(definition.effect_sentence(args))
         self._require_colleague(requester)
@@ -243,7 +243,7 @@ class ProgramRequests:
             assert stored is not None
             if not is_new:
                 return _get_run_id_of_same_request(tx, stored, delivery, key), False
-            if key:  # counted here, so that of many at once no more are let through
+            if key:  # counted in this transaction, so that concurrent requests stay in the limit
                 _check_rate_limit(tx, key, now)
             begin_direct_request(tx, run, stored, effect)
         return run.id, True

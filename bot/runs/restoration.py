@@ -83,7 +83,7 @@ class RestoredRecordSettler:
             return
         log.error("the record is older than its last life: %s; what was open is asked again", why)
         with self.store.write() as tx:
-            # on a server another process may have been faster
+            # one of several processes may have settled everything before this one
             first = record_copies.delete_copy_note(tx) or not self.store.is_multi_process
             over = self._settle_and_list_ended_runs(tx, why, now) if first else []
         self.store.accept_rows_despite_mismatch()
@@ -100,7 +100,7 @@ class RestoredRecordSettler:
                 text, key = restored_backup_notice(), f"restored:{delivery.key}"
                 outbox.queue_private_reply(tx, delivery, text, key=key)
         grants.revoke_all_grants(tx, now)
-        # sub-agents before those who wait for them
+        # sub-agents' runs come before the runs that wait for them
         found = sorted(
             runs.list_open_and_failed_runs(tx),
             key=lambda run: -sub_agents.count_nesting_levels(tx, run),
@@ -114,10 +114,10 @@ class RestoredRecordSettler:
             for call in calls.list_calls_of_plan(tx, plan.id):
                 self._ask_again_or_invalidate(tx, run, call, now)
         waits = calls.is_run_blocked(tx, run.id)
-        if run.status is R.FAILED:  # only a person takes it up again
+        if run.status is R.FAILED:  # only a person can resume it
             return True
         outbox.withdraw_open_streams(tx, run.id)
-        if run.status is not R.READY:  # a worker shows what is asked again
+        if run.status is not R.READY:  # a worker then posts what people are asked again
             moves.change_run_status(
                 tx, run, R.READY, at=now, actor="system", data={"why": RESTORED_RECORD_NOTE}
             )

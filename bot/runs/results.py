@@ -45,7 +45,7 @@ def post_table(tx: Transaction, run: Run, call: Call, table: Table) -> None:
         and len(table.columns) <= MAX_TABLE_COLUMNS
         and all(map(answers.is_short_enough_for_cell, chain(columns, *shown_rows)))
     )
-    # nobody else's: it is how a lost answer is found
+    # unique, so that the file can be found if Slack's answer is lost
     name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
     body = {
         "title": table.title,
@@ -157,7 +157,7 @@ def build_answer_footer(
     claims = detect_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
         return answers.ModelAnswerFooter(note=note)
-    all_calls = calls.list_calls_of_request(tx, run.id)  # also of its sub-agents
+    all_calls = calls.list_calls_of_request(tx, run.id)  # including its sub-agents'
     counting = [
         call
         for place, call in enumerate(all_calls)
@@ -239,7 +239,7 @@ def _build_outcome_message(
     match call.status:
         case CallStatus.SUCCEEDED if call.does == Effect.READ:
             if outbox.find_message_by_key(tx, f"table:{call.id}:{call.revision}"):
-                return None  # the rows stand there
+                return None  # the table's own message shows the rows
             text, blocks = render_lookup_result(effect, outputs.extract_tool_result(call.output))
             return {"text": text, "blocks": blocks}
         case CallStatus.SUCCEEDED | CallStatus.FAILED if is_outcome_posted(tx, call):

@@ -16,7 +16,7 @@ from storage import sub_agents as children
 from storage.record import Call, Run, Store, Transaction
 from storage.states import CallStatus, RunSource
 
-# The words of a sub-agent's turn: no person reads them; the last go to the agent that asked it.
+# What a sub-agent writes: no person reads it; its last answer goes to the agent that called it.
 
 
 class SilentAnswer:
@@ -100,8 +100,8 @@ def build_function_schema(tool: Tool[Any]) -> dict[str, Any]:
 
 # The start and the end of a sub-agent's run: its call gets the answer, or why there is none.
 
-SUMMARY_MAX_CHARS = 200  # of an answer that people are told
-DEFAULT_ANSWER_MAX_CHARS = 20_000  # where its tool is no longer there to say
+SUMMARY_MAX_CHARS = 200  # of an answer, as people see it
+DEFAULT_ANSWER_MAX_CHARS = 20_000  # if its tool, which sets the limit, no longer exists
 
 
 def hand_call_to_sub_agent(

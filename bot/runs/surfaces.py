@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from bot.config.entry_points import EntryPointError, LoadedEntryPoint, load_entry_points
 from storage.record import Delivery, Store
 
-if TYPE_CHECKING:  # it names them, and is imported by what makes them
+if TYPE_CHECKING:  # only for annotations: the modules that make these import this one
     from bot.approvals.edits import EditHandler
     from bot.approvals.passkeys import PasskeyManager
     from bot.approvals.permissions import PermissionChecker
@@ -36,17 +36,17 @@ class Host:
     """The parts of the bot that a plug-in (surface or source) may use, also on its own threads."""
 
     settings: Settings
-    store: Store  # to read; a surface writes by `keep`
+    store: Store  # for reading only; a surface writes with `keep`
     clock: Clock
     tools: Registry
     identity: Identity  # the workspace, and who the bot is there
-    signals: Signals  # `rest` says that something came to its end
+    signals: Signals  # `rest` is notified when a piece of work has ended
     authority: Authority  # who somebody is; asks Slack
     permissions: PermissionChecker  # who may do what to a call; asks Slack
-    edits: EditHandler  # checks what somebody changed, as Slack's dialog does
+    edits: EditHandler  # checks edits, as Slack's dialog does
     keep: Callable[[Delivery], None]  # stores what somebody did, and wakes the loop
-    add_names: Callable[[str], str]  # writes names into the mentions of a text
-    programs: ProgramRequests  # puts a call before people, in the name of a colleague
+    add_names: Callable[[str], str]  # adds people's names to the mentions in a text
+    programs: ProgramRequests  # asks for approval of a call, in a colleague's name
     passkeys: PasskeyManager  # lists and revokes people's passkeys
 
 
@@ -74,8 +74,8 @@ class SurfacePort(Protocol):
 class EntryPointKind(StrEnum):
     """The kinds of plug-ins: surfaces, where people decide, and sources, which make requests."""
 
-    SURFACE = "surface"  # where people see what goes on and decide
-    SOURCE = "source"  # what puts calls before people
+    SURFACE = "surface"
+    SOURCE = "source"
 
     @property
     def entry_point_group(self) -> str:

@@ -52,7 +52,7 @@ class FileInsertingPlanner:
                 _fill_in_stored_files(transcript, files), tools, instructions, sink
             )
         except turn.ModelRequestRefusedError as error:
-            # if none is fresh, the model is another one
+            # without new files, it must be another model that refuses files accepted before
             doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
                 raise
@@ -62,7 +62,7 @@ class FileInsertingPlanner:
         except turn.ModelRequestTooLongError as error:
             if not fresh:
                 raise
-            # or the thread is what is too long: whoever asks may know how to shorten it
+            # the thread itself may be too long, and the caller may know how to shorten it
             without = _fill_in_stored_files(transcript, files, {each.id for each in fresh})
             again = partial(
                 self._take_turn_without_files, fresh, without, tools, instructions, sink

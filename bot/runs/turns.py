@@ -118,7 +118,7 @@ class ModelTurnTaker:
             )
         except PlannerError as error:
             answer.close_failed_answer()
-            # a connection that we cut ourselves is no failure: the next start asks again
+            # while stopping, we cut connections ourselves; the model is asked at the next start
             if not waiting or self._signals.stopping.is_set():
                 raise
             log.warning("run %s: no model turn beside what waits: %s", run.id, error)
@@ -128,7 +128,7 @@ class ModelTurnTaker:
             raise
 
     def _open_answer(self, run: Run) -> BroadcastAnswer:
-        if run.parent_call:  # a sub-agent's words are heard by nobody but who asked it
+        if run.parent_call:  # only the agent that called it reads what it writes
             return BroadcastAnswer(SilentAnswer(), LiveEventBroadcaster(), run)
         return BroadcastAnswer(self._answer(run), self._signals.live, run)
 
@@ -158,13 +158,13 @@ class ModelTurnTaker:
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             current_run = self._store_and_count_turn(tx, run, reply)
-            # said while the model was answering, or decided: go on with that
+            # messages or decisions came in while the model was answering
             has_more_to_do = bool(inbox.list_messages_held_for_run(tx, run.id)) or (
                 waits and not calls.is_run_blocked(tx, run.id)
             )
             is_last = not has_more_to_do and not waits
             text, under = self._build_text_and_footer(tx, run, reply, last=is_last, stopped=stopped)
-            # nothing was said, and the next turn may say something
+            # the model wrote nothing, and its next turn may still write something
             if has_more_to_do and under.ours:
                 text = ""
             answer.store_whole_text(tx, text, last=is_last, record=under)
@@ -181,7 +181,7 @@ class ModelTurnTaker:
         if is_last:
             self._presence.show_done(run)
         if is_last and run.parent_call:
-            self._signals.work.notify()  # whoever asked it goes on
+            self._signals.work.notify()  # the agent that called it can go on
         if waits and not has_more_to_do:
             announce_run_waits(run, self._signals, self._presence)
         self._signals.outbox.notify()
@@ -211,7 +211,7 @@ class ModelTurnTaker:
         replace_call_ids(proposal, proposal.calls, prepared)
         asks_people = plans.needs_approval_or_answer(prepared)
         with self._store.write(durable=False) as tx:
-            # somebody has written meanwhile: that is answered beside
+            # a message that came in meanwhile is answered first, in a side turn
             waits = plans.should_wait_for_people(prepared) and not inbox.list_messages_held_for_run(
                 tx, run.id
             )
@@ -231,7 +231,7 @@ class ModelTurnTaker:
                 last=False,
                 record=build_answer_footer(tx, self._tools, run, text, last=False),
             )
-            # not its first plan
+            # not the request's first plan, so there may be outcomes that were not posted
             if asks_people and (run.parent_call or current_run.calls > len(prepared)):
                 post_untold_outcomes(tx, self._tools, run)
             plans.post_plan_cards(tx, current_run, row.id, prepared)
@@ -318,7 +318,7 @@ def pair_calls_with_outputs(
             case "function_call":
                 lacking.append(item["call_id"])
             case "function_call_output" if item["call_id"] not in lacking:
-                continue  # it stands further up by now
+                continue  # already moved up to its call
             case "function_call_output":
                 lacking.remove(item["call_id"])
             case _ if item.get("role") == "user":

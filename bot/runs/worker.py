@@ -86,13 +86,13 @@ class RunWorker:
         except moves.StaleFenceError:
             log.info("run %s: taken away from this worker", run_id)
             self._show_end_if_cancelled(run)
-        except LookupPendingError:  # only where the process ends
+        except LookupPendingError:  # only while the process is stopping
             log.info("run %s: left for the next start, as Slack was being asked", run_id)
         except PlannerError as error:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail_run(run, str(error))
         except Exception as error:
-            if is_temporary_database_error(error):  # only where the process ends
+            if is_temporary_database_error(error):  # only while the process is stopping
                 log.warning("run %s: left for the next start: %s", run_id, error_text(error))
                 return
             log.exception("run %s: failed", run_id)
@@ -104,7 +104,7 @@ class RunWorker:
         """Show that a run is over, if it was cancelled while it was shown as being worked on."""
         if run is None:
             return
-        with suppress(Exception):  # a status is a comfort
+        with suppress(Exception):  # a stale status in Slack does no harm
             with self.store.read() as tx:
                 now = runs.find_run(tx, run.id)
             if now is not None and now.status is R.CANCELLED:
@@ -120,7 +120,7 @@ class RunWorker:
         with self.store.write(durable=False) as tx:
             until = now + timedelta(seconds=self.lease)
             run = moves.claim_run(tx, run_id, at=now, lease_until=until)
-            # a stream left open by a crash is closed first; the first claim finds none, and no call
+            # a crash may have left a stream open; at the first claim there is none, and no call
             claimed_before = run is not None and run.fence > 1
             closed = claimed_before and outbox.withdraw_open_streams(tx, run_id)
             found = calls.list_calls_of_open_plan(tx, run_id) if claimed_before else []
@@ -238,7 +238,7 @@ class RunWorker:
         now = self.clock.now()
         with self.store.write() as tx:
             current_run = runs.get_run_with_fence(tx, run.id, run.fence)
-            if current_run.status is not R.RUNNING:  # its lease has lapsed, and nobody has it yet
+            if current_run.status is not R.RUNNING:  # its lease lapsed, nobody has claimed it yet
                 return False
             decided = not any(
                 calls.is_blocking_run(call) for call in calls.list_calls_of_plan(tx, plan_id)
@@ -252,12 +252,12 @@ class RunWorker:
 
     def _fail_run(self, run: Run | None, why: str) -> None:
         """Make the run FAILED and post that with a Retry button; nothing written is lost."""
-        # a connection that we cut ourselves is no failure
+        # while stopping, we cut connections ourselves, which is no failure
         if run is None or self.signals.stopping.is_set():
             return
         ending = partial(self._store_failure, run, why)
         if self._retry_until_stored(ending, f"run {run.id}: that it failed"):
-            self.signals.work.notify()  # whoever asked a sub-agent goes on
+            self.signals.work.notify()  # the agent that called a sub-agent can go on
             self.presence.show_done(run)
 
     def _store_failure(self, run: Run, why: str) -> bool:
@@ -290,7 +290,7 @@ class RunWorker:
 
 def _has_precedence(run: Run, found: list[Call]) -> bool:
     """Return whether the run's next step is a call that people approved, or blocks such a call."""
-    if run.source is RunSource.SERVER:  # a worker waits for it, amid such a call
+    if run.source is RunSource.SERVER:  # a worker is waiting for its answer within such a call
         return True
     return any(map(calls.is_people_approved_and_unstarted, found)) and not any(
         map(calls.is_blocking_run, found)

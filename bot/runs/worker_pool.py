@@ -17,7 +17,7 @@ from storage.record import Delivery
 from storage.runs import ReadyRun, Requester
 
 log = logging.getLogger("countersign.loop")
-MayKeepRun = Callable[[bool], bool]  # see FairQueue.keeps
+MayKeepRun = Callable[[bool], bool]  # see FairQueue.may_keep_worker
 Advance = Callable[[str, MayKeepRun], None]
 
 
@@ -33,10 +33,10 @@ class WorkerPool:
         self.advance = advance
         self._wake, self._rest = signals.work, signals.rest
         self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)  # a run is no longer worked on
+        self._ended = threading.Condition(self._lock)  # notified when a run is released
         self._queue = FairQueue(workers)
-        self._handed_out_again: set[str] = set()  # handed out while they were worked on
-        self._due: list[str] = []  # of those, such that nobody works on any more
+        self._handed_out_again: set[str] = set()  # handed out again while being worked on
+        self._due: list[str] = []  # those of them that have been released since
         self._stopping = False
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
@@ -94,7 +94,7 @@ class WorkerPool:
                 return
             try:
                 work = self._pool.submit(self._work_on_run, ready.run_id)
-            except RuntimeError:  # it was stopped this moment
+            except RuntimeError:  # the pool was stopped just now
                 self._release_run(ready.run_id)
                 return
             work.add_done_callback(partial(self._release_if_never_started, ready.run_id))
@@ -132,7 +132,7 @@ class WorkerPool:
 # Which run is worked on next: requesters take turns, and approved calls go first.
 
 Line = OrderedDict[Requester, list[ReadyRun]]
-MAX_APPROVED_RUNS_AHEAD = 3  # that may be taken in a row while other work waits
+MAX_APPROVED_RUNS_AHEAD = 3  # in a row, while other runs wait
 
 
 class FairQueue:
@@ -147,18 +147,18 @@ class FairQueue:
         """Create an empty queue for this number of workers."""
         kept = max(1, workers // 4) if workers > 1 else 0
         self._workers = workers
-        self._shared_workers = workers - kept  # for whatever there is
-        # of one requester, at most; with two workers nobody waits for themselves
+        self._shared_workers = workers - kept  # not reserved for approved calls
+        # workers that one requester may hold; with two, both, so that nobody waits for themselves
         self._max_of_requester = self._shared_workers if workers > 2 else workers
         self._max_unapproved_of_requester = max(
             1, self._shared_workers - 1
-        )  # so many of these, at most, for the same requester
-        # what waits, approved or not: the requesters in turn, and the runs of each in order
+        )  # workers that one requester may hold for runs without approved calls
+        # waiting runs, with approved calls and without: requesters in turn, runs of each in order
         self._queues: dict[bool, Line] = {True: OrderedDict(), False: OrderedDict()}
         self._waiting: dict[str, ReadyRun] = {}
         self._held: dict[str, ReadyRun] = {}
         self._counts: Counter[tuple[Requester, bool]] = Counter()
-        self._unapproved_count = 0  # of those held, such without an approved call
+        self._unapproved_count = 0  # held runs without an approved call
         self._approved_in_a_row = (
             0  # runs with approved calls taken in a row, while other work waited
         )
@@ -178,7 +178,7 @@ class FairQueue:
         runs = self._queues[ready.has_approved_call].setdefault(ready.requester, [])
         insort(
             runs, ready, key=lambda each: not each.was_worked_on
-        )  # what was begun is ended first
+        )  # runs that have begun already come first
         self._waiting[ready.run_id] = ready
         return before is None
 
@@ -238,7 +238,7 @@ class FairQueue:
     def _unmark_held(self, ready: ReadyRun) -> None:
         del self._held[ready.run_id]
         self._counts[ready.requester, ready.has_approved_call] -= 1
-        self._counts += Counter()  # without those who hold nothing
+        self._counts += Counter()  # drops requesters that hold no run
         self._unapproved_count -= not ready.has_approved_call
 
     def _remove_waiting(self, ready: ReadyRun) -> None:
@@ -309,7 +309,7 @@ class OtherProcesses:
     A subclass answers for a process that shares the database.
     """
 
-    # how long READY runs are left to jobs; None: the loop hands them out at once
+    # how long READY runs are left to the job queue; None: the loop hands them out at once
     job_pickup_timeout: timedelta | None = None
 
     def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
