@@ -27,7 +27,7 @@ from bot.signals import Signals
 from storage import outbox, runs, transcripts
 from storage.record import Run, Store, Transaction, retry_until_stored
 
-log = logging.getLogger("countersign.decorated")
+log = logging.getLogger("countersign.compaction")
 COMPACT_AT_SHARE = 0.8  # of the context window: a thread of this size is compacted
 TARGET_SHARE = 0.4  # of the window: the size a request is to have after that
 MIN_GAIN_SHARE = 0.2  # of the window: compacting that gains less is not worth its cost
