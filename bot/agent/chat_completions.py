@@ -18,7 +18,7 @@ from bot.agent import turn
 from bot.agent.model_errors import raise_stream_error
 from bot.agent.turn import AnswerSink, Dialect, GatheredAnswer, ModelRequest
 
-# why an answer is not whole, as a chat names it and as the Responses API does
+# why an answer is incomplete: Chat Completions' term for it, and the Responses API's
 CUT_REASON_BY_FINISH_REASON = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -62,7 +62,7 @@ class ChatAnswerReader:
         if error := turn.get_object_or_empty(event.get("error")):
             raise_stream_error(error)
         total, written = turn.count_tokens(event.get("usage"), "completion_tokens")
-        if total:  # so far, or in the end
+        if total:  # a running total, or the final one
             self._gathered.tokens, self._gathered.output_tokens = total, written
         for choice in turn.list_objects(event.get("choices")):
             self._read_choice(choice)
@@ -74,7 +74,7 @@ class ChatAnswerReader:
         return self._gathered
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
-        if choice.get("index"):  # only one was asked for
+        if choice.get("index"):  # further choices, which were not asked for
             return
         whole = turn.get_object_or_empty(choice.get("message"))
         delta = turn.get_object_or_empty(choice.get("delta")) or whole
@@ -103,7 +103,7 @@ class ChatAnswerReader:
     def _build_message_items(self) -> list[dict[str, Any]]:
         said, refused = ("".join(each) for each in self._text_by_kind.values())
         parts: list[dict[str, Any]] = []
-        if said or not (refused or self._calls):  # that it said nothing is an answer, too
+        if said or not (refused or self._calls):  # an empty answer is an answer, too
             parts.append({"type": "output_text", "text": said, "annotations": []})
         if refused:
             parts.append({"type": "refusal", "refusal": refused})
@@ -122,10 +122,10 @@ def _is_start_of_new_call(piece: dict[str, Any], before: _PartialCall) -> bool:
     return call_id != before.call_id if call_id else piece.get("index") is None
 
 
-# the first line of what Countersign itself says between two turns: a chat has no role for it
+# first line of Countersign's own messages between two turns: a chat has no role for them
 COUNTERSIGN_NOTE_HEADER = "(From Countersign itself, not from a person:)"
 PARAGRAPH_SEPARATOR = "\n\n"
-MessageContent = str | list[dict[str, Any]]  # the content of a message
+MessageContent = str | list[dict[str, Any]]
 MAX_CALL_ID_CHARS = 40
 
 
@@ -145,7 +145,7 @@ def build_request_body(model_request: ModelRequest, *, at_openai: bool = False) 
             {"type": "function", "function": {key: each[key] for key in keys if key in each}}
             for each in model_request.tools
         ]
-        request["tool_choice"] = "auto"  # as it is unsaid, but some servers then leave tools out
+        request["tool_choice"] = "auto"  # the default, but without it some servers ignore tools
     if model_request.effort:
         request["reasoning_effort"] = model_request.effort
     if at_openai:
@@ -183,7 +183,7 @@ def _add_message_item(chat: _ChatBuilder, item: Mapping[str, Any]) -> None:
     role, said = str(item.get("role")), _convert_content(item.get("content"))
     if role in ("assistant", "user"):
         chat.add_content(role, said)
-    else:  # a developer's: some models take such words at the beginning alone
+    else:  # a developer's message: some models allow those only at the beginning
         chat.add_content("user", f"{COUNTERSIGN_NOTE_HEADER}\n{_extract_text(item.get('content'))}")
 
 
@@ -194,7 +194,7 @@ class _ChatBuilder:
         """`outputs` has the output of each call, by call id."""
         self.messages: list[dict[str, Any]] = []
         self._outputs = outputs
-        self._unanswered_ids: list[str] = []  # by the last message, and not answered yet
+        self._unanswered_ids: list[str] = []  # of calls in the last message that have no output yet
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
 
@@ -213,7 +213,7 @@ class _ChatBuilder:
         """Add a function call to the assistant's last message."""
         last = self._find_last_message("assistant")
         if last is None:
-            # "" says as much as null to those that take both, and some take no null
+            # where null is allowed, "" means the same, and some servers do not allow null
             last = {"role": "assistant", "content": ""}
             self.messages.append(last)
         name, arguments = str(item.get("name")), str(item.get("arguments"))

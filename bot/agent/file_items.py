@@ -28,7 +28,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_FALLBACK_ENCODING = "cp1252"  # of spreadsheets that name none
+_FALLBACK_ENCODING = "cp1252"  # that of files which spreadsheets write without a mark
 _CONTROL_CHARACTER_PATTERN = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
@@ -36,9 +36,9 @@ _CONTROL_CHARACTER_PATTERN = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 class FileContent:
     """The recognised content of a file."""
 
-    media_type: str  # one of the pictures', PDF or TEXT
-    text: str = ""  # of a text, all of it
-    is_encoding_guessed: bool = False  # in which encoding it is was not to be seen
+    media_type: str  # a picture's media type, PDF or TEXT
+    text: str = ""  # the whole content of a text file
+    is_encoding_guessed: bool = False  # the bytes did not show which encoding it is
 
     @property
     def is_text(self) -> bool:
@@ -75,8 +75,8 @@ def _decode_text(data: bytes, *, guess: bool) -> tuple[str, bool]:
 
 
 MAX_FILE_TEXT = 20_000  # characters
-MAX_TEXT_CHARS_AT_ONCE = 60_000  # of all files that are read at once
-MAX_FILES_AT_ONCE = 10  # of the messages that are read at once
+MAX_TEXT_CHARS_AT_ONCE = 60_000  # in all files read together
+MAX_FILES_AT_ONCE = 10  # in all messages read together
 MAX_FILE_BYTES = 10_000_000
 MAX_FILE_BYTES_PER_THREAD = 20_000_000  # of pictures and PDFs
 MAX_FILE_NAME_CHARS = 120
@@ -168,7 +168,7 @@ class EncodedFile:
 
     media_type: str
     data: str
-    replacement_text: str = ""  # what the model gets if the file is no longer given
+    replacement_text: str = ""  # if set, the model gets this in place of the file
 
 
 def build_files_item(head: str, parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _fill_in_item(item: dict[str, Any], files: Mapping[str, EncodedFile]) -> dic
 
 
 def _fill_in_part(part: Mapping[str, Any], file: EncodedFile | None) -> dict[str, Any]:
-    if file is None:  # nobody knows it any more
+    if file is None:  # it is no longer stored
         return build_text_part(DELETED_FILE_TEXT)
     if file.replacement_text:
         return build_text_part(file.replacement_text)

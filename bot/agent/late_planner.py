@@ -68,7 +68,7 @@ class LazyPlanner:
 
     def close(self) -> None:
         """Close the planner if it was made; a turn under way fails, and no new one begins."""
-        self._closed = True  # who is making one just now, which takes long, closes it
+        self._closed = True  # a thread that is making one now, which takes long, closes it itself
         made = self._planner
         if made is not None:
             made.close()
@@ -83,7 +83,7 @@ class LazyPlanner:
                     self._planner = self._create_planner()
                 except PlannerError:
                     raise
-                except Exception as error:  # a proxy without its package, say
+                except Exception as error:  # for example, a proxy's package is not installed
                     text = f"The model's client cannot be made: {error}."
                     raise PlannerError(text) from error
                 if self._closed:
@@ -99,7 +99,7 @@ def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
     """Make the planner that the settings name; raise PlannerError if they name no model."""
     if not settings.has_model:
         raise PlannerError("There is no model here to go on with this.")
-    # here: the library takes a third of the start, and only a turn needs it
+    # imported here: the library takes a third of the start-up time, and only a turn needs it
     import openai
 
     from bot.agent.planner import ModelClient, Planner
@@ -128,7 +128,7 @@ def _get_tls_context() -> ssl.SSLContext:
 
     Creating it reads all certificates.
     """
-    import httpx2  # here, as above: the library brings it
+    import httpx2  # imported here for the same reason; comes with openai
 
     return httpx2.create_ssl_context()
 

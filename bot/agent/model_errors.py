@@ -20,7 +20,7 @@ API_MISSING_STATUSES = (
     HTTPStatus.NOT_IMPLEMENTED,
 )
 REQUEST_TOO_LARGE_STATUSES = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-# how servers say that a model, or they themselves, can do nothing with tools
+# how servers say that a model, or the server itself, does not support tools
 _TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"\b(?:tools?|functions?)\b\W*(?:us(?:e|age)|call(?:s|ing)|choice|param)?\W*(?:is|are)? ?"
     r"(?:not (?:supported|available)|unsupported|requires? --)"
@@ -28,15 +28,15 @@ _TOOLS_UNSUPPORTED_PATTERN = re.compile(
     r"|that support tool use",
     re.IGNORECASE,
 )
-# how servers say that they do not stream an answer, or not one that may hold calls
+# how servers say that they do not stream answers, or none that may hold calls
 _STREAMING_UNSUPPORTED_PATTERN = re.compile(
     r"\bstream(?:ing|ed)?\b[^.]*\bnot (?:supported|available)"
     r"|(?:cannot|can't|not support(?:ed)?)\b[^.]*\bstream(?:ing|ed)?\b"
     r"|to stream this model",
     re.IGNORECASE,
 )
-# how servers say that a model sees no pictures, or fail over a message with parts: some of them
-# with an error that looks as if it passed
+# how servers say that a model reads no pictures, or fail on a message with several parts; some
+# report that as an error that looks temporary
 _IMAGES_UNSUPPORTED_PATTERN = re.compile(
     r"\b(?:images?|vision|multi-?modal|image_url)\b.{0,60}\b(?:not|n't|only|unsupported|cannot)\b"
     r"|\b(?:not|n't|at most 0|unsupported|cannot)\b.{0,60}"
@@ -55,7 +55,7 @@ _CONTEXT_EXCEEDED_PATTERN = re.compile(
     r"(?:maximum|available|model'?s) context|context (?:length|window|size)|prompt is too long",
     re.IGNORECASE,
 )
-# and how they say how much does
+# and how they name the number of tokens that would fit
 _CONTEXT_WINDOW_PATTERN = re.compile(
     r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
 )
@@ -84,13 +84,13 @@ TRANSIENT_ERRORS = (
 class ModelErrorKind(StrEnum):
     """The kinds of errors of requests to the model, for metrics."""
 
-    KEY = "key"  # it was refused
+    KEY = "key"  # the API key was refused
     CREDIT = "credit"  # the account has none left
     LIMIT = "limit"  # too many requests
     TIME = "time"  # no answer in time
-    CONNECTION = "connection"  # it broke, or the stream was cut
+    CONNECTION = "connection"  # the connection broke, or the stream was cut
     SERVER = "server"  # an answer of 5xx
-    REQUEST = "request"  # what was asked was refused, or any other error
+    REQUEST = "request"  # the request was refused; also any other error
 
 
 ERROR_TEXT_BY_KIND = {
@@ -235,5 +235,5 @@ def model_error_sentence(error: Exception) -> str:
     if not isinstance(error, openai.APIStatusError):
         return "The model could not be reached."
     code, why = error.status_code, extract_error_reason(error)
-    why = "" if "{" in why else why  # a program's own words, which say nothing to people
+    why = "" if "{" in why else why  # JSON from a program, which tells people nothing
     return f"The model's service answered with an error ({code}){f': {why}' if why else ''}."

@@ -293,7 +293,7 @@ NEEDS_APPROVAL = (
 )
 AnswerLine = tuple[
     str, str, str | None
-]  # label, answer, and what you had suggested if that differs
+]  # label, answer, and what the agent had suggested if that differs
 
 
 def question_answered_output(person: str, at: str, lines: Sequence[AnswerLine]) -> str:

@@ -54,13 +54,13 @@ class Planner:
         self._client = client.with_options(max_retries=0)
         self._model = model
         self._dialects = tuple(dialects)
-        self._streams: bool | None = None  # whether the server does; None: it has yet to show it
+        self._streams: bool | None = None  # whether the server streams; None: not known yet
         self._effort = reasoning_effort
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
         self._tracer = tracer or Tracer()
-        self._can_compact = True  # until the server says that it has no such thing
+        self._can_compact = True  # until the server says that it has no such API
 
     def close(self) -> None:
         """Close the client's connections; a turn under way fails."""
@@ -129,7 +129,7 @@ class Planner:
                 self._can_compact = not model_errors.is_api_missing(error)
                 log.info("the model's server has not compacted a thread: %s", error)
                 return None
-            if not isinstance(response, dict):  # a page of something in between
+            if not isinstance(response, dict):  # perhaps a page of a proxy in between
                 return None
             tokens, written = turn.count_tokens(response.get("usage"), "output_tokens")
             span.amounts |= {"in": tokens - written, "out": written}
@@ -154,7 +154,7 @@ class Planner:
             try:
                 return self._send_request(request, sink)
             except model_errors.StreamWithoutAnswerError as error:
-                if self._stopping.is_set():  # who stops cuts its own streams
+                if self._stopping.is_set():  # stopping closes our own streams
                     raise
                 log.info("not streamed, so the model is asked for all at once: %s", error)
                 sink.discard_text()
@@ -162,7 +162,7 @@ class Planner:
             gathered = self._send_request(request, sink, whole=True)
         except openai.APITimeoutError:
             raise
-        except openai.APIConnectionError:  # it may close the line on which it streamed nothing
+        except openai.APIConnectionError:  # it may close the connection after an empty stream
             gathered = self._send_request(request, sink, whole=True)
         self._streams = bool(self._streams)
         return gathered
@@ -182,7 +182,7 @@ class Planner:
                         reading.read_event(event)
                 gathered = reading.get_answer_so_far()
                 if not gathered.complete:
-                    # its end was told: a server may end one stream for another's sake
+                    # the stream ended without an error: a server may end one to serve another
                     ended = (
                         model_errors.StreamWithoutAnswerError
                         if dialect.accepts_unstreamed and not whole
@@ -289,7 +289,7 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
     try:
         return next(stream, _STREAM_END)
     except openai.APIError as error:
-        if type(error) is openai.APIError:  # told in the stream, not by a status
+        if type(error) is openai.APIError:  # reported in the stream, not by an HTTP status
             model_errors.raise_stream_error(
                 error.body if isinstance(error.body, dict) else {"message": str(error)}
             )
@@ -300,8 +300,8 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
         raise model_errors.CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-MAX_ANSWER_CHARS = 200_000  # with its calls and what it thinks aloud
-ANSWER_TIMEOUT_FACTOR = 5.0  # of the time-out between two signs of life, for one answer in all
+MAX_ANSWER_CHARS = 200_000  # including its calls and reasoning
+ANSWER_TIMEOUT_FACTOR = 5.0  # most time for a whole answer, in multiples of the read time-out
 ENDLESS_ANSWER_ERROR = (
     "The model's answer came to no end, as where it repeats itself, and was broken off. Ask in "
     "other words, or for less at once."

@@ -20,7 +20,7 @@ def build_request_body(model_request: ModelRequest) -> dict[str, Any]:
         "tools": model_request.tools,
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "truncation": "disabled",  # nothing is left out behind our back
+        "truncation": "disabled",  # the server must not leave anything out without saying so
     }
     if model_request.effort:
         request["reasoning"] = {"effort": model_request.effort}
@@ -46,7 +46,7 @@ class ResponseReader:
                 gathered.text.append(d)
                 self._sink.write(d)
             case {"item": {"type": "function_call_output"}}:
-                pass  # which only we say
+                pass  # only Countersign gives outputs
             case {"type": "response.output_item.done", "item": {"type": str()} as item}:
                 gathered.items.append(item)
             case {"type": "response.completed" | "response.incomplete"}:

@@ -34,7 +34,7 @@ class Reply:
     items: list[dict[str, Any]]
     tokens: int
     cut_reason: str = ""
-    input_tokens: int = 0  # tokens of what it was asked; 0 where nobody says
+    input_tokens: int = 0  # of the request; 0 if the server does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Proposal:
     calls: list[FunctionCall]
     items: list[dict[str, Any]]
     tokens: int
-    input_tokens: int = 0  # tokens of what it was asked; 0 where nobody says
+    input_tokens: int = 0  # of the request; 0 if the server does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class ModelPlanner(Protocol):
         """Close the planner's connections; a turn under way fails."""
 
 
-CHARS_PER_TOKEN = 4  # or thereabouts
-MAX_PLAUSIBLE_TOKENS = 10**8  # a server that counts more has not counted
+CHARS_PER_TOKEN = 4  # a rough average
+MAX_PLAUSIBLE_TOKENS = 10**8  # a count above this is not believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ModelRequest:
     """One request to the model: its settings, instructions, tools, and the transcript as stored."""
 
     model: str
-    effort: str | None  # how long it is to think; None: its own default
+    effort: str | None  # reasoning effort; None: the model's default
     transcript: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     instructions: str
@@ -143,10 +143,10 @@ class GatheredAnswer:
 
     text: list[str] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
-    tokens: int = 0  # in and out
-    output_tokens: int = 0  # out alone
+    tokens: int = 0  # of request and answer
+    output_tokens: int = 0  # of the answer alone
     complete: bool = False
-    cut_reason: str = ""  # why it is complete and not whole
+    cut_reason: str = ""  # why the answer is incomplete, though its stream ended properly
 
 
 class AnswerReader(Protocol):
@@ -167,17 +167,17 @@ class Dialect:
     """One API of a model's server: how its requests are written and its answers read."""
 
     name: str  # for people
-    path: str  # of its address, after /v1
+    path: str  # part of the URL, after /v1
     build_request_body: Callable[
         [ModelRequest], dict[str, Any]
-    ]  # of one turn, without saying that it is streamed
+    ]  # for one turn, without the parameters for streaming
     make_reader: Callable[
         [AnswerSink], AnswerReader
-    ]  # of the stream of an answer, whose words go to the sink
-    streaming_parameters: dict[str, Any]  # what a request has besides for its answer to be streamed
-    # its reading takes an answer that is not streamed, too, as one event
+    ]  # reads an answer's events and passes its text to the sink
+    streaming_parameters: dict[str, Any]  # added to a request whose answer is to be streamed
+    # whether its reader can also take an unstreamed answer, as one event
     accepts_unstreamed: bool = False
-    compaction_path: str = ""  # of the address where items are said in fewer; "" where nowhere
+    compaction_path: str = ""  # part of the URL for compacting items; "" if there is none
 
 
 def set_estimated_token_counts(request: ModelRequest, answer: GatheredAnswer) -> None:
@@ -203,7 +203,7 @@ def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
     """
     text = join_half_characters("".join(answer.text))
     items: list[dict[str, Any]] = join_half_characters(answer.items)
-    while items and items[-1].get("type") == "reasoning":  # a thought that nothing came of
+    while items and items[-1].get("type") == "reasoning":  # reasoning that led to nothing
         items.pop()
     calls = []
     for index, item in enumerate(items):
