@@ -13,10 +13,10 @@ from bot.cards.button_codec import ModelAnswerRating, RunTarget, build_block_id,
 from bot.cards.views import strip_invisible_characters
 from storage.states import CallStatus
 
-MAX_EFFECTS_PER_STATUS = 3  # told by their sentences; more are counted
+MAX_EFFECTS_PER_STATUS = 3  # described by their sentences; the others are counted
 MAX_EFFECT_CHARS = 160
 MAX_CELL_CHARS = 80
-MAX_TABLE_CHARS = 9_500  # of all cells together; Slack takes 10,000
+MAX_TABLE_CHARS = 9_500  # of all cells together; Slack's limit is 10,000
 
 
 RECORD_CONTRADICTION_NOTICE = "⚠️ The words above say something else than the record."
@@ -26,11 +26,11 @@ RECORD_CONTRADICTION_NOTICE = "⚠️ The words above say something else than th
 class ModelAnswerFooter:
     """The bot's own words below a model's answer, outside the answer's frame."""
 
-    outcomes: Sequence[str] = ()  # what became of each call that is told here first, in mrkdwn
-    requester: str = ""  # whom to notify of it; "" for nobody
-    record: str = ""  # what became of all calls, where the model's words say something else
-    note: str = ""  # why the words are not whole
-    ours: bool = False  # and what stands above is a sentence of ours as well, in mrkdwn
+    outcomes: Sequence[str] = ()  # in mrkdwn, for calls whose outcomes are first reported here
+    requester: str = ""  # user to notify; "" for nobody
+    record: str = ""  # outcomes of all calls, if the model's text contradicts the record
+    note: str = ""  # why the answer is incomplete
+    ours: bool = False  # the text above is the bot's own as well, in mrkdwn
 
     def render_blocks(self, run_id: str, *, last: bool) -> list[block_kit.Json]:
         """Build the footer; `last`: this is the request's last answer, so add feedback buttons."""
@@ -96,7 +96,7 @@ _TEXT_BY_STATUS = {
     CallStatus.ENTRUSTED: "a sub-agent still works on it",
     CallStatus.SUPERSEDED: "replaced",
 }
-_ORDERED_STATUS_TEXTS = (  # in which they are told
+_ORDERED_STATUS_TEXTS = (  # in the order of the record line
     _TEXT_BY_STATUS[CallStatus.SUCCEEDED],
     _TEXT_BY_STATUS[CallStatus.FAILED],
     _FAILED_MIDWAY_TEXT,
@@ -111,7 +111,7 @@ _SHORT_STATUS_TEXTS = {
     _TEXT_BY_STATUS[CallStatus.EXPIRED]: "expired",
     _FAILED_MIDWAY_TEXT: "failed midway",
 }
-# what was not begun, or is known to have changed nothing
+# not started, or known to have changed nothing
 CERTAINLY_NOT_DONE_STATUSES = frozenset(
     {
         CallStatus.PENDING,
@@ -133,9 +133,9 @@ class CallOutcome:
     """What became of one call, for the record line below an answer."""
 
     status: CallStatus
-    effect: str  # its sentence; not needed of one that was told
-    was_reported: bool = False  # a line of its own in the thread says so already
-    failed_midway: bool = False  # it failed once it had begun
+    effect: str  # its sentence; not needed if it was reported
+    was_reported: bool = False  # a separate message in the thread says so already
+    failed_midway: bool = False  # it failed after it had begun
 
     @property
     def is_certainly_not_done(self) -> bool:
@@ -440,7 +440,7 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
     return "\n".join([*lines, "", end])
 
 
-# What somebody reads whose organisation, or whose account in it, has changed.
+# Notices for people whose organisation, or whose account in it, has changed.
 
 WORKSPACE_LEFT_REASON = "Countersign was removed from the workspace where this was asked"
 WORKSPACE_LEFT_NOTICE = (

@@ -23,27 +23,27 @@ from bot.cards.action_names import (
     InputElementId,
 )
 
-MAX_PART_CHARS = 11_000  # of one message's frame; it holds 12,000 of Markdown
-MIN_PART_CHARS = 200  # into which a part is divided that has hardly any but line ends
+MAX_PART_CHARS = 11_000  # of one message's frame; Slack takes 12,000 of Markdown
+MIN_PART_CHARS = 200  # not split below this, even if framing many line ends makes a part too long
 MAX_UNFINISHED_LINK_CHARS = 400
 _LINK_LABEL = r"(?:[^\[\]\n\\]|\\.|\[[^\[\]\n]{0,200}\]){0,300}"
 _URL = r"(?:[^\s()<>]|\([^\s()<>]{0,500}\)){1,2000}"
 _LINK_TITLE = r"(?:\s{1,3}(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
-_AUTHORITY_CHAR = r"[^\s/?#<>()\[\]|]"  # of a URL's host, and of the user before it
+_AUTHORITY_CHAR = r"[^\s/?#<>()\[\]|]"  # in a URL's host, or in the user name before it
 _LINK_PATTERN = re.compile(
     rf"\[(?P<label>{_LINK_LABEL})\]\([ \t]{{0,3}}<?(?P<url>{_URL})>?{_LINK_TITLE}[ \t]{{0,3}}\)"
     r"|<(?P<slack>[a-z][a-z0-9+.-]{1,30}:[^|<>\s]{1,2000})\|(?P<named>[^<>\n]{0,300})>"
-    # what is left may be a link that is written otherwise, or the address of one that is named
+    # otherwise, a link in another notation, or a bare address
     rf"|\](?=[(\[:])|(?<!\w)(?P<bare>https?:)//(?P<at>{_AUTHORITY_CHAR}*)",
     re.IGNORECASE,
 )
 _SCHEME_END_PATTERN = re.compile(r"://")
 _SCHEME_PATTERN = re.compile(r"^(?:https?://|mailto:)", re.IGNORECASE)
-_MAX_HOST_CHARS = 300  # no network knows a longer one
+_MAX_HOST_CHARS = 300  # no real host name is longer
 _UNFINISHED_URL_PATTERN = re.compile(
     rf"(?<!\w)https?:(?P<rest>/(?:/{_AUTHORITY_CHAR}*)?)\Z", re.IGNORECASE
 )
-# what turns the order of letters round
+# characters that change the direction of writing
 _BIDI_CONTROL_ESCAPES = {ord(each): f"⟨U+{ord(each):04X}⟩" for each in "\u061c\u200e\u200f"}
 _BIDI_CONTROL_ESCAPES |= {
     at: f"⟨U+{at:04X}⟩" for at in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -85,7 +85,7 @@ def _replace_link(match: re.Match[str]) -> str:
     label = match["label"] if match["label"] is not None else match["named"]
     url = match["url"] or match["slack"]
     if label is None or url is None:
-        return "] "  # a bracket, and then a space: so it is no link
+        return "] "  # the space keeps Markdown from reading a link
     label, host = show_link_hosts(label), _find_link_host(url)
     if not host:
         return f"[{label}] ({_SCHEME_END_PATTERN.sub(': //', url, count=1)})"
@@ -93,7 +93,7 @@ def _replace_link(match: re.Match[str]) -> str:
     seen = _SCHEME_PATTERN.sub("", label.strip()).rstrip("/")
     says_so = seen.isascii() and seen.casefold() in (bare.casefold(), host.casefold())
     link = f"[{seen if says_so else host}]({url})"
-    gap = " " if match.string[: match.start()].endswith("!") else ""  # so it is no picture
+    gap = " " if match.string[: match.start()].endswith("!") else ""  # else it is an image
     return gap + (link if says_so or not label.strip() else f"{label} ({link})")
 
 
@@ -111,7 +111,7 @@ def _find_link_host(url: str) -> str:
         if not host or parts.scheme.lower() not in ("http", "https", "mailto"):
             return ""
         plain = host if host.isascii() else host.encode("idna").decode()
-    except ValueError:  # UnicodeError is one
+    except ValueError:  # includes UnicodeError
         return ""
     return plain if re.fullmatch(r"[\w.@+:-]{1,255}", plain) else ""
 
@@ -151,7 +151,7 @@ def _is_settled_link(rest: str) -> bool:
     match = _LINK_PATTERN.match(rest)
     if match is not None and match["label"] is not None:
         return True
-    # "[x] y": whatever follows the bracket is no address
+    # in "[x] y", nothing that follows can turn the bracket into a link
     return re.match(rf"\[{_LINK_LABEL}\](?![(\[:]|\Z)", rest) is not None
 
 
@@ -162,7 +162,7 @@ def quote_on_one_line(text: str) -> str:
 
 
 Json = dict[str, Any]
-MAX_DIALOG_TEXT_CHARS = 500  # of what a person says in a dialog
+MAX_DIALOG_TEXT_CHARS = 500  # of a text entered in a dialog
 
 
 def plain_text(text: str) -> Json:
@@ -285,7 +285,7 @@ def dialog_view(
         "close": plain_text(close),
         "blocks": list(blocks),
     }
-    if subject.dialog in (DialogId.REVIEW, DialogId.EDIT):  # of which the card says who has it open
+    if subject.dialog in (DialogId.REVIEW, DialogId.EDIT):  # the card shows who has it open
         view["notify_on_close"] = True
     return {**view, "submit": plain_text(submit)} if submit else view
 
@@ -374,7 +374,7 @@ def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     Use it only for texts of ours, as none but ours may mention.
     """
     leaves: list[Json] = []
-    # every second part stands between the marks of a mention
+    # every second part is the inside of a mention
     for number, part in enumerate(re.split(r"<(@[UW][A-Z0-9]+|#[CG][A-Z0-9]+)>", text)):
         if number % 2 and part[0] == "#":
             leaves.append({"type": "channel", "channel_id": part[1:]})

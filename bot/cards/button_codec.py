@@ -30,7 +30,7 @@ class CardTarget:
     """All calls that wait on one card, at the card's revision that was shown."""
 
     plan: str
-    revision: int  # of the card: `storage.calls.card_revision`
+    revision: int  # of the card, from `storage.calls.compute_card_revision`
     card: int  # the message's number in the outbox
 
 
@@ -53,17 +53,17 @@ class ModelAnswerRating:
 class FormContext:
     """The channel that a form is filled in for, and the message that the request is about."""
 
-    channel: str = ""  # "": a direct message with who asks
-    quoted: str = ""  # the text of the message that it is about
-    link: str = ""  # where that message stands
-    asked_in: str = ""  # the channel where it was asked for, if it is made elsewhere
+    channel: str = ""  # "" for a direct message with the requester
+    quoted: str = ""  # the text of the message that the request is about
+    link: str = ""  # that message's address
+    asked_in: str = ""  # the channel where the form was opened, if it is another one
 
 
 class FormSource(StrEnum):
     """What a form was made from: a tool, or a template of the policy."""
 
     TOOL = "tool"
-    TEMPLATE = "template"  # of the policy: some of its fields are filled in for good
+    TEMPLATE = "template"  # from the policy, with some fields filled in and fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FormTarget:
     kind: FormSource
     name: str
     form_context: FormContext = FormContext()
-    repeated_call_id: str = ""  # the call with whose values it begins; "" for none
+    repeated_call_id: str = ""  # the call whose values it starts with; "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class PasskeyTarget:
 class HomeTabPart(StrEnum):
     """The part of the Home tab that is shown."""
 
-    ALL = "all"  # the first of everything
+    ALL = "all"  # the overview, with the first few of everything
     WAITING = "waiting"
     MINE = "mine"
     PASSKEYS = "passkeys"
@@ -105,10 +105,10 @@ class HomeTabTarget:
 
     part: HomeTabPart = HomeTabPart.ALL
     page: int = 0
-    channel: str = ""  # only what was asked there; "": anywhere
+    channel: str = ""  # only requests from this channel; "" for all channels
 
 
-DEFAULT_HOME_TARGET = HomeTabTarget()  # what is shown to who opens it
+DEFAULT_HOME_TARGET = HomeTabTarget()  # what Home shows when it is opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class MalformedValue:
     """An id or a value that the bot never issued."""
 
     why: str  # for the log
-    name: Action | DialogId | None = None  # what it claims to be; None for none of ours
+    name: Action | DialogId | None = None  # what it claims to be; None if that is unknown
 
 
 DIALOG_ACTIONS = frozenset(
@@ -172,7 +172,7 @@ DIALOG_ACTIONS = frozenset(
         Action.RENAME_PASSKEY,
     }
 )
-# what only shows something to who clicks: answered at once, and not stored
+# these only show something to one person: answered at once, and not stored
 LOOK_ACTIONS = frozenset(
     {
         Action.LOOK_WAITING,
@@ -183,7 +183,7 @@ LOOK_ACTIONS = frozenset(
         Action.LOOK_SHOW,
     }
 )
-HOME_PAGE_ACTIONS = frozenset(  # what only has the Home tab show something else; not stored either
+HOME_PAGE_ACTIONS = frozenset(  # these only change what the Home tab shows; not stored either
     {
         Action.HOME_ALL,
         Action.HOME_WAITING,
@@ -197,7 +197,7 @@ HOME_PAGE_ACTIONS = frozenset(  # what only has the Home tab show something else
 )
 _PASSKEY_ACTIONS = (Action.RENAME_PASSKEY, Action.REVOKE_PASSKEY, Action.DISOWN_PASSKEY)
 _TARGET_TYPE_BY_ACTION: Mapping[Action, type[Target]] = {
-    **dict.fromkeys(Action, CallTarget),  # but for these
+    **dict.fromkeys(Action, CallTarget),  # except for those below
     Action.APPROVE_ALL: CardTarget,
     Action.REJECT_ALL: CardTarget,
     Action.CANCEL_RUN: RunTarget,
@@ -228,7 +228,7 @@ _BUTTON_ACTIONS = frozenset(Action) - _MENU_ACTIONS | _BUTTON_AND_MENU_ACTIONS
 _GOOD_RATING = "good"
 _BAD_RATING = "bad"
 _NO_TARGET_VALUE = "-"
-_CALL_PREFIX = "call"  # of what a rejection is about
+_CALL_PREFIX = "call"  # what is rejected: a call or a plan
 _PLAN_PREFIX = "plan"
 _ID_REGEX = "([A-Za-z0-9_-]{1,64})"
 _REVISION_REGEX = "(0|[1-9][0-9]{0,8})"

@@ -122,7 +122,7 @@ BREAK_GLASS_LABEL = "🚨 Run now without approval…"
 MAX_MENU_OPTIONS = 5
 MAX_RICH_TEXT_CHARS = 3_000  # of one rich_text block
 MAX_FIELDS = 10  # of one section, in two columns
-MAX_NAMED_APPROVERS = 10  # people and groups, of whom a step lacks
+MAX_NAMED_APPROVERS = 10  # people and groups from whom a stage still needs approvals
 
 
 def render_waiting_call(
@@ -265,7 +265,7 @@ def _render_decision_buttons(
     if has_approve_button(call, filled):
         ask = None
         final = call_pieces.irreversibility_warning(call.does, call.effect_source)
-        if final and not call.needs_signature:  # else the page to sign on asks, and warns
+        if final and not call.needs_signature:  # the signing page shows this warning itself
             sure = call_pieces.build_approval_confirmation(
                 call_pieces.get_effect_sentence(call), final
             )
@@ -326,7 +326,7 @@ def _render_more_menu(
         choices.append(("Withdraw (only whoever asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL_REQUEST_LABEL, Click(Action.CANCEL_RUN, whole)))
-    if len(choices) < MAX_MENU_OPTIONS and not call.starts_at:  # Home has it always
+    if len(choices) < MAX_MENU_OPTIONS and not call.starts_at:  # Home always offers it
         choices.insert(after_decisions, ("Hand over…", Click(Action.HAND_OVER, about)))
     return block_kit.overflow_menu(choices[:MAX_MENU_OPTIONS])
 

@@ -19,18 +19,18 @@ from bot.cards.views import ArgumentValue, CallView
 from bot.tools import EffectSource
 
 MAX_HEADER_CHARS = 150  # Slack's limit
-MAX_PIECE_CHARS = 2_900  # on a card; more belongs into Review
+MAX_PIECE_CHARS = 2_900  # on a card; longer pieces are shown in Review
 MAX_PIECE_NEWLINES = 40  # on a card
-MAX_BEGINNING_CHARS = 300  # of a piece that does not fit a card
-MAX_SENTENCE_BEGINNING_CHARS = 200  # it mostly repeats an argument
+MAX_BEGINNING_CHARS = 300  # of a piece that is too long for a card
+MAX_SENTENCE_BEGINNING_CHARS = 200  # shorter, as the sentence mostly repeats an argument
 MAX_BEGINNING_LINES = 12
-MAX_CELL_CHARS = 32  # of an argument that stands beside another one, with its label
-MIN_BEGINNING_CHARS = 60  # with less room there is none
+MAX_CELL_CHARS = 32  # of an argument that shares a row with another one, with its label
+MIN_BEGINNING_CHARS = 60  # with less room, not even its beginning is shown
 MAX_COMPACT_ARGUMENT_CHARS = 100  # on a decided card
 MAX_COMPACT_MENTIONS = 5  # people or channels of one argument on a decided card
-MAX_COMPACT_CHARS = 450  # after so many, further arguments are only counted
+MAX_COMPACT_CHARS = 450  # after that, further arguments are only counted
 MAX_AGENT_NAME_CHARS = 80
-MAX_NAMED_ARGUMENTS = 3  # among what is not shown in full; more are counted
+MAX_NAMED_ARGUMENTS = 3  # of those not shown in full; further ones are counted
 IRREVERSIBLE_TEXT = "This cannot be undone."
 REVERSIBILITY_UNSTATED_TEXT = "Its author did not say whether this can be undone."
 REVERSIBILITY_UNTRUSTED_TEXT = (
@@ -41,9 +41,9 @@ _TEXT_BY_EFFECT_SOURCE = {
     EffectSource.BY_NOBODY: REVERSIBILITY_UNSTATED_TEXT,
     EffectSource.BY_STRANGER: REVERSIBILITY_UNTRUSTED_TEXT,
 }
-# a value that stands apart in a sentence
+# a value that can be recognised in a sentence without quotation marks
 _STANDALONE_WORD_PATTERN = re.compile(r"\w+(?:[.@:/+-]\w+)*")
-# nothing in it ends a quotation, is lost in a sentence, or is a mask
+# a value that can be quoted in a sentence: no quotation marks, odd spaces or mask
 _QUOTABLE_PATTERN = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
 REVERSIBILITY_UNKNOWN_TEXT = "It is not known whether these can be undone"
 MAX_CONFIRMATION_CHARS = 240  # of the effects that a confirmation names
@@ -73,7 +73,7 @@ class CallPiece:
     name: str  # the argument's label, else what kind of piece it is
     texts: tuple[str, ...]
     render: Callable[[Sequence[str]], tuple[block_kit.Json, ...]]
-    cell: str = ""  # an argument so short that two of them fit beside one another
+    cell: str = ""  # label and value, if they are short enough to share a row with another argument
 
     @cached_property
     def rendered_elements(self) -> tuple[block_kit.Json, ...]:
@@ -318,10 +318,10 @@ def _build_argument_piece(value: ArgumentValue) -> CallPiece:
 
     texts = (now,) if was is None else (was, now)
     cell = f"{slack_text.isolate_right_to_left_text(name)}: {now}"
-    # what belongs together, as an address does, stays together
+    # the fields of a nested value, such as an address, stay below each other
     is_short = was is None and not note and flat and slack_text.LABEL_SEPARATOR not in name
     is_short = is_short and not value.mentions
-    # nothing in it may look like a label, or like the gap between two of them
+    # its value must not look like another label, or like the gap between columns
     is_short = (
         is_short
         and slack_text.count_slack_characters(cell) <= MAX_CELL_CHARS
@@ -335,7 +335,7 @@ class FittedPieces:
     """The pieces of one call that a card has room for, and a sentence about the others."""
 
     cells: tuple[str, ...]  # short arguments, for two columns
-    sentence: tuple[block_kit.Json, ...]  # where it is too long for the top, as rich-text elements
+    sentence: tuple[block_kit.Json, ...]  # the effect, if it is too long for the top
     body: tuple[block_kit.Json, ...]  # other arguments and the preview
     reason: tuple[block_kit.Json, ...]  # the agent's words
     missing: str  # "" when everything is shown

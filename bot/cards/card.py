@@ -21,12 +21,12 @@ from countersign.durations import format_rough_duration
 from storage.states import CallStatus
 
 MAX_MESSAGE_CHARS = 12_500
-NOT_ALL_SHOWN_CHARS = 400  # of what is said where not all is shown
-CHARS_PER_BLOCK = 100  # besides its text: Slack limits the two together
+NOT_ALL_SHOWN_CHARS = 400  # room for the note about what is not shown
+CHARS_PER_BLOCK = 100  # added for each block: Slack limits text and blocks together
 MAX_NOTIFICATION_CHARS = 300
 MINUTE = timedelta(minutes=1)
 MAX_CALLS_PER_MESSAGE = 5
-MAX_CALLS_WITH_COLUMNS = 3  # calls whose short arguments stand in columns
+MAX_CALLS_WITH_COLUMNS = 3  # with more calls, short arguments get no columns
 MAX_CELLS_PER_CALL = 20
 MAX_MESSAGE_BLOCKS = 50
 MAX_NAMED_APPROVERS = 80  # people and groups
@@ -38,7 +38,7 @@ class RenderedMessage:
 
     text: str  # the notification: one plain sentence, escaped
     blocks: list[block_kit.Json]
-    # ids of the people and groups whom it notifies when posted; others are then shown by name
+    # ids of people and groups notified when it is posted; others are only shown by name
     notified: frozenset[str] = frozenset()
 
 
@@ -52,7 +52,7 @@ def render_card(view: CardView, now: datetime) -> RenderedMessage:
     waiting = [call for call in view.calls if can_still_be_decided(call, now)]
     blocks = _render_card_blocks(view, now, _fit_waiting_calls(view, now, waiting))
     if waiting and view.viewers and len(blocks) < MAX_MESSAGE_BLOCKS:
-        # below the buttons, so that none moves under anybody's pointer
+        # below the buttons, so that no button moves while somebody is clicking
         viewer_elements = [block_kit.mrkdwn(viewers_note(view.viewers))]
         blocks.append(
             block_kit.context_block(build_block_id(BlockRole.VIEWERS, view.target), viewer_elements)
@@ -102,8 +102,8 @@ def _divide_room_among_calls(
         key: sum(map(call_pieces.count_piece_characters_on_card, each))
         for key, each in pieces.items()
     }
-    # Blocks that come with the pieces: per call a long effect, the arguments, those in columns, the
-    # agent's words and what is said if some is missing.
+    # Blocks added by the pieces of each call: a long effect, the arguments, those in columns, the
+    # agent's words, and a note if something is not shown.
     blocks_per_call = 4 + -(-cells // call_blocks.MAX_FIELDS)
     room -= (blocks_per_call * CHARS_PER_BLOCK + NOT_ALL_SHOWN_CHARS) * len(
         calls
@@ -137,7 +137,7 @@ def _render_card_blocks(
         blocks.append(_render_multi_call_head(view, undecided))
         blocks += call_blocks.render_request_edits(view)
     for index, call in enumerate(view.calls):
-        # below the head, too; as many calls as there can be leave no blocks for lines
+        # also below the heading; with the most calls allowed, no blocks are left for dividers
         if not alone and len(view.calls) < MAX_CALLS_PER_MESSAGE and (index or waiting):
             blocks.append(block_kit.divider_block(build_block_id(BlockRole.DIVIDER, call.target)))
         if call in waiting:
@@ -216,7 +216,7 @@ def _render_multi_call_foot(
     `deadline`: the one of all of them; None if they differ.
     """
     about = view.target
-    # a click counts for the calls of its own message only
+    # a click counts only for the calls of its own message
     which = "all" if view.parts == 1 else "these"
     row: list[block_kit.Json] = []
     undecided = [call for call in waiting if not call.starts_at]
@@ -233,7 +233,7 @@ def _render_multi_call_foot(
     small_print_block = block_kit.context_block(
         build_block_id(BlockRole.ASKED, about), [block_kit.mrkdwn("  ·  ".join(small))]
     )
-    # the last one has buttons of its own for all that is left
+    # a single call has its own buttons
     return (
         [
             small_print_block,

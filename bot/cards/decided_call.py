@@ -12,11 +12,11 @@ from bot.cards.views import ArgumentValue, CallView, RunWithoutApproval
 from storage.states import CallStatus, CallVerb
 
 CHECK_OUTCOME_TEXT = ". Check in the system itself whether it happened, then say so."
-MAX_RESULT_CHARS = 400  # of a note or a result on a card; the whole is in the thread
+MAX_RESULT_CHARS = 400  # of a note or a result on a card; the thread shows all of it
 MAX_EFFECT_CHARS = 300
-MAX_REMARK_CHARS = 150  # of what an approver said
+MAX_REMARK_CHARS = 150  # of an approver's remark
 MAX_REMARKS = 2
-INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
+INLINE_LIMIT = 120  # a note that is longer or has several lines gets a quote block
 
 S = CallStatus
 ICONS = {
@@ -65,7 +65,7 @@ STARTED_LABEL_BY_STATUS = {
     S.SUCCEEDED: "Done",
     S.FAILED: "It failed",
 }
-# what may be asked for once more
+# statuses of calls that can be requested again
 REPEATABLE_STATUSES = (S.SUCCEEDED, S.FAILED, S.REJECTED, S.EXPIRED, S.CANCELLED, S.INVALIDATED)
 HANDED_OVER_ICON = "📤"
 HANDED_OVER_LABEL = "Handed over"
@@ -195,7 +195,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     leaves = [block_kit.text_leaf(f"{icon} "), block_kit.text_leaf(is_now, bold=True)]
     match call.status:
         case S.APPROVED if call.without_approval:
-            pass  # a line of its own says who did that
+            pass  # a separate line says who ran it
         case S.APPROVED | S.REJECTED | S.CANCELLED:
             leaves += _render_deciders(call)
         case S.EXPIRED:
@@ -225,7 +225,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     if call.status in FINISHED_STATUSES and call.finished_at:
         leaves += [block_kit.text_leaf(" · "), block_kit.time_leaf(call.finished_at)]
     if call.status is S.APPROVED:
-        # without a number that each vote would change
+        # no number of missing votes here, as every vote would change it
         waits = "runs once the rest is decided" if undecided else "not started yet"
         waits = PROGRAM_NOT_STARTED_TEXT if call.program_note else waits
         leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))

@@ -85,7 +85,7 @@ class DelegationView:
     delegate: str  # Slack user id
     until: datetime
     words: str
-    is_own: bool  # whether who looks at it has given it, and may end it
+    is_own: bool  # the reader is the delegator, and may end it
 
 
 def render_delegations(found: Sequence[DelegationView]) -> SlashCommandAnswer:

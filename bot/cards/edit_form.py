@@ -34,7 +34,7 @@ _TEXT_FORM_KINDS = (
     SlotKind.CHOICE,
     SlotKind.DATETIME,
     SlotKind.TIME,
-)  # how a text may be written
+)  # all forms in which a text may be shown
 _NULL_TEXTS = (UNSET_LABEL, NULL_LABEL)
 
 
@@ -67,7 +67,7 @@ def find_first_unshown_argument_path(
             return path
     for row in rows:
         value = _get_value_at_path(as_read, row.path)
-        if row.mentions:  # is drawn as these ids alone, whatever its text
+        if row.mentions:  # shown as these ids only, whatever its text says
             run_value = _get_value_at_path(runs, row.path)
             if list(row.mentions) != (run_value if isinstance(run_value, list) else [run_value]):
                 return row.path
@@ -122,9 +122,9 @@ def _is_same_value(value: Any, as_read: Any) -> bool:
     if value == as_read:
         return True
     if isinstance(value, str) and isinstance(as_read, str) and as_read.endswith(f" ({value})"):
-        return True  # an id, with its name before it
+        return True  # an id after its name
     try:
-        return Decimal(str(value)) == Decimal(str(as_read))  # of an amount, or a long number
+        return Decimal(str(value)) == Decimal(str(as_read))  # an amount, or a long number
     except DecimalException:
         return False
 
@@ -179,8 +179,8 @@ class ParsedEdit:
     """A valid edit, ready to be stored."""
 
     arguments: dict[str, Any]  # JSON values after validation, coercion and defaults
-    changed: bool  # an edit that changes nothing is no edit
-    approve: bool  # the person asked to approve as well; whether that counts is not decided here
+    changed: bool  # if not, there is nothing to store
+    approve: bool  # the person also asked to approve; whether that counts is decided elsewhere
 
 
 def render_edit_dialog(

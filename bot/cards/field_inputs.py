@@ -30,12 +30,12 @@ TEXT_INPUT = "plain_text_input"
 EMPTY_TEXT_ENTRY = '""'
 EMPTY_LIST_ENTRY = "[]"
 _UNSET_OPTION_VALUE = "(unset)"
-# What Slack's own inputs are sure to accept; anything else stands in a plain one.
+# What Slack's own inputs surely accept; any other value gets a plain text input.
 _PATTERN_BY_KIND = {
     SlotKind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
     SlotKind.URL: re.compile(r"https?://[!-~]+"),
 }
-_MAX_EXACT_DIGITS = 15  # beyond these, a client that thinks in doubles would round
+_MAX_EXACT_DIGITS = 15  # a client that computes with doubles would round longer numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class FieldInput:
     """The input of a form for one value of the arguments."""
 
     slot: FieldSlot
-    kind: SlotKind  # how it is read: the slot's kind, or JSON or text where the value does not fit
+    kind: SlotKind  # how it is read: the slot's kind, or JSON or text if the value does not fit
     widget: str  # Slack's element type
-    old_value: Any  # the JSON value there is; SlotSentinel.ABSENT for none
-    initial_entry: str | int | None  # what Slack sends when nobody touches it
+    old_value: Any  # the current JSON value; SlotSentinel.ABSENT if there is none
+    initial_entry: str | int | None  # what Slack sends if nobody changes the input
     options: tuple[tuple[str, str, Any], ...] = ()  # option value, text, JSON value
 
     @property
@@ -247,7 +247,7 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
     """
     choices = _list_allowed_values(slot)
     written = [" ".join(format_json_value(value, SlotKind.CHOICE).split()) for value in choices]
-    if len(set(written)) < len(written):  # two of them read alike in words
+    if len(set(written)) < len(written):  # two of them look alike in words
         written = [" ".join(format_json_value(value).split()) for value in choices]
     shown = [shorten_text(text, 75) for text in written]
     codes = [
@@ -274,7 +274,7 @@ def _build_choice_input(slot: FieldSlot, old: Any) -> FieldInput:
 _INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,4000}")
 _DECIMAL_PATTERN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _FLOAT_PATTERN = re.compile(_DECIMAL_PATTERN.pattern + r"([eE][+-]?[0-9]{1,3})?")
-_MAX_JSON_DEPTH = 32  # of what a person may write
+_MAX_JSON_DEPTH = 32  # of JSON that a person enters
 STATE_KEY_BY_WIDGET = {
     "datepicker": "selected_date",
     "timepicker": "selected_time",
@@ -324,7 +324,7 @@ def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
     if widget in ("radio_buttons", "static_select"):
         return (state.get("selected_option") or {}).get("value")
     value = state.get(STATE_KEY_BY_WIDGET.get(widget, "value"))
-    if isinstance(value, list):  # of ids
+    if isinstance(value, list):  # a list of ids
         value = "\n".join(map(str, value))
     return None if value == "" else value
 

@@ -33,9 +33,9 @@ from bot.tools import Tool
 from bot.tools.declared_values import validate_json
 from bot.tools.invisible_characters import list_hidden_characters
 
-MAX_LINE_CHARS = 80  # a longer text gets an input of several lines
-MAX_LINE_CAPACITY = 150  # the same, for the most characters that a field takes
-# characters Slack counts up to which a value that cannot be edited is shown whole
+MAX_LINE_CHARS = 80  # a longer text gets an input with several lines
+MAX_LINE_CAPACITY = 150  # the same for a field that accepts more characters than this
+# a value that cannot be edited is shown whole up to this length, in characters as Slack counts
 MAX_SHOWN_CHARS = 12_000
 _MAX_CHUNK_CHARS = 2_800
 
@@ -128,8 +128,8 @@ def _list_length_limits(field: field_inputs.FieldInput) -> dict[str, int]:
     most = field.slot.schema.get("maxLength", field_inputs.MAX_INPUT_CHARS)
     if field.slot.nullable and not least:
         most = max(most, len(field_inputs.EMPTY_TEXT_ENTRY))
-    # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
-    # Pydantic here.
+    # Slack may count as count_slack_characters does, Pydantic counts characters: never be stricter
+    # than Pydantic here.
     text = str(field.initial_entry or "")
     fits = {
         "min_length": 0 < least <= field_inputs.MAX_INPUT_CHARS,
@@ -204,7 +204,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             else (field_inputs.EMPTY_LIST_ENTRY, "minItems")
         )
         unset, holds_nothing = "Leave it empty for none", field.old_value in ("", [])
-        hints.append(  # few need to tell the two apart
+        hints.append(  # longer only if it is empty now: few need to tell empty from unset
             f"{unset}; write {empty} for {_EMPTY_LABEL_BY_KIND[field.kind]}."
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
@@ -221,7 +221,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
         hints.append(f"Holds characters that cannot be seen: {seen}.")
     description = slack_text.show_hidden_characters(slot.hint.strip())
     if field.widget.endswith("s_select") and description.startswith(("@handle", "#name")):
-        description = ""  # how to write a name: here it is chosen
+        description = ""  # it says how to write a name, but here the name is chosen
     if description and hints and description[-1].isalnum():
         description += "."
     return " ".join(filter(None, [description, *hints]))
@@ -230,7 +230,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
 _EMPTY_LABEL_BY_KIND = {SlotKind.TEXT: "an empty text", SlotKind.LINES: "an empty list"}
 
 
-# beside them: what is wrong, whose form it is, what it is about, what found no room, why
+# the others: an error, whose form it is, what it is about, what did not fit, and the reason
 _MAX_BLOCKS = 100 - 6
 _MAX_VIEW_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
@@ -239,7 +239,7 @@ _MAX_VIEW_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 class FieldErrors:
     """What is wrong with the entries of a submitted form, by input."""
 
-    # sentences by block id of an input, of at most 150 characters; any length at WHOLE_FORM
+    # sentences by block id, of at most 150 characters each; at WHOLE_FORM of any length
     errors: dict[str, str]
 
 
@@ -305,7 +305,7 @@ def apply_entries_to_arguments(
     if errors:
         return FieldErrors(errors)
     for block_id, field in inputs.items():
-        # there is none where an error did not count, below what is now unset
+        # an error below a nested model that is now unset was dropped, so its entry is missing
         value = entered.get(block_id, SlotSentinel.KEEP)
         if field.kind is not SlotKind.PRESENCE and value is not SlotSentinel.KEEP:
             set_nested_value(data, field.slot.keys, value)
@@ -323,7 +323,7 @@ def validate_entered_arguments(
 
     `arguments` are those the form was laid out for; `names`: see `edit_form.parse_edit_submission`.
     """
-    computed = tool.arguments.model_computed_fields  # which it dumps, but does not accept
+    computed = tool.arguments.model_computed_fields  # dumped by the model, but not accepted
     written = json.dumps({key: value for key, value in data.items() if key not in computed})
     inputs = [place.slot.block_id for place in places if place.input]
     try:
@@ -371,7 +371,7 @@ WHOLE_FORM = ""  # in place of a block id: the error is about no single input
 Loc = tuple[int | str, ...]
 _NUMBER_ERROR = "Please enter a number."
 _WHOLE_NUMBER_ERROR = "Please enter a whole number."
-_ERROR_BY_PYDANTIC_TYPE = {  # of what Pydantic says in its own terms
+_ERROR_BY_PYDANTIC_TYPE = {  # for errors that Pydantic words in its own terms
     "missing": "A value is needed here.",
     "int_parsing": _WHOLE_NUMBER_ERROR,
     "int_type": _WHOLE_NUMBER_ERROR,

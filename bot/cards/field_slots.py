@@ -43,16 +43,16 @@ class SlotKind(StrEnum):
     TIME = "time"  # ISO 8601
     DATETIME = "datetime"  # ISO 8601
     PERSON = "person"  # the Slack id of a person
-    CHANNEL = "channel"  # the same of a channel
+    CHANNEL = "channel"  # the Slack id of a channel
     LINES = "lines"  # a list of strings, one on each line
     PEOPLE = "people"  # a list of Slack ids of people
-    CHANNELS = "channels"  # the same of channels
+    CHANNELS = "channels"  # a list of Slack ids of channels
     PRESENCE = "presence"  # whether an optional nested model is there at all
-    EMPTY = "empty"  # a nested model that is there, with nothing in it; its parts have the inputs
-    JSON = "json"  # whatever has no better form
+    EMPTY = "empty"  # a nested model that is set, but empty; its fields have the inputs
+    JSON = "json"  # anything else
 
 
-PICKER_BY_KIND = {  # of people and channels: Slack's elements for them
+PICKER_BY_KIND = {  # Slack's elements for choosing people and channels
     SlotKind.PERSON: "users_select",
     SlotKind.PEOPLE: "multi_users_select",
     SlotKind.CHANNEL: "conversations_select",
@@ -65,31 +65,31 @@ class SlotSentinel(Enum):
     """What no JSON value can express: nothing is there, or what is there is to stay."""
 
     ABSENT = "absent"  # the arguments have no such key
-    KEEP = "keep"  # leave what is there untouched
+    KEEP = "keep"  # leave the current value as it is
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSlot:
     """One value of a tool's arguments that is shown or edited by itself."""
 
-    # field names from the top: make the block id, and are what errors point at
+    # field names from the top: they make the block id, and errors refer to them
     names: tuple[str, ...]
-    keys: tuple[str, ...]  # the same as keys of the dumped arguments
+    keys: tuple[str, ...]  # the same names as keys of the dumped arguments
     label: str  # "Address › City"
     hint: str  # the field's description
     kind: SlotKind
     nullable: bool  # accepts None
-    schema: Mapping[str, Any]  # JSON schema of what is not None, references resolved at the top
-    # for each step the names that Pydantic's errors may give it
+    schema: Mapping[str, Any]  # JSON schema of values but None; references at the top are resolved
+    # for each of `names`, what Pydantic's errors may call it
     error_names: tuple[frozenset[str], ...]
-    secret: bool = False  # it is secret, or may hold what is: it has no input
-    # what of its value nobody may read; () for all of it
+    secret: bool = False  # it is secret or may contain secrets, so it has no input
+    # the parts of its value that are masked; () means all of it
     hidden_paths: frozenset[ValuePath] = frozenset()
     editable: bool = True
     is_within_optional: bool = False  # belongs to a nested model that may be unset as a whole
     is_naive_datetime: bool = False  # a date-time that must not have a time zone
-    has_open_type: bool = False  # nothing says what kind of value it has, or it may be of several
-    null_is_unset: bool = False  # null is what stands there where nothing is given
+    has_open_type: bool = False  # its type is not declared, or it may have several
+    null_is_unset: bool = False  # null is its value when nothing is given
 
     @property
     def block_id(self) -> str:
@@ -112,7 +112,7 @@ _KIND_BY_PYTHON_TYPE = {
 }
 _KIND_BY_ID_KEYWORD = {"person": SlotKind.PERSON, "channel": SlotKind.CHANNEL}
 _LIST_KIND_BY_ID_KEYWORD = {"person": SlotKind.PEOPLE, "channel": SlotKind.CHANNELS}
-_INPUT_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,80}")  # that can name an input
+_INPUT_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,80}")  # keys that an input can be named by
 _KIND_BY_JSON_TYPE = {
     "boolean": SlotKind.BOOLEAN,
     "integer": SlotKind.INTEGER,

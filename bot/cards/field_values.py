@@ -31,14 +31,14 @@ from bot.cards.views import UNSET_LABEL, ArgumentValue
 from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
 
-EMPTY_LABEL = "empty"  # of a text
-NONE_LABEL = "none"  # of a list or an object, where it can be nothing else
+EMPTY_LABEL = "empty"  # an empty text
+NONE_LABEL = "none"  # an empty list or object, where it cannot be mistaken
 NULL_LABEL = "no value"
 # a text that is one of these is put in quotes
 _RESERVED_LABELS = frozenset({MASK, UNSET_LABEL, EMPTY_LABEL, NULL_LABEL})
-# an id, alone or in brackets behind a name, which has no brackets
+# an id, alone or in brackets after a name without brackets
 _SLACK_ID_PATTERN = re.compile(r"(?:[^()]*\()?([CGUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,})\)?")
-_CHOICE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # as programs write one
+_CHOICE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")  # as in code, such as full_refund
 _MAX_ONE_LINE_LIST_CHARS = 60
 
 
@@ -111,7 +111,7 @@ def format_slot_value(slot: FieldSlot, value: Any) -> str:
         return MASK
     if slot.hidden_paths:
         return show_hidden_characters("".join(_dump_masked_json(value, slot.hidden_paths, "")))
-    # where nothing says what it is, a text looks like no other value, and a list like a list
+    # without a declared type, JSON tells texts, lists and other values apart
     if slot.has_open_type and (
         isinstance(value, list)
         or value == {}
@@ -228,7 +228,7 @@ def _compare_arguments(
         if keys in old_rows:
             old = old_rows[keys].text
             slot = replace(slot, hidden_paths=slot.hidden_paths | old_rows[keys].slot.hidden_paths)
-        # the other side is divided differently: it had the nested model as a whole, or in parts
+        # one of the two has the nested model as one row, the other has a row for each of its fields
         else:
             parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
             old = (
@@ -264,7 +264,7 @@ def _format_text(value: str, kind: SlotKind) -> str:
         return EMPTY_LABEL
     seen = show_hidden_characters(value)
     bare = seen.strip()
-    # in quotes: it is this text, not our sign; or nobody would see the spaces around it
+    # quoted to tell it from our own labels, or to show the spaces around it
     if (
         value in _RESERVED_LABELS
         or _may_be_mistaken_for_quoted(value)
@@ -280,7 +280,7 @@ def _format_text(value: str, kind: SlotKind) -> str:
             at = time.fromisoformat(value)
             return _format_clock_time(at.replace(tzinfo=None)) + _format_zone_offset(at)
     except ValueError:
-        pass  # shown as it stands
+        pass  # not a valid date or time: shown as it is
     return seen
 
 

@@ -32,12 +32,12 @@ class HomeWaitingCall:
     channel: str  # where it was asked
     deadline: datetime | None
     link: str = ""  # to its card, else to its request
-    is_outcome_unknown: bool = False  # outcome unknown: started, never confirmed
+    is_outcome_unknown: bool = False  # it was started, and its outcome was never confirmed
     is_to_be_looked_at: bool = False  # it ran without approval
     has_warnings: bool = False  # its card warns of something
-    client: str = ""  # the program by which it was asked
+    client: str = ""  # the program that asked
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
-    represented_person: str = ""  # whose decision it is, where they are a delegate
+    represented_person: str = ""  # for a delegate: the person they decide for
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HomeWaitingQuestion:
 class SavedApprovalView:
     """A grant (saved approval) that this person gave, or that applies to their requests."""
 
-    call: str  # the one with whose approval it was given
+    call: str  # the call whose approval was saved
     text: str  # mrkdwn
 
 
@@ -66,14 +66,14 @@ class HomeView:
 
     bot: str  # the bot's user id
     shows: button_codec.HomeTabTarget = button_codec.DEFAULT_HOME_TARGET
-    pages: int = 1  # that there are of what it shows
+    pages: int = 1  # number of pages that the shown part has
     questions: tuple[HomeWaitingQuestion, ...] = ()  # for them, the first deadline first
     waiting: tuple[HomeWaitingCall, ...] = ()  # the first deadline first
     more_waiting: int = 0  # calls they may approve that are not among these
-    has_unlisted_calls: bool = False  # more calls wait in the workspace than were looked at
-    unsure_count: int = 0  # calls of which Slack did not say whether they may
+    has_unlisted_calls: bool = False  # more calls wait in the workspace than were examined
+    unsure_count: int = 0  # calls for which Slack did not say whether they may decide
     requests: tuple[request_list.ListedRun, ...] = ()  # the newest first
-    away_approvers: tuple[tuple[str, datetime | None], ...] = ()  # of those who decide about them
+    away_approvers: tuple[tuple[str, datetime | None], ...] = ()  # away approvers of their requests
     more_requests: bool = False
     decided: tuple[
         request_list.ListedCall, ...
@@ -87,7 +87,7 @@ class HomeView:
     findings: str = ""  # mrkdwn: what stands out in the decisions, for the policy's readers
 
 
-# of each that are shown first, and on a page of their own: with these, all of it is 95 blocks
+# how many of each are shown on the overview and on pages of their own: 95 blocks in all at most
 MAX_WAITING_CALLS = 10
 MAX_REQUESTS = 8
 MAX_DECIDED_CALLS = 8
@@ -355,7 +355,7 @@ def _render_requests_part(view: HomeView) -> list[block_kit.Json]:
 
 def _render_request(run: request_list.ListedRun) -> block_kit.Json:
     beginning = request_list.describe_request_beginning(run)
-    # its calls say how a request stands that waits for them, or has come to its end
+    # if the request waits or has completed, its calls say how it stands
     is_told = bool(run.calls) and run.status in (RunStatus.WAITING, RunStatus.COMPLETED)
     status_text = (
         "Asked " if is_told else f"{request_list.LABEL_BY_RUN_STATUS[run.status]}  ·  asked "
@@ -458,7 +458,7 @@ def _render_findings_part(view: HomeView) -> list[block_kit.Json]:
 
 
 def _render_saved_approval(number: int, grant: SavedApprovalView) -> block_kit.Json:
-    # one approval, whichever revision it was given to
+    # a grant is identified by its call alone, whatever its revision
     target = button_codec.CallTarget(grant.call, 0)
     ask = block_kit.confirmation_dialog(
         "Revoke this?", "The next such call is asked again.", "Revoke"

@@ -16,8 +16,8 @@ from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus, CallVerb, RunSource, Surface
 
 MAX_NAMED_APPROVERS = 20  # in Review
-MAX_CHANGES, MAX_VALUE_CHARS = 3, 60  # told of an edit
-MAX_VIEWERS = 3  # named of those who look at a card
+MAX_CHANGES, MAX_VALUE_CHARS = 3, 60  # shown of an edit
+MAX_VIEWERS = 3  # named of those who have the card's calls open
 
 SHARED_CHANNEL_NOTICE = (
     "👥 This channel is shared with another company: its people read along here."

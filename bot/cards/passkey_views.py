@@ -12,9 +12,9 @@ from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.slack_text import format_local_time, sanitise_for_mrkdwn, shorten_text, user_mention
 from storage.states import SigningLinkKind
 
-MAX_PASSKEYS = 20  # shown of one person
+MAX_PASSKEYS = 20  # of one person
 MAX_NAME_CHARS = 60
-# who makes the authenticators of which model, as far as most people have one of these
+# names of common authenticators by model id
 MODEL_NAME_BY_AAGUID: Mapping[str, str] = {
     "fbfc3007-154e-4ecc-8c0b-6e020557d7bd": "iCloud Keychain",
     "ea9b8d66-4d01-1d21-3ce4-b6b48cb575d4": "Google Password Manager",
@@ -239,7 +239,7 @@ UNKNOWN_PASSKEY_REPLY = (
     "This passkey is not known here, so nothing was signed. You can add it on the Home tab of the "
     "app."
 )
-TEXT_BY_PASSKEY_PROBLEM = {  # by why nothing can be signed with it
+TEXT_BY_PASSKEY_PROBLEM = {  # why the passkey cannot sign
     "revoked": "was revoked",
     "not_counted_yet": "does not count yet: others have to approve it first",
     "too_old": "no longer counts: it is older than the policy lets it be",
@@ -298,7 +298,7 @@ class LinkButton:
     """A button in a private message that opens the signing page; its URL is made on sending."""
 
     kind: SigningLinkKind
-    nonce: str  # from which, with a key, the link's token is made
+    nonce: str  # the link's token is derived from this, with a key
     label: str
     about: str  # what the link is for, in a sentence
 

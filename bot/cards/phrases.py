@@ -16,9 +16,9 @@ from bot.cards.answers import CallOutcome
 from bot.cards.views import strip_invisible_characters
 from bot.tools.invisible_characters import is_hidden_character
 
-MAX_TEXT_CHARS = 20_000  # looked at
+MAX_TEXT_CHARS = 20_000  # only this much of a text is checked
 MAX_SENTENCE_CHARS = 500
-_HARMLESS_VERBS = (  # what somebody does who changes nothing
+_HARMLESS_VERBS = (  # actions that change nothing
     r"(?:looked|checked|found|searched|asked|proposed|tried|prepared|noticed|needed|listed"
     r"|compared|wanted|reviewed|received|attempted|requested|queued|planned|suggested"
     r"|drafted|verified|assumed|failed|stopped|waited|learned|located|confirmed|used"
@@ -39,7 +39,7 @@ _DONE_WORDS = (
     r"|reimbursed|credited|resolved|scheduled|moved|voided)"
 )
 _TICK_EMOJI = r"[✅☑✔🎉👍]"
-_OWN_ACTION_CLAIMS = (  # what says itself that it was done, by whoever speaks
+_OWN_ACTION_CLAIMS = (  # claims by the writer that something was done
     rf"\b(?:i|we)(?:'ve|'d)? (?:have |had )?{_ADVERBS}(?!{_HARMLESS_VERBS}\b){_PAST_VERBS}\b",
     rf"^\W*(?:it's |it is |that's |that is |all |both |everything(?: is|'s) )?"
     rf"{_ADVERBS}{_DONE_WORDS}\b",
@@ -62,7 +62,7 @@ _OWN_ACTION_CLAIMS = (  # what says itself that it was done, by whoever speaks
     r"|concluíd[oa]|rimborsat[oa]|completat[oa]|eseguit[oa]|annullat[oa]|inviat[oa]|terugbetaald"
     r"|uitgevoerd|voltooid|geannuleerd|verzonden)\b",
 )
-_PASSIVE_CLAIMS = (  # what may as well be told of something that was looked up
+_PASSIVE_CLAIMS = (  # passive claims, which may also report something that was looked up
     rf"\b(?:has|have|'s|'ve) {_ADVERBS}been {_ADVERBS}{_PAST_VERBS}\b",
     rf"\b(?:is|are|was|were|got|'s) {_ADVERBS}{_DONE_WORDS}\b",
     r"\b(?:successful(?:ly)?|went through|took effect)\b",
@@ -75,7 +75,7 @@ _APPROVAL_CLAIMS = (
     r"\b(?:genehmigt|freigegeben|approuvée?s?|autorisée?s?|aprobad[oa]|aprobó|aprovad[oa]|aprovou"
     r"|approvat[oa]|goedgekeurd)\b",
 )
-# what makes a sentence no claim, and an answer one that owns up
+# words that make a sentence no claim, and an answer one that admits what was not done
 _DENIAL = (
     r"\b(?:not|cannot|no|nobody|none|nothing|neither|never|without|unless|until|once|if|whether|when"
     r"|will|would|should|could|may|might|please|to be|needs?|unable|reject\w*|declin\w*|refus\w*"
@@ -94,10 +94,10 @@ _CLAUSE_END_PATTERN = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=,)\s+(?:and|und|et|y|e
 class ActionClaims(NamedTuple):
     """What a text claims was done or approved."""
 
-    says_speaker_acted: bool  # that whoever speaks has done something
-    says_something_done: bool  # the same, or that something was done
+    says_speaker_acted: bool  # the writer claims to have done something
+    says_something_done: bool  # the same, or a claim that something was done
     says_approved: bool  # that somebody has approved something
-    says_not_done: bool  # somewhere, that something was not done, or is not known
+    says_not_done: bool  # some sentence says that something was not done, or is not known
 
 
 def detect_action_claims(text: str) -> ActionClaims:
@@ -153,9 +153,9 @@ def _compile_patterns() -> tuple[re.Pattern[str], ...]:
 # filter lets a text through rather than block a question for facts: what an approval number is, who
 # approved, when somebody may be called, which of two is meant.
 
-# A text in plain letters, as a reader would read it, without decoration. Pure.
+# Turning a text into plain letters, as a reader would read it, without decoration. Pure.
 
-# letters of other scripts that look like Latin ones, after case folding; NFKC does full-width,
+# letters of other scripts that look like Latin ones, after case folding; NFKD does full-width,
 # mathematical, circled and superscript letters
 _LATIN_LOOKALIKES = str.maketrans(
     "авекмнорстухіјѕԁԛԝһӏүгпиѵьαβγεηικνορστυχωϲϳɑɡɩᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢʀɢɪɴʟꜱʏսօցոքհյƿ",
@@ -166,7 +166,7 @@ _SPACED_LETTERS_PATTERN = re.compile(
     rf"(?<!\w){_LETTER}(?:[\s._*·•|/\\-]{{1,3}}{_LETTER}(?!\w)){{3,}}"
 )
 _SEPARATORS_PATTERN = re.compile(r"[\s._*·•|/\\-]+")
-# a mark that says something, as a sign on a button does; the rest of them is left out
+# what only decorates: emoji and other symbols, accents, hidden characters
 _DECORATIVE_CATEGORIES = ("So", "Sk", "Cf", "Cs", "Co", "Mn", "Me", "Cn")
 
 
@@ -193,7 +193,7 @@ def normalise_letters(text: str) -> str:
     )
 
 
-# where a clause begins; the pattern behind it is what somebody asks, not what they ask about
+# where a clause begins: what follows is a request itself, not a mention of one
 _SENTENCE_START = (
     r"(?:^|[.?!;:,(¿¡\"“„«–—]|\b(?:and|so|then|but|und|dann|also|et|alors|y|entonces|então|e|allora"
     r"|en|dus))\s*(?:(?:please|bitte|ok|okay|so|well|yes|now|ja|oui|sí|sim|sì)[ ,]+)*"
@@ -214,7 +214,7 @@ _ACTION_NOUNS = (
     r"(?:(?:the|my|this|that) (?:\w+ )?(?:refund|payment|transfer|cancellation|deletion|change"
     r"|purchase|booking|plan|action))"
 )
-_OPENING_REQUESTS = (  # what is asked of the reader, and what would be a button's label
+_OPENING_REQUESTS = (  # requests to the reader to approve, and labels of buttons for that
     # English
     rf"(?:(?:do|can|could|will|would|won't|can't) you )?(?:please |kindly |now |also )*"
     rf"{_APPROVE_VERBS}\b",
@@ -279,7 +279,7 @@ _OPENING_REQUESTS = (  # what is asked of the reader, and what would be a button
     r"|同意|授权"
     r"|승인(?:하기|합니다|하시겠습니까)?"
     r"|موافق|موافقة|أوافق|مأذون|מאשר|מאשרת|אישור|לאשר|स्वीकृत करें|मंज़ूर)$",
-    # what is said with hardly more than one word, in each of the languages
+    # requests of hardly more than one word, in each of the languages
     r"(?:can|could|will|would) you (?:please )?(?:ok|okay|confirm) (?:this|it|that)(?: for me)?$",
     rf"(?:please |kindly )?confirm(?: (?:this|it|that|{_ACTION_NOUNS}))?$",
     rf"(?:do you )?confirm (?:that )?(?:i|we) (?:should|may|can|shall|must) {_ACTION_VERBS}\b",
@@ -323,7 +323,7 @@ _GERMAN_ACTION_VERBS = (
     r"(?:stornieren|erstatten|löschen|senden|schicken|überweisen|zahlen|ändern|ausführen|bestellen"
     r"|kündigen|fortfahren|weitermachen|tun|machen)"
 )
-# what somebody asks to be let do, and the word of the language that makes it a choice of two things
+# requests for permission, each with the word for "or", after which they offer a choice instead
 _OR_WORD_BY_PERMISSION = {
     r"may (?:i|we)\b": "or",
     rf"(?:can|could|should|shall) (?:i|we) (?:now |please )*{_ACTION_VERBS}\b": "or",
@@ -336,7 +336,7 @@ _OR_WORD_BY_PERMISSION = {
     r"(?:posso|possiamo|devo)\b": "ou",
     r"(?:mag|zal|kan|moet) ik\b|(?:mogen|zullen|kunnen|moeten) (?:we|wij)\b": "of",
 }
-_INFORMATION_VERBS = (  # or to be given something: that is no more than a question
+_INFORMATION_VERBS = (  # verbs of a mere question, as in "may I ask"
     r"(?:please |also |just |bitte |mal |te |vous |dich |sie |je |u )*(?:ask|know|have|get|see"
     r"|reach|meet|call|find|hear|expect|assume|help|fragen|wissen|haben|erfahren|savoir|avoir"
     r"|demander|connaître|saber|preguntar|perguntar|tener|ter|ver|sapere|chiedere|avere|vragen"
@@ -346,16 +346,16 @@ _FINAL_INFORMATION_VERBS = (
     r".*\b(?:haben|wissen|erfahren|sehen|bekommen|erreichen|anrufen|hebben|weten|krijgen)$"
 )
 _REPLY_WITH = r"(?:say|reply|answer|type|respond|write)(?: with)? [\"'“]?"
-_ANYWHERE_REQUESTS = (  # what a yes would do, whatever stands before it
+_ANYWHERE_REQUESTS = (  # requests that a yes would grant, anywhere in a sentence
     r"confirm (?:that )?(?:i|we) (?:may|can|should|am allowed|are allowed)\b",
     rf"{_REPLY_WITH}(?:approved?|authori[sz]e|go ahead)\b",
     rf"{_REPLY_WITH}(?:yes|ok|okay|y)[\"'”]?,? (?:and|to|so|if)\b",
     rf"with your {_APPROVAL_NOUNS}\b",
     r"👍|\bthumbs[- ]up (?:or|and|if|to)\b|\byes ?/ ?no\b|\by ?/ ?n\b",
 )
-_LETTER_BY_DIGIT = str.maketrans("013457@$", "oleastas")  # that it looks like
+_LETTER_BY_DIGIT = str.maketrans("013457@$", "oleastas")  # the letter that each looks like
 _DIGIT_IN_WORD_PATTERN = re.compile(r"(?<=[A-Za-z])[013457@$](?=[A-Za-z])")
-_OUTER_MARKS_PATTERN = re.compile(r"^[\W_]+|[\W_]+$")  # what stands around a label
+_OUTER_MARKS_PATTERN = re.compile(r"^[\W_]+|[\W_]+$")  # decoration around a label
 _SENTENCE_END_PATTERN = re.compile(r"(?<=[.?!;])\s+")
 
 

@@ -49,7 +49,7 @@ def render_question_answer_dialog(
         field = build_field_input(slot, get_value_at_keys(initial, slot.keys))
         if field:
             block = {**render_field_input(field), "optional": slot.nullable}
-            block.pop("hint", None)  # how "not set" differs from empty matters to no answer
+            block.pop("hint", None)  # for an answer, "not set" and empty mean the same
             blocks.append(block)
     footnote = slack_text.unescape_mrkdwn(asker[:1].upper() + asker[1:]) + ANSWER_RECIPIENT_SUFFIX
     blocks.append(
@@ -82,7 +82,7 @@ def parse_question_answer_submission(
     )
 
 
-# label, value in words, the suggestion where it was corrected
+# label, value in words, and the suggestion if it was corrected
 ReadableAnswerValue = tuple[str, str, str | None]
 
 
@@ -148,21 +148,21 @@ class QuestionView:
     asked: person_question.AskPerson
     status: CallStatus
     run: str  # id of the request
-    requester: str  # Slack user id of whom it is asked for
+    requester: str  # Slack user id of the person it is asked for
     users: tuple[str, ...]  # who may answer
-    group: str = ""  # a user group (S…) whose members may
+    group: str = ""  # a user group (S…) whose members may answer
     deadline: datetime | None = None
     origin: str = ""  # permalink of the request when the question is asked elsewhere
     answered_by: str = ""
     answered_at: datetime | None = None
     lines: tuple[ReadableAnswerValue, ...] = ()  # the answer
     declined: bool = False
-    # the sub-agents between the requester's agent and it
+    # the sub-agents between the requester's agent and the question
     delegated_tasks: tuple[DelegatedTask, ...] = ()
     asker: str = "the agent"  # who asks, in mrkdwn
-    server: str = ""  # the MCP server that asks, where one does
-    server_task: str = ""  # what that server is to do, in a sentence
-    away_people: tuple[tuple[str, datetime | None], ...] = ()  # who of those asked, and until when
+    server: str = ""  # the MCP server that asks, if one does
+    server_task: str = ""  # that server's task, in a sentence
+    away_people: tuple[tuple[str, datetime | None], ...] = ()  # of those asked, with the end
 
     @property
     def target(self) -> CallTarget:
@@ -170,8 +170,8 @@ class QuestionView:
         return CallTarget(self.id, self.revision)
 
 
-MAX_ANSWER_CHARS = 1_000  # of an answer's field
-MAX_NOTIFICATION_CHARS = 200  # of the question on a lock screen
+MAX_ANSWER_CHARS = 1_000  # of each field of an answer
+MAX_NOTIFICATION_CHARS = 200  # of the question in a notification
 ENDED_TEXT_BY_STATUS = {
     CallStatus.EXPIRED: "⏰ Nobody answered in time.",
     CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",

@@ -77,7 +77,7 @@ class RequestFormChoice:
     kind: button_codec.FormSource
     name: str
     title: str
-    does: str  # read | write | destructive, "" where nobody has said
+    does: str  # read | write | destructive; "" if that is not stated
 
     @property
     def group_key(self) -> str:
@@ -148,7 +148,7 @@ def _build_option(choice: RequestFormChoice) -> block_kit.Json:
     }
 
 
-MAX_QUOTE_CHARS = 700  # of a message that a form keeps
+MAX_QUOTE_CHARS = 700  # of the message that a form is about
 MAX_REASON_CHARS = 500
 
 
@@ -168,7 +168,7 @@ class RequestForm:
     tool: Tool[Any]
     title: str
     initial_values: Mapping[str, Any]  # JSON values
-    fixed_fields: frozenset[str] = frozenset()  # fields that a template has filled in for good
+    fixed_fields: frozenset[str] = frozenset()  # fields that a template has fixed
 
     @property
     def tool_with_fillable_fields(self) -> Tool[Any]:
@@ -369,9 +369,9 @@ def parse_form_submission(
 
 # The result of a look-up for people: its fields, or its text as it is. Pure.
 
-MAX_RESULT_CHARS = 2_600  # that the thread shows
+MAX_RESULT_CHARS = 2_600  # of a result shown in the thread
 MAX_RESULT_FIELDS = 30
-MAX_TABLE_ROWS = 20  # of a table
+MAX_TABLE_ROWS = 20
 MAX_TABLE_COLUMNS = 10
 
 

@@ -51,7 +51,7 @@ class SlashCommandAnswerFile:
 
     name: str
     title: str
-    alt: str  # for who does not see it
+    alt: str  # for people who cannot see it
     content: bytes
 
 
@@ -61,7 +61,7 @@ class SlashCommandAnswer:
 
     text: str
     blocks: list[Json]
-    build_file: Callable[[], SlashCommandAnswerFile] | None = None  # made once the rest was given
+    build_file: Callable[[], SlashCommandAnswerFile] | None = None  # called once the rest is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class ListedCall:
     requester: str  # Slack user id
     channel: str  # where it was asked
     deadline: datetime | None
-    decided_at: datetime | None  # when it was decided
+    decided_at: datetime | None
     deciders: tuple[str, ...] = ()  # as mentions and words: "<@U…>", "<@U…> for <@U…>"
     unapproved: bool = False  # the decider ran it without approval
     link: str = ""  # to its card, else to its request
     starts_at: datetime | None = None  # if it is approved and waits for that time
-    represented_person: str = ""  # whose decision it is, where the reader is a delegate
+    represented_person: str = ""  # for a delegate: the person they decide for
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class ListedRun:
     """One request in a list of requests."""
 
     run: str
-    words: str  # what was asked; "" where nobody wrote anything, or it has not been read yet
+    words: str  # what was asked; "" if nobody wrote anything, or it has not been read yet
     asked_at: datetime
     status: RunStatus
-    # how each stands, its effect, whether it is a question to people, and was declined
+    # status and effect of each, whether it is a question to people, and whether it was declined
     calls: tuple[tuple[CallStatus, str, bool, bool], ...]
     more_calls: int = 0  # calls that are not among these
     link: str = ""
-    origin_text: str = ""  # how it was asked, where nobody wrote anything; plain text
+    origin_text: str = ""  # how it was asked, if nobody wrote anything; plain text
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class PastVote:
     """One person's vote on one revision of a call."""
 
     person: str  # Slack user id
-    represented_person: str  # whose right it was, where that is somebody else; else ""
+    represented_person: str  # the person they voted for as a delegate; "" for themselves
     verb: CallVerb
     revision: int
     stage: int
@@ -128,16 +128,16 @@ class CallHistoryEntry:
     tool: str  # its name
     status: CallStatus
     digest: str
-    reason: str  # the words of who proposed it
+    reason: str  # the reason given by whoever proposed it
     revisions: tuple[PastRevision, ...]
     votes: tuple[PastVote, ...]
     hand_overs: tuple[tuple[datetime, str, str], ...]  # when, by whom and to whom
     deadline: datetime | None
     decided_at: datetime | None
     finished_at: datetime | None
-    note: str  # why it ended, or what came of it
-    agent: str = "the agent"  # which one proposed it, where one did
-    declined: bool = False  # a question that who was asked could not answer
+    note: str  # why it ended, or its result
+    agent: str = "the agent"  # the agent that proposed it, if one did
+    declined: bool = False  # a question that the people asked could not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +152,13 @@ class RequestHistory:
     status: RunStatus
     calls: tuple[CallHistoryEntry, ...]
     link: str
-    origin_text: str = ""  # how it was asked, where nobody wrote anything; plain text
+    origin_text: str = ""  # how it was asked, if nobody wrote anything; plain text
 
 
 # Addresses of messages in Slack. Pure.
 
-# as Slack writes them: the channel, the message's ts without its dot, and where it is a reply,
-# the ts of its thread
+# as Slack writes them: channel, the message's ts without its dot and, for a reply, the ts of its
+# thread
 _PERMALINK_PATTERN = re.compile(
     r"<?https?://[^\s/<>|]+/archives/([CGD][A-Z0-9]+)/p(\d{10})(\d{6})"
     r"(?:\?(?:[^\s<>|]*&)?thread_ts=(\d{10}\.\d{6}))?[^\s<>|]*(?:\|[^<>]*)?>?"

@@ -27,7 +27,7 @@ RELATIVE_FORMAT = "{ago}"  # "in 3 hours", "2 minutes ago"
 
 _ISOLATE = "\u2068"  # first strong isolate, pop directional isolate
 _ISOLATE_END = "\u2069"
-# letters that are written from right to left, with their marks; numbers of their scripts
+# letters that are written from right to left, with their marks; the digits of their scripts
 _RTL_LETTER = "[\u0590-\u065f\u066e-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefe"
 _RTL_LETTER += "\U00010800-\U00010fff\U0001e800-\U0001efff]"
 _RTL_DIGIT = "[\u0660-\u066d\u06f0-\u06f9]"
@@ -45,7 +45,7 @@ _CONTROL_START_PATTERN = re.compile(
     r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE
 )
 _CODE_FENCE_PATTERN = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
-# all bounded, so that the time grows with the text and no faster
+# all repetitions are bounded, so that matching takes time linear in the text
 _LINE_PREFIX_PATTERN = re.compile(
     r"^ {0,3}(?:#{1,6}[ \t]+|>[ \t]?|(?:`{3,}|~{3,})[^\n]*$)", re.MULTILINE
 )
@@ -240,7 +240,7 @@ def replace_notifying_mentions(text: str) -> str:
             return label or command
         return "@" + (label or user or command.rpartition("^")[2]).lstrip("@")
 
-    # What is nested may put itself together again after the first pass; such an opening is made a
+    # A mention inside another may become whole in the first pass; its opening is then replaced by a
     # quotation mark.
     return _CONTROL_START_PATTERN.sub("‹", _CONTROL_SEQUENCE_PATTERN.sub(name, text))
 
@@ -248,7 +248,7 @@ def replace_notifying_mentions(text: str) -> str:
 def strip_markdown(text: str) -> str:
     """Return Markdown without its marks, for a notification: `**Done**` becomes "Done"."""
     text = _MARKDOWN_LINK_PATTERN.sub(r"\1", _LINE_PREFIX_PATTERN.sub("", text))
-    for _ in range(2):  # bold in italics
+    for _ in range(2):  # twice, for bold within italics
         text = _STYLED_TEXT_PATTERN.sub(r"\2", text)
     return text
 
@@ -361,13 +361,13 @@ def strip_mrkdwn(text: str) -> str:
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
     text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)
-    text = text.replace(_ISOLATE, "").replace(_ISOLATE_END, "")  # ours: others' are written out
+    text = text.replace(_ISOLATE, "").replace(_ISOLATE_END, "")  # only ours: others are escaped
     return html.unescape(text.replace("*", ""))
 
 
 # Labels for the values of a call: made from keys, and told apart if they look alike.
 
-LABEL_SEPARATOR = " › "  # between the label of a part and that of what it is a part of
+LABEL_SEPARATOR = " › "  # between the label of a value and that of a part of it
 # letters of other scripts that look like a Latin one, and what they look like
 LOOKALIKES = dict(
     zip(
@@ -457,7 +457,7 @@ def _is_misleading_label(label: str) -> bool:
 
 def _get_script_name(char: str) -> str:
     name = unicodedata.name(char, "").split(" ")[0]
-    # words of Japanese and of Korean are written with several
+    # Japanese and Korean words may be written in several scripts
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name
 
 

@@ -21,7 +21,7 @@ from storage.states import CallStatus
 
 # What a person wrote to the bot, as text for the model, and its workspace. Pure.
 
-# the subtypes of what a person writes; the others say what became of a message, or of a channel
+# subtypes of messages that people write; the others tell of changes to a message or channel
 HUMAN_MESSAGE_SUBTYPES = (None, "file_share", "thread_broadcast")
 CANCEL_PHRASES = frozenset(
     f"{verb}{what}"
@@ -29,7 +29,7 @@ CANCEL_PHRASES = frozenset(
     for what in ("", " it", " this", " that", " this request", " the request", " my request")
 ) | {"never mind", "nevermind", "forget it"}
 
-# words that decide, whatever follows; words that do so if nothing else is said; words beside these
+# words that decide, whatever follows; words that decide if alone; words ignored beside these
 _DECISION_WORD_PATTERN = re.compile(
     r"approv(?:e|ed|ing)|confirm(?:ed)?|reject(?:ed)?|den(?:y|ied)|declined?|lgtm|[+-]1|[👍👎✅]|"
     r"thumbsup|thumbsdown|white_check_mark"
@@ -58,7 +58,7 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
         text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", text)
         text = _CHANNEL_MENTION_PATTERN.sub(r"#\1", text)
         text = _MRKDWN_LINK_PATTERN.sub(lambda m: m[1] or m[2], text)
-    # half a surrogate pair cannot be sent on
+    # half a surrogate pair cannot be encoded
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [
         f"[attached file, called {format_quoted_file_name(file)}]"
@@ -155,12 +155,12 @@ class ArgumentValue:
     previous_text: str | None = None  # what it was before the latest edit, where that differs
     is_secret: bool = False  # its tool's author declared it secret: it is masked for everybody
     is_partly_secret: bool = False  # something within it is secret, and masked
-    # the ids of the people or channels that are its whole value, and that were before the edit
+    # the ids of the people or channels that are its whole value, now and before the edit
     mentions: tuple[str, ...] = ()
     previous_mentions: tuple[str, ...] = ()
-    # the keys in the arguments at which what it shows stands
+    # the keys in the arguments that lead to its value
     path: tuple[str, ...] = field(default=(), compare=False)
-    is_in_effect: bool = False  # the template of the effect puts just this text into its sentence
+    is_in_effect: bool = False  # the effect's template puts exactly this text into its sentence
     is_code: bool = False  # it is in a programming language
 
     @property
@@ -176,7 +176,7 @@ class MissingVotes:
     count: int
     groups: tuple[str, ...] = ()  # user-group ids
     users: tuple[str, ...] = ()
-    channel: str = ""  # whose members may
+    channel: str = ""  # whose members may approve
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,12 @@ class VoteProgress:
     approved: tuple[str, ...]  # Slack user ids, in order
     rejected: tuple[str, ...]
     approvals_needed: int  # more people in the open stage
-    stage: int = 1  # the one that is open, from 1
+    stage: int = 1  # number of the open stage, from 1
     stages: int = 1
-    rejections_to_end: int = 1  # so many rejections end it
-    missing: tuple[MissingVotes, ...] = ()  # of whom, where the steps have no order
-    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has voted for whom
-    signers: frozenset[str] = frozenset()  # whose vote is signed by passkey
+    rejections_to_end: int = 1  # number of rejections that end it
+    missing: tuple[MissingVotes, ...] = ()  # whose votes, if the stages have no order
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # delegates by the person voted for
+    signers: frozenset[str] = frozenset()  # people whose votes are signed by passkey
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,49 +219,49 @@ class CallView:
     status: CallStatus
     values: tuple[ArgumentValue, ...]
     deadline: datetime | None = None
-    starts_at: datetime | None = None  # of one that is approved and waits for that time
-    run_at: str = ""  # at what time of day it starts once it is approved; "" for at once
+    starts_at: datetime | None = None  # if it is approved and waits for that time
+    run_at: str = ""  # time of day at which it starts once approved; "" for at once
     preview: str = ""  # plain text from the tool
-    # names of what everybody who sees the card is shown less of than those who decide
+    # names of the pieces of which the card's readers see less than those who decide
     masked_pieces: tuple[str, ...] = ()
-    has_more_rows: bool = False  # the preview shows a part of its rows; all may be sent
-    agent_reason: str = ""  # the words of whoever proposed it
-    by_agent: bool = True  # the agent proposed it, and would make another plan
-    agent: str = "The agent"  # whoever that is: a sub-agent, a program; "" for who asked
-    delegation_lines: tuple[str, ...] = ()  # who asked whom for what on the way to it, a line each
+    has_more_rows: bool = False  # the preview shows only some of its rows; all can be sent
+    agent_reason: str = ""  # in the words of whoever proposed it
+    by_agent: bool = True  # the agent proposed it, and can make another plan
+    agent: str = "The agent"  # or a sub-agent or a program; "" for the requester
+    delegation_lines: tuple[str, ...] = ()  # delegated tasks that led to it, a line each
     program_note: str = (
-        ""  # plain words about the program that asks and does it itself; "" for none
+        ""  # about the program that asks and executes it itself, in plain text; "" for none
     )
-    # that program has it, has not said how it went, and nobody is asked
+    # that program has claimed it, has not reported, and nobody is asked about it
     was_handed_over: bool = False
     effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
-    edits: tuple[tuple[str, datetime], ...] = ()  # who edited it when; the last while it waits
-    assignee: str = ""  # who has it handed over while it waits, and by whom: Slack user ids
+    edits: tuple[tuple[str, datetime], ...] = ()  # by whom and when; the last while it is pending
+    assignee: str = ""  # to whom it is handed over while it is pending, and by whom: Slack user ids
     assigned_by: str = ""
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
-    stand_ins: Mapping[str, str] = field(default_factory=dict)  # who has decided for whom
-    signers: frozenset[str] = frozenset()  # whose vote is signed by passkey
+    stand_ins: Mapping[str, str] = field(default_factory=dict)  # delegates by the person voted for
+    signers: frozenset[str] = frozenset()  # people whose votes are signed by passkey
     decided_at: datetime | None = None
-    finished_at: datetime | None = None  # of one that ran
-    # where it starts later than that, it is asked again
+    finished_at: datetime | None = None  # if it ran
+    # if it starts later than this, people are asked again
     approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
-    failed_midway: bool = False  # it failed once it had begun
-    # what it came to, or what went wrong, is not in a tool's own sentence
+    failed_midway: bool = False  # it failed after it had begun
+    # neither its outcome nor its error is a sentence of the tool's own
     needs_quotation: bool = False
-    result: str = ""  # the first line of the text that it returned
-    outcome: str = ""  # what it came to, as its tool says it to people
-    # who approved with words of their own, and the words
+    result: str = ""  # the first line of the text that the tool returned
+    outcome: str = ""  # its outcome, in the tool's own words for people
+    # approvers who gave a reason in their own words, and those words
     remarks: tuple[tuple[str, str], ...] = ()
     without_approval: RunWithoutApproval | None = None
-    is_to_be_looked_at: bool = False  # it went ahead without approval, and nobody has looked yet
+    is_to_be_looked_at: bool = False  # it ran without approval, and nobody has looked at it yet
     may_break_glass: bool = False  # the policy lets somebody run it without approval
     editable: bool = True
-    progress: VoteProgress | None = None  # where it waits, and one yes is not enough
-    needs_approval_reason: bool = False  # who approves has to say why
-    needs_signature: bool = False  # whoever may approve now has to sign it
-    needs_rejection_reason: bool = False  # who rejects has to
-    # what an approver may have remembered, in words, in the gate's order
+    progress: VoteProgress | None = None  # if it is pending and one approval is not enough
+    needs_approval_reason: bool = False  # approving takes a reason
+    needs_signature: bool = False  # whoever approves next has to sign
+    needs_rejection_reason: bool = False  # rejecting takes a reason
+    # the grants that an approver may save with it, in words, in the gate's order
     grant_offers: tuple[str, ...] = ()
 
     @property
@@ -284,7 +284,7 @@ class CardView:
     """One card: the calls of one plan that go to the same approvers (or one part of them)."""
 
     plan_id: str
-    revision: int  # of the card: what waits on it
+    revision: int  # of the card, from `storage.calls.compute_card_revision`
     run_id: str
     requester: str
     calls: tuple[CallView, ...]
@@ -292,22 +292,22 @@ class CardView:
     approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
     approver_channel: str = ""  # channel id whose members may decide
     self_approval: bool = False
-    notes: tuple[str, ...] = ()  # what else matters to who decides; mrkdwn of our own words
+    notes: tuple[str, ...] = ()  # what else matters to approvers; mrkdwn of our own words
     # the requester's words: what began the request, and what they wrote last
     requester_messages: tuple[str, ...] = ()
-    # what messages of the request read now that were edited after the agent had read them
+    # the current text of messages that were edited after the agent had read them
     edited_messages: tuple[str, ...] = ()
     # the sub-agents between the requester's agent and the calls
     delegated_tasks: tuple[DelegatedTask, ...] = ()
     origin: str = ""  # permalink of the request when the card is shown elsewhere
-    has_undecided_calls: bool = False  # whether one that is approved waits for others of the plan
-    # of the plan that wait for their answers, in messages of their own
+    has_undecided_calls: bool = False  # an approved call waits for others of the plan
+    # the plan's questions that wait for answers, in messages of their own
     open_question_count: int = 0
-    card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
+    card: int = 0  # the message's number in the outbox, for the buttons of the whole card
     part: int = 1
     parts: int = 1
-    client: str = ""  # the program by which the requester asks; "" for none that has a key
-    viewers: Mapping[str, datetime] = field(default_factory=dict)  # in dialogs, and since when
+    client: str = ""  # the program that asks for the requester; "" for none with an API key
+    viewers: Mapping[str, datetime] = field(default_factory=dict)  # in a dialog, with since when
 
     @property
     def target(self) -> CardTarget:
