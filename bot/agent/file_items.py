@@ -28,7 +28,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_FALLBACK_ENCODING = "cp1252"  # that of files which spreadsheets write without a mark
+_FALLBACK_ENCODING = "cp1252"  # what spreadsheets often write without a byte order mark
 _CONTROL_CHARACTER_PATTERN = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 

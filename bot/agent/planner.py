@@ -162,7 +162,7 @@ class Planner:
             gathered = self._send_request(request, sink, whole=True)
         except openai.APITimeoutError:
             raise
-        except openai.APIConnectionError:  # it may close the connection after an empty stream
+        except openai.APIConnectionError:  # the server may close it after an empty stream
             gathered = self._send_request(request, sink, whole=True)
         self._streams = bool(self._streams)
         return gathered
@@ -301,7 +301,7 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
 
 
 MAX_ANSWER_CHARS = 200_000  # including its calls and reasoning
-ANSWER_TIMEOUT_FACTOR = 5.0  # most time for a whole answer, in multiples of the read time-out
+ANSWER_TIMEOUT_FACTOR = 5.0  # the longest a whole answer may take, in read time-outs
 ENDLESS_ANSWER_ERROR = (
     "The model's answer came to no end, as where it repeats itself, and was broken off. Ask in "
     "other words, or for less at once."

@@ -46,7 +46,7 @@ class ResponseReader:
                 gathered.text.append(d)
                 self._sink.write(d)
             case {"item": {"type": "function_call_output"}}:
-                pass  # only Countersign gives outputs
+                pass  # ignored: only Countersign gives outputs
             case {"type": "response.output_item.done", "item": {"type": str()} as item}:
                 gathered.items.append(item)
             case {"type": "response.completed" | "response.incomplete"}:

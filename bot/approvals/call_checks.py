@@ -121,7 +121,7 @@ def explain_incomplete_display(
 # Repeated calls: the same tool with the same arguments, in one request or by one program.
 
 C = CallStatus
-RECENT_CALL_PERIOD = timedelta(minutes=10)  # a program that asks again may not know how that ended
+RECENT_CALL_PERIOD = timedelta(minutes=10)  # a program may repeat a call whose outcome it never saw
 STARTED_STATUSES = (
     C.RUNNING,
     C.SUCCEEDED,

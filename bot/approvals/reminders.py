@@ -42,7 +42,7 @@ class DueReminder:
     kind: ReminderKind
     sentence: SentenceBuilder
     people: Approvers
-    assignee: str = ""  # the one of them whom the call was handed over to
+    assignee: str = ""  # the one of them to whom the call was handed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ReminderSender:
         for send, call in due:
             try:
                 send(call, now)
-            except LookupPendingError:  # it stays due; the loop is woken when they are found
+            except LookupPendingError:  # the call stays due until the look-up is done
                 log.debug("call %s: people are being looked up", call.id)
             except LookupFailedError as error:  # the call stays due, and is tried again
                 log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
@@ -124,7 +124,7 @@ class ReminderSender:
             marked = schedule.mark_people_notified(
                 tx, call, stage=tally.stage, moments=told_moments, next_at=next_at
             )
-            if not marked or not news:  # decided, edited or voted on meanwhile; or night
+            if not marked or not news:  # decided, edited or voted on meanwhile; or all are asleep
                 return
             for number, (each, who, place) in enumerate(reminders):
                 key = f"{call.id}:{call.revision}:{told_moments}:{tally.stage}:{number}"

@@ -169,7 +169,7 @@ class RequestActionHandler:
             delegator=delegator,
             passkey_id=signed.passkey.id if signed else "",
         )
-        # the sentence for being too late names the approval, but only its outcome was asked about
+        # `too_late_sentence` would speak of the approval, but only the outcome was asked about
         if isinstance(outcome, decisions.EarlierDecision):
             return sentences.OUTDATED_CARD_REPLY
         if not isinstance(outcome, decisions.AppliedDecision):

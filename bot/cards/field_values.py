@@ -32,7 +32,7 @@ from bot.tools import Code, Tool
 from storage.masking import MASK, ValuePath
 
 EMPTY_LABEL = "empty"  # an empty text
-NONE_LABEL = "none"  # an empty list or object, where it cannot be mistaken
+NONE_LABEL = "none"  # an empty list or object, where nothing else can be meant
 NULL_LABEL = "no value"
 # a text that is one of these is put in quotes
 _RESERVED_LABELS = frozenset({MASK, UNSET_LABEL, EMPTY_LABEL, NULL_LABEL})

@@ -162,7 +162,7 @@ class QuestionView:
     asker: str = "the agent"  # who asks, in mrkdwn
     server: str = ""  # the MCP server that asks, if one does
     server_task: str = ""  # that server's task, in a sentence
-    away_people: tuple[tuple[str, datetime | None], ...] = ()  # of those asked, with the end
+    away_people: tuple[tuple[str, datetime | None], ...] = ()  # of those asked, and until when
 
     @property
     def target(self) -> CallTarget:

@@ -307,7 +307,7 @@ class CardView:
     part: int = 1
     parts: int = 1
     client: str = ""  # the program that asks for the requester; "" for none with an API key
-    viewers: Mapping[str, datetime] = field(default_factory=dict)  # in a dialog, with since when
+    viewers: Mapping[str, datetime] = field(default_factory=dict)  # since when each person looks
 
     @property
     def target(self) -> CardTarget:

@@ -252,7 +252,7 @@ class CallExecutor:
         against = sum(each.verb is CallVerb.REJECT for each in votes)
         if against >= gate.veto:
             return False
-        # counts even if cast after the deadline, on an approved call that waited for its start time
+        # a break-glass vote counts even after the deadline, if the call waited for its start time
         if alone := call_state.find_break_glass_vote(approved.votes):
             permission = self.authority.may_break_glass(
                 gate, alone.person, requester=run.requester, channel=run.channel

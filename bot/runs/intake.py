@@ -171,7 +171,7 @@ class MessageIntake:
             rooted = _has_bot_been_asked_first(tx, delivery)
         if run is None or run.requester != delivery.user:
             return False
-        if run.channel != delivery.channel:  # in a shared channel, people talk to another company
+        if run.channel != delivery.channel:  # in a shared channel they may mean the other company
             return views.is_only_cancellation(views.extract_message_text(event, self.bot_user))
         if runs.is_run_open(run):
             return True

@@ -184,7 +184,7 @@ class MainLoop:
             self._decisions.release_other_work()
         if own_deliveries:
             self._post.notify()
-        if taken_elsewhere:  # ours may wait for these, and the process that has them may be gone
+        if taken_elsewhere:  # our deliveries may wait for these, whose process may be gone
             self._alarm.schedule_wake(OTHER_PROCESS_POLL_INTERVAL, "theirs")
 
     def _handle_delivery(self, delivery: Delivery) -> bool:
@@ -201,7 +201,7 @@ class MainLoop:
             self._own_delivery_keys.discard(delivery.key)
         except inbox.DeliveryAlreadyHandledError:
             log.debug("delivery %s was dealt with elsewhere", delivery.seq)
-        except LookupPendingError as error:  # the loop is woken when it is done
+        except LookupPendingError as error:  # the loop is woken when the look-up is done
             self._pending_lookups.start_waiting_for_lookups(delivery.seq, error.answers)
             return False
         except Exception as error:

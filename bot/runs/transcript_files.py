@@ -52,7 +52,7 @@ class FileInsertingPlanner:
                 _fill_in_stored_files(transcript, files), tools, instructions, sink
             )
         except turn.ModelRequestRefusedError as error:
-            # without new files, it must be another model that refuses files accepted before
+            # if there are no new ones, another model now refuses files that were accepted before
             doubted = fresh or [each for each in files.values() if not each.withheld]
             if not doubted:
                 raise

@@ -290,7 +290,7 @@ class RunWorker:
 
 def _has_precedence(run: Run, found: list[Call]) -> bool:
     """Return whether the run's next step is a call that people approved, or blocks such a call."""
-    if run.source is RunSource.SERVER:  # a worker is waiting for its answer within such a call
+    if run.source is RunSource.SERVER:  # a worker waits for its answer while it runs such a call
         return True
     return any(map(calls.is_people_approved_and_unstarted, found)) and not any(
         map(calls.is_blocking_run, found)
