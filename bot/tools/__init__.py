@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from storage.models import Call
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
-SUB_AGENT_TOOL_NOTICE = (  # what the description of a sub-agent's tool says of it
+SUB_AGENT_TOOL_NOTICE = (  # added to the description of every sub-agent's tool
     "An agent of its own works on it, which sees nothing of this conversation, and begins at once, "
     "before any other call of the same turn is decided: what it has to wait for belongs in an "
     "earlier turn."
@@ -54,9 +54,9 @@ class Effect(StrEnum):
 class EffectSource(StrEnum):
     """The source of a tool's effect class; a call with no trusted source counts as destructive."""
 
-    BY_AUTHOR = "author"  # whoever wrote the tool
-    BY_NOBODY = "nobody"  # its author did not say
-    BY_STRANGER = "stranger"  # its server did, and is not trusted to
+    BY_AUTHOR = "author"  # whoever defined the tool
+    BY_NOBODY = "nobody"  # not stated by anyone
+    BY_STRANGER = "stranger"  # stated by an untrusted MCP server
 
 
 class Code(str):
@@ -69,9 +69,9 @@ class ElicitationOutcome(StrEnum):
     """How a question from a running tool ended."""
 
     ANSWERED = "answered"
-    DECLINED = "declined"  # whoever was asked cannot say, or does not want to
-    NOBODY = "nobody"  # nobody answered in time, or it is no longer needed
-    REFUSED = "refused"  # it may not be asked
+    DECLINED = "declined"  # the person asked cannot or will not answer
+    NOBODY = "nobody"  # no answer in time, or the question is no longer needed
+    REFUSED = "refused"  # the question may not be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class ElicitationAnswer:
     """The outcome of a question that a tool asked while it ran, with the values that were given."""
 
     outcome: ElicitationOutcome
-    values: dict[str, Any] = field(default_factory=dict)  # in JSON, by field: a0, a1, …
-    why: str = ""  # it was refused
+    values: dict[str, Any] = field(default_factory=dict)  # JSON values by field: a0, a1, …
+    why: str = ""  # for a refused question
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class ElicitationRequest:
     """A question that an MCP server asks in the middle of a call."""
 
     question: AskPerson
-    server: str  # which asks, by its name
-    seconds: float  # within which somebody has to answer
+    server: str  # name of the server that asks
+    seconds: float  # how long to wait for the answer
 
 
 class ElicitationPort:
@@ -123,8 +123,8 @@ class ToolContext:
     channel: str
     thread_ts: str
     now: datetime
-    expects: str = ""  # what the tool's Preview said must still hold; "" when nobody was asked
-    line: ElicitationPort = NOBODY  # to people, while it runs: how far it is, and a question
+    expects: str = ""  # the preview's `expects`, as approved; "" when nobody was asked
+    line: ElicitationPort = NOBODY  # progress and questions to people while the call runs
 
 
 class ToolError(Exception):
@@ -166,15 +166,15 @@ class Table:
 class Preview:
     """What a tool shows on the card before a call is run."""
 
-    text: str  # plain text for those who may decide, shown in a monospaced block
-    # in the tool's own words, what must still hold when it runs; see ToolContext.expects. If it
-    # begins with "rows=10;", the effect is said to be on 10 rows
+    text: str  # plain text for approvers, shown in a monospaced block
+    # what must still hold when the call runs, in the tool's own format; see ToolContext.expects. If
+    # it begins with "rows=10;", the effect is shown as one on 10 rows
     expects: str = ""
-    # what everybody who sees the card reads in the place of `text`; None: the same
+    # what everybody who sees the card reads instead of `text`; None: `text` itself
     in_thread: str | None = None
-    # the call that reads the same: where policy allows it to the requester, all read `text`
+    # a read that would show the same: where policy allows it to the requester, all see `text`
     as_read: tuple[Tool[Any], BaseModel] | None = None
-    # all of what `text` shows a part of, to be sent to those who may decide when they ask for it
+    # all rows, of which `text` shows some; sent to approvers who ask for them
     rows: Table | None = None
 
 
@@ -225,23 +225,23 @@ class Tool(Generic[A]):
     function: ToolFunction[A]
     description: str = ""
     idempotent: bool = False  # safe to run again with the same ToolContext.call_id
-    secret: frozenset[str] = frozenset()  # fields masked everywhere people look, beside those
-    # that their schema or type calls secret (`declared_values`)
+    secret: frozenset[str] = frozenset()  # fields that people see only masked, in addition to those
+    # whose schema or type is marked as secret (`declared_values`)
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
-    effect_source: EffectSource = EffectSource.BY_AUTHOR  # who says what it does
-    # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
+    effect_source: EffectSource = EffectSource.BY_AUTHOR  # who stated `does`
+    # (arguments, result) -> what people read after the call: "Refunded 30.00 EUR, 59.90 left"
     outcome: OutcomeFunction[A] | None = None
-    # (arguments) -> what people read while it runs, after "is": "looking up order 1042"
+    # (arguments) -> what people read during the call, after "is": "looking up order 1042"
     step: StepFunction[A] | None = None
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
-    # though it only reads, people approve it unless a rule of the policy allows it by name
+    # it only reads, but people approve it unless a policy rule allows it by name
     needs_approval: bool = False
-    risk: Risk = "medium"  # for the rules of the policy
-    agent: Agent | None = None  # whoever works on it; its function then says what that is asked
-    is_available: Callable[[], bool] = lambda: True  # whether it is on now
-    action: str = ""  # as a program describes what it executes itself, see bot.tools.handed_over
+    risk: Risk = "medium"  # for policy rules
+    agent: Agent | None = None  # the sub-agent that does it; `function` then returns its task
+    is_available: Callable[[], bool] = lambda: True  # False while it is switched off
+    action: str = ""  # description of what a program runs itself; see bot.tools.handed_over
 
     @property
     def needs_reason(self) -> bool:
@@ -445,11 +445,11 @@ class Registry:
     """All tools of this process, by name."""
 
     tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    # those that are left out; policies may still name them
+    # tools that are switched off in the settings; policies may still name them
     excluded_tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    # those whose calls the bot alone proposes: found for stored calls, and never offered
+    # only the bot itself proposes these calls: found for stored calls, never offered to the model
     internal_tools: dict[str, Tool[Any]] = field(default_factory=dict)
-    find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # of an action: its tool
+    find_action_tool: Callable[[str], Tool[Any] | None] = lambda _: None  # the tool of an `action`
 
     def add(self, *tools: Tool[Any]) -> None:
         """Register tools; ValueError when a name is taken or not [A-Za-z0-9_]{1,64}."""

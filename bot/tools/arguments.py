@@ -91,17 +91,17 @@ def dump_values(args: BaseModel, *, exact: bool = False) -> dict[str, Any]:
 
 
 def _normalise_and_reveal_secrets(value: Any, exact: bool) -> Any:
-    if value is None or type(value) in (str, int, float, bool):  # most are
+    if value is None or type(value) in (str, int, float, bool):  # most values are
         return value
     if isinstance(value, SecretStr | SecretBytes | Secret):
         return _normalise_and_reveal_secrets(value.get_secret_value(), exact)
-    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
+    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are the same amount: one text
         return json.loads(canonical_json(value))
     if isinstance(value, dict):
         return {key: _normalise_and_reveal_secrets(each, exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_normalise_and_reveal_secrets(each, exact) for each in value]
-    # a set has no order of its own, and the digest needs one
+    # a set has no order, and the digest needs one
     if isinstance(value, set | frozenset):
         members = (_normalise_and_reveal_secrets(each, exact) for each in value)
         return sorted(members, key=lambda each: canonical_json(to_jsonable_python(each)))

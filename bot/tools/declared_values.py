@@ -22,14 +22,14 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema, to_jsonable_python
 
-MAX_SCHEMA_LOOKUPS = 100_000  # at parts of the schema, for all values of one call
-_COMBINING_KEYWORDS = ("allOf", "anyOf", "oneOf")  # alternatives of the same value
+MAX_SCHEMA_LOOKUPS = 100_000  # visits to schema nodes, for all values of one call
+_COMBINING_KEYWORDS = ("allOf", "anyOf", "oneOf")  # their schemas all describe the same value
 _CONDITIONAL_KEYWORDS = ("if", "then", "else")
 _SECRET_TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
 ValuePath = tuple[str | int, ...]  # as in storage.masking
-MASK = "••••••••"  # the same as there
-_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # which RE2 lacks
+MASK = "••••••••"  # the same as in storage.masking
+_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # RE2 lacks these
 _BACKSLASH_PATTERN = re.compile(r"\\\\")
 _QUOTE_PATTERN = re.compile("['\"]")
 
@@ -64,7 +64,7 @@ class ModelSchema:
             key = unquote(step).replace("~1", "/").replace("~0", "~")
             try:
                 found = found[int(key)] if isinstance(found, list) else found[key]
-            except (LookupError, ValueError, TypeError):  # it leads nowhere
+            except (LookupError, ValueError, TypeError):  # a broken reference
                 return None
         return found
 
@@ -148,7 +148,7 @@ class _SecretMarkingGenerator(LenientSchemaGenerator):
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
         made = super().json_or_python_schema(schema)
         written: Any = schema.get("serialization") or {}
-        # Pydantic marks its secret texts itself, and no other type that it keeps secret
+        # Pydantic itself marks SecretStr and SecretBytes, but none of its other secret types
         if getattr(written.get("function"), "__module__", "") == "pydantic.types":
             made = {**made, "writeOnly": True}
         return made
@@ -258,7 +258,7 @@ class _SecretWalker:
         if marked or isinstance(value, _SECRET_TYPES) or self._left < 0:
             found.add(path)
             return
-        # the members of a set have no place of their own
+        # members of a set have no path of their own, so one secret makes the whole set secret
         within = isinstance(value, set | frozenset)
         inner: set[ValuePath] = set()
         for step, part in _list_parts(value):
@@ -370,14 +370,14 @@ def _reveal_secrets(value: Any) -> Any:
         return {key: _reveal_secrets(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_reveal_secrets(each) for each in value]
-    if isinstance(value, set | frozenset):  # in the order in which they are on record, mostly
+    if isinstance(value, set | frozenset):  # mostly in the order in which they are stored
         members = (to_jsonable_python(_reveal_secrets(each)) for each in value)
         return sorted(members, key=lambda each: json.dumps(each, sort_keys=True))
     return value
 
 
-# What the code of a model's author raises where it meets what they did not think of. Errors of the
-# look-up of names are none of these.
+# What a model's own validators raise for values that their author did not expect. Errors from
+# looking up names are not among these.
 _VALIDATOR_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError)
 
 
@@ -403,8 +403,8 @@ def validate_json(model: type[BaseModel], text: str, names: object = None) -> Ba
 # The record keeps equal amounts in one form, without trailing zeros; people and tools get them as
 # the type writes them. The value stays the same, and so does the digest.
 
-MAX_DIGITS = 4000  # before the point; as in the record
-_DECIMAL_PLACES_KEYWORD = "x-decimal-places"  # in the JSON Schema that is only read here
+MAX_DIGITS = 4000  # before the decimal point; as in storage.digest
+_DECIMAL_PLACES_KEYWORD = "x-decimal-places"  # only in this module's own JSON Schema
 
 
 def pad_decimal_places(args: BaseModel) -> BaseModel:
@@ -426,7 +426,7 @@ class _DecimalPlacesGenerator(LenientSchemaGenerator):
     """A JSON Schema generator that adds how many decimals each amount's type declares."""
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
-        # not with what a model's author has changed in its JSON Schema, which may hide amounts
+        # ignores what the model's author has changed in its JSON Schema, which may hide amounts
         made = super().generate_inner({**schema, "metadata": {}})
         said = (schema.get("metadata") or {}).get("pydantic_js_updates") or {}
         places = schema.get("decimal_places") or said.get("decimal_places")
@@ -454,7 +454,7 @@ def _find_decimal_schema(model: type[BaseModel]) -> ModelSchema | None:
 
 def _pad_value_decimals(value: Any, parts: Iterable[Any], schema: ModelSchema) -> Any:
     """Return the value with all declared decimals; `parts`: what the schema says of it."""
-    if isinstance(value, BaseModel):  # its own schema says which of several models it is
+    if isinstance(value, BaseModel):  # the schema of this model: the field may allow several
         return pad_decimal_places(value)
     nodes = schema.list_equivalent_nodes(parts).values()
 

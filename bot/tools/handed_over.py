@@ -28,7 +28,7 @@ from storage.digest import NonCanonicalValueError, canonical_json
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_]{1,64}")
 _MAX_TITLE_CHARS = 80
 _MAX_EFFECT_CHARS = 300
-_MAX_REPEATED_CHARS = 10_000  # of arguments that an effect names more than once
+_MAX_REPEATED_CHARS = 10_000  # added by repeating arguments in an effect
 
 
 class HandedOverActionError(ValueError):
@@ -69,9 +69,8 @@ def check_and_dump_action(action: HandedOverAction, tools: Registry, client: str
             )
     try:
         stored = asdict(action) | {"client": client}
-        canonical_json(
-            stored
-        )  # raises for what is no JSON; the fields stay in the program's own order
+        # raises for what is not JSON; the text below keeps the program's own order of fields
+        canonical_json(stored)
         text = json.dumps(stored, ensure_ascii=False)
         action_tool = _build_action_tool(text)
     except (NonCanonicalValueError, SchemaError) as error:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# controls, formats, lone surrogates, line and paragraph ends
+# controls, format characters, lone surrogates, line and paragraph ends
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # Default_Ignorable_Code_Point in DerivedCoreProperties.txt of Unicode 17.0, as pairs of first and
-# last. All variation selectors are among them, and places kept free for more of the kind.
+# last. This includes all variation selectors, and code points reserved for more of the kind.
 _IGNORABLE_RANGES = (
     "\u00ad\u00ad\u034f\u034f\u061c\u061c\u115f\u1160\u17b4\u17b5\u180b\u180f\u200b\u200f\u202a\u202e"
     "\u2060\u206f\u3164\u3164\ufe00\ufe0f\ufeff\ufeff\uffa0\uffa0\ufff0\ufff8\U0001bca0\U0001bca3"
     "\U0001d173\U0001d17a\U000e0000\U000e0fff"
 )
-_BLANK_BRAILLE = "\u2800"  # a pattern of no dots
+_BLANK_BRAILLE = "\u2800"  # a pattern without dots
 _UNSEEN = frozenset(_BLANK_BRAILLE).union(
     *(
         map(chr, range(ord(first), ord(last) + 1))
@@ -22,14 +22,14 @@ _UNSEEN = frozenset(_BLANK_BRAILLE).union(
     )
 )
 
-# Emoji that are written with characters which nobody sees: joined ones, keycaps, flags. By the
-# rules of emoji-zwj-sequences.txt and emoji-sequences.txt of Unicode 17.0, fully qualified: what
-# is put together otherwise is drawn as its parts, and its joiners would stand there unseen.
+# Emoji made with invisible characters: joined ones, keycaps, flags. By the rules of
+# emoji-zwj-sequences.txt and emoji-sequences.txt of Unicode 17.0, fully qualified only: other
+# combinations are drawn as their parts, with invisible joiners left between them.
 _TONE = "[\U0001f3fb-\U0001f3ff]"
 _ADULT = "[\U0001f468\U0001f469\U0001f9d1]"  # man, woman, person
 _JOIN, _AS_EMOJI = "\u200d", "\ufe0f"
 _RIGHT = f"{_JOIN}\u27a1{_AS_EMOJI}"  # facing right
-_TEXT_EMOJI = (  # characters that are emoji only with a selector behind them
+_TEXT_EMOJI = (  # characters that are emoji only with a variation selector after them
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1"
     "\u23f2\u23f8-\u23fa\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618"
     "\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f\u2638-\u263a\u2640\u2642\u265f\u2660\u2663"
@@ -45,13 +45,13 @@ _TEXT_EMOJI = (  # characters that are emoji only with a selector behind them
     "\U0001f5e3\U0001f5e8\U0001f5ef\U0001f5f3\U0001f5fa\U0001f6cb\U0001f6cd-\U0001f6cf"
     "\U0001f6e0-\U0001f6e5\U0001f6e9\U0001f6f0\U0001f6f3"
 )
-_GENDERED = (  # people who do or are something
+_GENDERED = (  # people with an activity or a role
     "\u26f9\U0001f3c3\U0001f3c4\U0001f3ca-\U0001f3cc\U0001f46e-\U0001f471\U0001f473\U0001f477"
     "\U0001f481\U0001f482\U0001f486\U0001f487\U0001f575\U0001f645-\U0001f647\U0001f64b\U0001f64d"
     "\U0001f64e\U0001f6a3\U0001f6b4-\U0001f6b6\U0001f926\U0001f935\U0001f937-\U0001f939"
     "\U0001f93c-\U0001f93e\U0001f9b8\U0001f9b9\U0001f9cd-\U0001f9cf\U0001f9d4\U0001f9d6-\U0001f9df"
 )
-_OF_ADULT = (  # what one works with, and hair
+_OF_ADULT = (  # objects that stand for a profession, and hair
     "(?:[\U0001f692\U0001f384\U0001f9b0-\U0001f9b3\U0001f3eb\U0001fa70\U0001f3ed\U0001f680"
     "\U0001f3a8\U0001f37c\U0001f393\U0001f3a4\U0001f4bc\U0001f33e\U0001f52c\U0001f373\U0001f4bb"
     f"\U0001f527]|[\u2695\u2696\u2708]{_AS_EMOJI}|[\U0001f9af\U0001f9bc\U0001f9bd](?:{_RIGHT})?)"
@@ -114,7 +114,7 @@ EMOJI_PATTERN = re.compile(
 def certainly_has_no_hidden_characters(text: str) -> bool:
     """Whether the text certainly has no hidden characters; a quick test that may say no wrongly."""
     words = text.replace("\n", " ").replace("\t", " ")
-    return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: of no category that hides
+    return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: in no hidden category
 
 
 def is_hidden_character(char: str) -> bool:

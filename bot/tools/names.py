@@ -22,7 +22,7 @@ from bot.policy.condition_values import SlackId
 if TYPE_CHECKING:
     from bot.policy.authority import Directory
 
-ID_KEYWORD = "x-id-of"  # of a JSON schema: "person", "channel" or "group"
+ID_KEYWORD = "x-id-of"  # JSON Schema keyword: "person", "channel" or "group"
 ID_PATTERN_BY_KIND = {
     "channel": re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "person": re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
@@ -65,8 +65,8 @@ class SlackIdResolver:
     """
 
     directory: Directory
-    asker: str | None  # who asked: sees no private channel but their own; None: the operator
-    names_by_id: dict[str, str] = field(default_factory=dict)  # by id, as people read them
+    asker: str | None  # sees no private channels but their own; None: the operator, who sees all
+    names_by_id: dict[str, str] = field(default_factory=dict)  # names that people read, by id
 
     def resolve_id(self, kind: SlackIdKind, name: str) -> str:
         """Return the id of the channel, person or group with this name, mention or id."""
@@ -91,7 +91,7 @@ class SlackIdResolver:
             self.asker is None or self.directory.can_see_channel(self.asker, name)
         ):
             raise ValueError(missing_channel_sentence(name))
-        # the name of a private channel that is given by id may be known to its members only
+        # only members may know the name of a private channel that was given by its id
         public = self.directory.find_public_channel_name(channel_id) if is_id else name
         self.names_by_id[channel_id] = public or "a private channel"
         return channel_id

@@ -183,8 +183,8 @@ ASK_PERSON: Tool[Any] = ask_person
 
 
 AnswerValues = dict[str, Any]  # JSON values by field
-MAX_ANSWER_CHARS = 2_000  # in words
-MAX_DECIMAL_PLACES = 6  # of an answer in numbers
+MAX_ANSWER_CHARS = 2_000  # of an answer in words
+MAX_DECIMAL_PLACES = 6  # of an answer that is a number
 
 
 def build_answer_form_tool(question: AskPerson) -> Tool[Any]:

@@ -44,9 +44,9 @@ class AsyncPortal:
 
 
 PREVIEW_TIMEOUT_SECONDS = 10.0
-PREVIEW_THREADS = 8  # so that one that hangs takes none from the tools
-MAX_PREVIEW_AGE_SECONDS = 30.0  # of a preview that was begun ahead
-MAX_EDIT_PREVIEWS = 100  # kept for edits that are on their way
+PREVIEW_THREADS = 8  # a pool of its own: a preview that hangs takes no thread from the tools
+MAX_PREVIEW_AGE_SECONDS = 30.0  # of a preview started before it is needed
+MAX_EDIT_PREVIEWS = 100  # kept for edits that are still being submitted
 
 log = logging.getLogger("countersign.preview")
 
@@ -59,7 +59,7 @@ class PreviewRunner:
         self._timeout_seconds = seconds
         self._pool = ThreadPoolExecutor(PREVIEW_THREADS, thread_name_prefix="preview")
         self._lock = threading.Lock()
-        # those that were started before their result is needed, each with the monotonic time
+        # previews started before they are needed, each with its monotonic start time
         self._started_previews: dict[tuple[str, int, str], tuple[Future[Preview], float]] = {}
 
     def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
@@ -105,7 +105,7 @@ class PreviewRunner:
             raise LookupPendingError(_build_completion_future(future, seconds_left, then))
         try:
             return self._await_preview(tool, args, future, seconds_left)
-        except ToolError:  # what made it fail may be put right before it is submitted again
+        except ToolError:  # the cause may be fixed before the edit is submitted again
             self.discard_edit_preview(key)
             raise
 

@@ -15,22 +15,22 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-# The JSON Schema of a tool as the language model gets it: without what only people's forms need
-# and without empty words. Arguments are validated by the argument model, not by this schema.
+# The JSON Schema of a tool as the language model gets it: without what only forms for people need
+# and without redundant words. Arguments are validated by the argument model, not by this schema.
 
-# beyond, some servers' grammars cannot be built; validation still keeps to the bound
+# some servers cannot build grammars for larger bounds; validation still enforces those
 MAX_REPETITIONS = 1_000
-_MAX_EXACT_DIGITS = 15  # that a JSON number keeps exactly everywhere
-# what a backslash and this letter mean in a pattern, spelt out within brackets
+_MAX_EXACT_DIGITS = 15  # digits of a number that every JSON parser keeps exactly
+# the meaning of \d, \w and \s in a pattern, spelled out for use within brackets
 _CHARACTERS_BY_SHORTHAND = {"d": "0-9", "w": "A-Za-z0-9_", "s": " \\t\\n\\r"}
 _PLAIN_IN_BRACKETS = frozenset("./+*?()$|{}")
 _ESCAPE_OR_BRACKET_PATTERN = re.compile(r"\\(.)|[\[\]]", re.DOTALL)
-# keywords whose value has schemas by name, in a list, or is one
+# keywords whose value is a map of schemas, a list of schemas, or one schema
 _MAP_KEYWORDS = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _CONDITIONALS = ("not", "if", "then", "else")
 _SINGLE_KEYWORDS = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONALS)
-# what providers refuse at the top; validation still keeps to it
+# keywords that providers refuse at the top level; validation still enforces them
 _REFUSED_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 
 Schema = dict[str, Any]
@@ -42,9 +42,9 @@ def build_tool_schema(model: type[BaseModel]) -> Schema:
     schema: Schema = _shorten_schema(
         model.model_json_schema(schema_generator=_DecimalSchemaGenerator)
     )
-    for key in _REFUSED_AT_TOP:  # and the tool has a description of its own
+    for key in _REFUSED_AT_TOP:  # the tool has a description of its own
         schema.pop(key, None)
-    takes_more = getattr(model, "may_have_extra_keys", None)  # of a model that a schema describes
+    takes_more = getattr(model, "may_have_extra_keys", None)  # models made from a JSON Schema
     if takes_more is not None and takes_more():
         return schema
     return schema | {"additionalProperties": False}
@@ -77,7 +77,7 @@ def _build_digits_pattern(
 
 
 def _shorten_schema(schema: Any) -> Any:
-    if not isinstance(schema, dict):  # true or false
+    if not isinstance(schema, dict):  # true and false are schemas, too
         return schema
     kept = {key: each for key, each in schema.items() if key not in ("title", "x-id-of")}
     for key in ("maxLength", "maxItems"):
@@ -224,7 +224,7 @@ def _check_preview_model(
     first = next(iter(inspect.signature(preview).parameters), "")
     try:
         wanted = _get_type_hints(preview).get(first)
-    except (NameError, TypeError):  # a name that only a type checker sees, or no plain function
+    except (NameError, TypeError):  # imported for type checkers only, or not a plain function
         return
     if isinstance(wanted, type) and issubclass(wanted, BaseModel) and not issubclass(model, wanted):
         raise TypeError(

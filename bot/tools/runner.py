@@ -63,11 +63,11 @@ def _describe_result(result: Any) -> str:
 
 
 MAX_SUMMARY_CHARS = 200
-FIRST_BEAT_SECONDS = 1.0  # after which a tool counts as one that takes long
+FIRST_BEAT_SECONDS = 1.0  # from then on the call counts as long-running
 MAX_ERROR_CHARS = 1_000
 OMISSION_NOTE_CHARS = 60  # kept free for the note about what is not shown
 
-# OSErrors about files on this machine: the tool knows what happened, no answer was lost.
+# OSErrors about files on this machine: the tool knows what happened, so no answer was lost.
 LOCAL_FILE_ERRORS = (
     FileNotFoundError,
     FileExistsError,
@@ -138,7 +138,7 @@ def run_tool(
     regardless. Raises nothing of its own.
     """
     try:
-        # what it logs on its thread is about this call, too
+        # the context makes log lines from the tool's thread belong to this call, too
         future = executor.submit(copy_context().run, _call_function, tool, args, context, portal)
     except RuntimeError:  # the executor was shut down
         return ToolFailure("The bot is stopping; the tool was not started.")
@@ -221,7 +221,7 @@ async def await_result(result: Awaitable[Any]) -> Any:
     """
     try:
         return await result
-    # would end the shared portal and every other async tool
+    # these would end the shared portal and every other async tool
     except (KeyboardInterrupt, SystemExit) as error:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
@@ -253,7 +253,7 @@ def _build_success(tool: Tool[Any], args: BaseModel, result: Any) -> ToolSuccess
             format_result_for_model(result, tool.max_output), _summary_line(tool, args, result)
         )
     except Exception as error:  # noqa: BLE001 # logged without its traceback, which may quote secrets
-        # It did run: a result nobody can write down must not turn into a failure.
+        # The tool did run: that its result cannot be written down must not make it a failure.
         why = format_masked_error(tool, args, error)
         log.error("the result of %s cannot be written down: %s", tool.name, why)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
@@ -271,7 +271,7 @@ def _was_answer_lost(error: BaseException) -> bool:
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        # an OSError, yet an answer: only 5xx leaves it open what was done
+        # an OSError, but an answer: only after a 5xx is it unknown what was done
         if isinstance(cause, HTTPError):
             return cause.code >= 500
         if isinstance(cause, CancelledError):  # an async tool stopped in the middle
@@ -350,9 +350,9 @@ class CallProgressReporter:
         self._live, self._run = live, run
         self._tool_and_args = tool, args, call
         self._step: live_events.ToolStep | None = None
-        self._lock = threading.RLock()  # the tool may tell on threads of its own
+        self._lock = threading.RLock()  # the tool may report progress from threads of its own
         self._so_far, self._is_over, self._reported_at = "", False, float("-inf")
-        self.is_long = False  # somebody was told that it takes long
+        self.is_long = False  # reported as long-running
 
     def report_start(self) -> None:
         """Report that the tool is about to be called."""
@@ -372,7 +372,7 @@ class CallProgressReporter:
             tool, args, _ = self._tool_and_args
             self._so_far = mask_secrets(format_masked_line(tool, args, words, MAX_PROGRESS_CHARS))
             if now - self._reported_at < PROGRESS_INTERVAL_SECONDS:
-                return  # the next beat tells it
+                return  # the next report includes it
             self._reported_at = now
             self._report(live_events.EventKind.STEP_TOLD)
 

@@ -17,7 +17,7 @@ from bot.tools.web_shop import Order, OrderStatus, Shop, address_line
 OrderId = Field(
     title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042."
 )
-TOOL_TIMEOUT_SECONDS = 20.0  # twice what a busy database may take
+TOOL_TIMEOUT_SECONDS = 20.0  # twice BUSY_TIMEOUT_SECONDS of the shop's database
 
 
 class OrderArguments(BaseModel):

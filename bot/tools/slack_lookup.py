@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slack_sdk.web import SlackResponse
 
 T = TypeVar("T")
-# what asking Slack raises where it gives no answer
+# errors of a request to Slack that got no answer
 UNREACHABLE_ERRORS = SlackClientError, OSError, HTTPException, ValueError
 
 
@@ -35,9 +35,9 @@ class Channel:
     id: str
     name: str
     private: bool
-    external: bool  # people of other companies are in it
+    external: bool  # shared with another company
     archived: bool
-    joined: bool  # the bot is in it
+    joined: bool  # the bot is a member
     members: int | None
     topic: str
 
@@ -52,10 +52,10 @@ class Member:
     id: str
     handle: str  # without @
     name: str
-    names: frozenset[str]  # all they go by, case-folded
+    names: frozenset[str]  # all names of this person, case-folded
     job: str
     team: str
-    teams: frozenset[str]  # on Enterprise Grid
+    teams: frozenset[str]  # the person's workspaces on Enterprise Grid
     guest: bool
     bot: bool
     deleted: bool
@@ -201,7 +201,7 @@ def _build_member(user: dict[str, Any]) -> Member:
 
 # What Slack's errors mean: either certainly nothing happened, or the outcome is not known.
 
-# what slack_sdk raises where an answer is no text, no JSON object, or none at all
+# slack_sdk's errors for an answer that is missing, not text, or not a JSON object
 UNREADABLE_ANSWER_ERRORS = ValueError, LookupError, AttributeError, SlackRequestError
 ERROR_TEXT_BY_CODE = {
     "not_in_channel": "The bot is not in {channel}; somebody there has to invite it first.",
@@ -287,7 +287,7 @@ def get_checked_target_channel(
     """
     channel = lookup.get_channel(channel_id)
     if channel.private and context.requester not in lookup.list_channel_members(channel):
-        # Else the bot would be a way into private channels.
+        # Otherwise the bot would be a way into private channels.
         raise ToolError(missing_channel_sentence(channel_id), field="channel")
     if channel.external and not external_ok:
         raise ToolError(

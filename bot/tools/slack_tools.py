@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
 
 
-EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload holds the call's id
+EVENT_TYPE = "countersign_tool"  # metadata of what a tool posted; the payload has the call's id
 MAX_SCHEDULE_AHEAD = timedelta(days=120)
-# no previews of links, and no names that become mentions
+# no link previews, and names do not turn into mentions
 _PLAIN_TEXT_OPTIONS: dict[str, Any] = {
     "unfurl_links": False,
     "unfurl_media": False,
@@ -248,7 +248,7 @@ def _build_list_channels_tool(lookup: slack_lookup.SlackLookup) -> Tool[Any]:
             for each in lookup.list_channels()
             if (args.query or "").lower().lstrip("#") in each.name
         ]
-        # The bot may be in private channels the requester has no business to know of.
+        # The bot may be in private channels that the requester must not know of.
         common_private = (
             lookup.list_common_private_channels(context.requester)
             if any(e.private for e in matching)
@@ -325,13 +325,13 @@ def _build_create_channel_tool(client: WebClient) -> Tool[Any]:
 
         def create() -> Any:
             where: dict[str, Any] = {}
-            if context.team.startswith("E"):  # the workspace of an organisation where it was asked
+            if context.team.startswith("E"):  # an organisation: use the request's workspace
                 asked_in = client.conversations_info(channel=context.channel)["channel"]
                 where["team_id"] = asked_in["context_team_id"]
             return client.conversations_create(name=args.name, is_private=args.private, **where)
 
         answer = slack_lookup.run_slack_change("creating the channel", f"#{args.name}", create)
-        # it exists by now: nothing that goes wrong from here on is a failure
+        # the channel exists by now: no later error may count as a failure
         created = answer.get("channel") or {}
         result = {"channel": f"#{created.get('name', args.name)}", "channel_id": created.get("id")}
         try:
@@ -355,7 +355,7 @@ def _build_invite_tool(client: WebClient, lookup: slack_lookup.SlackLookup) -> T
         title="Invite people",
         effect="Invite people to {channel}",
         does=Effect.WRITE,
-        idempotent=True,  # who is in the channel already is left out
+        idempotent=True,  # people who are in the channel already are left out
         preview=slack_lookup.build_channel_preview_function(lookup, details),
         outcome=_invitation_sentence,
         step=lambda _args: "inviting people",

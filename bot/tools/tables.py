@@ -13,7 +13,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from bot.tools import Table
 
-_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")  # in spreadsheets
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")  # they begin a formula in spreadsheets
 OMISSION_NOTE_CHARS = 80  # kept free for the note about what is not shown
 
 

@@ -84,7 +84,7 @@ PRODUCTS = (
     ("CANDLE", "Beeswax candle", 950, 200),
 )
 
-# Number, customer, status, what was bought; "unpaid" where a cancelled order never was paid.
+# Number, customer, status, items; "unpaid": cancelled before it was paid.
 ORDERS = (
     (1030, 4, "delivered", "MUG:4"),
     (1031, 2, "delivered", "BLANKET:1"),
@@ -113,7 +113,7 @@ ORDERS = (
     (1054, 1, "processing", "CANDLE:3"),
 )
 
-# Order, cents, reason: what was paid back before the story begins.
+# Order, cents, reason: refunds from before the demo begins.
 REFUNDS = (
     (1030, 1500, "damaged"),
     (1032, 7900, "returned"),
@@ -412,7 +412,7 @@ class Shop:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with closing(self._connect()) as db, db:  # which commits, or rolls back
+        with closing(self._connect()) as db, db:  # as a context, `db` commits or rolls back
             db.execute(begin)
             yield db
 

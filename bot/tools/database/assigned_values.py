@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from bot.tools.database.statement import Statement
 
-# in quotes, and whether another text is joined to it
+# a quoted text or name, with any || before or after it that joins it to something
 _TEXT_OR_NAME_PATTERN = re.compile(r"""(\|\|\s*)?('(?:[^']|'')*'|"(?:[^"]|"")*")(?=(\s*\|\|)?)""")
 _TIME_WORD_PATTERN = re.compile(
     r"'\s*(?:now|today|tomorrow|yesterday)(?:\s+[\d:.+-]+|\s+allballs)?\s*'", re.IGNORECASE
 )
-# what gives another value each time it is called; any function without arguments may do so
+# calls that may return another value each time, among them any function without arguments
 _VOLATILE_CALL_PATTERN = re.compile(r"\(\s*\)|\b(?:random\w*|nextval)\s*\(", re.IGNORECASE)
-# what gives another value with time, where only texts of time are left
+# expressions that change with time; the only quotes left in the SQL are words such as 'now'
 _TIME_EXPRESSION_PATTERN = re.compile(
     r"""\b(?:current_(?:date|time|timestamp)|localtime(?:stamp)?)\b(?:\s*\(\s*\))?
     |\b(?:(?:clock|statement|transaction)_timestamp|timeofday

@@ -21,11 +21,11 @@ from bot.tools.database.config import Database, Dialect
 from bot.tools.database.statement import Statement, StatementError
 from bot.tools.tables import clip_line
 
-# of types that only this database has, which are shown as "?"
+# about types that SQLAlchemy does not know; they are shown as "?"
 warnings.filterwarnings("ignore", "Did not recognize type", SAWarning)
 
-MAX_ENUM_VALUES = 20  # of a column
-MAX_CHECKS = 5  # of a table
+MAX_ENUM_VALUES = 20  # shown per column
+MAX_CHECKS = 5  # shown per table
 MAX_COMMENT_CHARS = 120
 COUNTERSIGN_TABLES = frozenset(
     {"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"}
@@ -41,8 +41,8 @@ class Column:
     nullable: bool = True
     default: str = ""  # in SQL, or in words
     computed: str | None = None  # the expression of a generated column; "" when it is not known
-    values: tuple[str, ...] = ()  # an enum's
-    comment: str = ""  # its owner's
+    values: tuple[str, ...] = ()  # all labels of an enum type
+    comment: str = ""  # from the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Relation:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()  # the primary key's columns
     definition: str = ""  # a view's SELECT
-    secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
-    schema: str = ""  # PostgreSQL's
-    comment: str = ""  # its owner's
-    checks: tuple[str, ...] = ()  # conditions that its rows have to meet, in SQL
-    keys: tuple[tuple[str, ...], ...] = ()  # columns that no two rows have alike; "" for a computed
-    # columns with values that have to be in a column of another table: (own, table, its column)
+    secret: frozenset[str] = frozenset()  # folded names of columns whose values nobody is shown
+    schema: str = ""  # PostgreSQL only
+    comment: str = ""  # from the database
+    checks: tuple[str, ...] = ()  # CHECK conditions, in SQL
+    keys: tuple[tuple[str, ...], ...] = ()  # columns unique together; "" for a computed
+    # foreign keys: (own column, other table, column there)
     references: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -116,7 +116,7 @@ class Catalog:
         name = f"{table.name}{kind}"
         if brief:
             return f"{name}: {columns}"
-        # what is said of a secret column may tell something of it
+        # a CHECK on a secret column may reveal something of its values
         shown_checks = [
             each
             for each in table.checks
@@ -156,8 +156,8 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_CAST_PATTERN = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # of a text in PostgreSQL
-_SHORT_TYPE_NAMES = {  # as everybody writes them
+_CAST_PATTERN = re.compile(r"""('(?:[^']|'')*')::[\w\s".]+(?:\[\])?""")  # PostgreSQL's 'text'::type
+_SHORT_TYPE_NAMES = {
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
     "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
     "TIME WITHOUT TIME ZONE": "TIME",
@@ -247,9 +247,9 @@ def _format_column_type(kind: TypeEngine[Any], dialect: interfaces.Dialect) -> s
     return _SHORT_TYPE_NAMES.get(written, written)
 
 
-# Which columns are secret, and which table a change is about. The databases themselves keep the
-# secrets: SQLite by its authorizer (see `sqlite`), PostgreSQL by the role's rights (see
-# `postgres_rights`). Here it is only said which columns these are.
+# Which columns are secret, and which table a change is about. The databases themselves enforce the
+# secrecy: SQLite by its authorizer (see `sqlite`), PostgreSQL by the role's rights (see
+# `postgres_rights`). This part only finds out which columns are secret.
 
 
 def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
@@ -320,7 +320,7 @@ def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     )
     last_count = -1
     while last_count != (secret_count := sum(len(each.secret) for each in marked.tables.values())):
-        last_count = secret_count  # a column that refers to a secret one has its values
+        last_count = secret_count  # a column that references a secret one is secret, too
         marked = marked.copy_with_secret_columns(
             {
                 key: [

@@ -33,7 +33,7 @@ OUT_OF_MEMORY_ERROR = (
 def main() -> None:
     """Answer the bot's calls until it closes the pipe."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # keeps what libraries print out of the answers
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(
         target=_queue_received_lines, args=(sys.stdin.buffer, lines), daemon=True

@@ -33,11 +33,11 @@ from bot.tools.database.statement import StatementError
 # The frames between the bot and its child process: one line of JSON each, with plain values and
 # the dataclasses of `bot.tools`. Pure.
 
-COMMITTING_FRAME = {"committing": True}  # said before a COMMIT: from now on its end may be unknown
+COMMITTING_FRAME = {"committing": True}  # sent before COMMIT: its outcome may then be unknown
 _DATACLASS_BY_NAME: dict[str, type[Any]] = {
     each.__name__: each for each in (Preview, Table, ToolContext)
 }
-# the most particular first; anything else was not foreseen
+# subclasses before their base classes; any other error is unexpected
 _KNOWN_ERROR_TYPES: tuple[type[Exception], ...] = (
     StatementError,
     ChangedError,
@@ -106,7 +106,7 @@ def _decode_value(value: Any) -> Any:
 MAX_IDLE_PROCESSES = 2
 START_TIMEOUT_SECONDS = 30.0
 PARSE_TIMEOUT_SECONDS = 3.0
-_WITHHELD_VARIABLE_PREFIXES = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # none of the child's business
+_WITHHELD_VARIABLE_PREFIXES = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # not for the child
 
 log = logging.getLogger("countersign.databases")
 
@@ -125,7 +125,7 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # Ctrl-C is for the bot, which ends what it started
+            start_new_session=True,  # Ctrl-C must reach the bot only, which stops its children
         )
         self._unread_bytes, self._is_unused = b"", True
         self._write(greeting)
@@ -172,7 +172,7 @@ class ChildProcess:
             assert each is not None
             try:
                 each.close()
-            except OSError:  # what could not be written is of no use to anybody
+            except OSError:  # nobody needs what was not sent
                 log.debug("closing a child's pipe failed", exc_info=True)
 
     def _write(self, text: bytes) -> None:
@@ -180,7 +180,7 @@ class ChildProcess:
         try:
             self._process.stdin.write(text)
             self._process.stdin.flush()
-        except OSError:  # it is gone, which whoever waits for the answer finds out
+        except OSError:  # the process has died, which reading its answer will show
             log.warning("a database process took no call", exc_info=True)
 
     def _read_frame(self, deadline: float) -> dict[str, Any] | None:
@@ -239,8 +239,8 @@ def _stop_child_processes(children: list[ChildProcess]) -> None:
         each.stop()
 
 
-PREVIEW_TIMEOUT_SECONDS = 8.0  # fewer than any preview may take
-STOP_MARGIN_SECONDS = 2.0  # left of a tool's own limit when its process is ended
+PREVIEW_TIMEOUT_SECONDS = 8.0  # less than the bot allows for a preview
+STOP_MARGIN_SECONDS = 2.0  # how long before the tool's own timeout its process is stopped
 
 
 @dataclass

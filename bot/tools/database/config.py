@@ -28,7 +28,7 @@ _ALLOWED_URL_PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host"
 
 
 SchemaName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
-_SECRET_PATTERN = re.compile(  # a column that holds what nobody should read, as people name it
+_SECRET_PATTERN = re.compile(  # usual names of columns that hold secrets
     r"passw|passphrase|secret|api_?key|private_?key|credential|card_?n(?:o|um)|tax_?id|passport"
     r"|(?:^|_)(?:iban|cvv|cvc|ssn|pin|salt|tokens?)$|_hash$|_token$",
     re.IGNORECASE,

@@ -142,11 +142,11 @@ class PostgresSession(session.Session):
 
         PREPARE takes exactly one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, and nothing else.
         """
-        catalog = self.catalog  # before anything can fail, after which the server answers nothing
+        catalog = self.catalog  # read it first: after an error the transaction answers no query
         self._check_reached_functions(statement)
         try:
             text = f"PREPARE countersign AS {statement.text_without_explain}{more}"
-            self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
+            self._raw.execute(text.encode(), prepare=True)  # extended protocol: only one statement
             yield
         except psycopg.errors.InsufficientPrivilege as error:
             if error.diag.source_function == _RAISE_FUNCTION:
@@ -185,7 +185,7 @@ class PostgresSession(session.Session):
             self._raw.commit()
         except psycopg.Error as error:
             if error.sqlstate and error.sqlstate[:2] not in ("08", "57", "58", "XX"):
-                raise  # the server said no: nothing was changed
+                raise  # the server refused, so nothing was changed
             raise ConnectionError(
                 "the answer to COMMIT was lost; whether the change was made is not known"
             ) from None
@@ -202,10 +202,10 @@ def _unreadable_columns_note(statement: Statement, catalog: Catalog) -> str:
     return f" ({', '.join(found[:10])}: secret; name the columns that are not)" if found else ""
 
 
-_RAISE_FUNCTION = "exec_stmt_raise"  # where errors come from whose code and words a function chose
-# infinity is no date
+_RAISE_FUNCTION = "exec_stmt_raise"  # PL/pgSQL's RAISE: a function chose code and text
+# read as text, because Python's types cannot hold all values, such as the date infinity
 _TYPES_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
-_ERROR_TEXTS = (  # what libpq and the server say, which names addresses, and what people are told
+_ERROR_TEXTS = (  # text of libpq or the server, which names addresses → what people read instead
     ("password authentication failed|no password supplied", "its password is wrong or missing"),
     ('role ".*" does not exist', "its server has no such role"),
     ('database ".*" does not exist', "its server has no such database"),
@@ -233,7 +233,7 @@ class PostgresSource:
                 "connect_timeout": session.CONNECT_TIMEOUT_SECONDS,
                 "application_name": "countersign",
                 "client_encoding": "utf8",
-                "tcp_user_timeout": 15_000,  # milliseconds until a dead line is noticed
+                "tcp_user_timeout": 15_000,  # milliseconds until a dead connection is noticed
             },
         )
 
@@ -246,10 +246,10 @@ class PostgresSource:
         seconds = timeout or self.database.timeout
         sentence = partial(_database_error_sentence, seconds=seconds)
         with session.open_connection(self._engine, psycopg.Error, sentence) as (connection, raw):
-            raw.rollback()  # what SQLAlchemy asked at the start
+            raw.rollback()  # ends the transaction of SQLAlchemy's own first queries
             level = psycopg.IsolationLevel
             raw.read_only = not writes
-            # the rows of a change are told from one snapshot
+            # a change and the look-ups of its rows need the same snapshot
             raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
             for name in _TYPES_AS_TEXT:
                 raw.adapters.register_loader(name, TextLoader)
@@ -276,7 +276,7 @@ class PostgresSource:
             "check_function_bodies": "on",
             "default_transaction_read_only": "on" if raw.read_only else "off",
         }
-        # whatever the role's own ones are
+        # these override the role's own settings
         for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))
         raw.execute(
             f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair]
@@ -298,7 +298,7 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
     if state and diag is not None and diag.message_primary:
-        # its own words
+        # whether the text is the server's own, not a function's
         servers = state[:2] in ("25", "42") and diag.source_function != _RAISE_FUNCTION
         if diag.context and not servers:
             return (

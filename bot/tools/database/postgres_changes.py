@@ -40,7 +40,7 @@ def open_row_cursor(raw: RawConnection) -> psycopg.Cursor[Any]:
     return cursor
 
 
-# how many rows of a table the server has added, changed and deleted; one changed twice counts twice
+# a table's rows that the server counts as added, changed, deleted; changed twice counts twice
 WriteCounts = Counter[str]
 _SELECT_WRITE_COUNTS = """
     SELECT relid, schemaname, n_tup_ins, n_tup_upd, n_tup_del
@@ -64,7 +64,7 @@ _SELECT_INHERITING_TABLES = """
 _SELECT_COLUMN_NAMES = """
     SELECT DISTINCT attname::text FROM pg_catalog.pg_attribute
     WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped"""
-# what locks whole tables changes more than rows, and the counts would not tell: TRUNCATE, ALTER
+# such locks show changes that the row counts do not: TRUNCATE, ALTER
 _COUNT_TABLE_LOCKS = """
     SELECT count(*) FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
@@ -75,17 +75,17 @@ _COUNT_TABLE_LOCKS = """
 class ReadableTable:
     """A table, and the SQL names to read its rows by."""
 
-    relation: Relation  # as the catalog has it
-    label: str  # as people are told of it
-    name: str  # with its schema, quoted
-    source: str  # what stands after FROM
+    relation: Relation  # from the catalog
+    label: str  # name that people read
+    name: str  # quoted, with its schema
+    source: str  # what follows FROM
     oid: int
     pages: int
     columns: tuple[str, ...]  # neither secret nor forbidden to the role
     key: tuple[str, ...]
     types: Mapping[str, str]
     all_readable: bool  # the role may read the table as a whole
-    some_hidden: bool  # row security may keep rows from it
+    some_hidden: bool  # row security may hide rows from the role
 
     @property
     def select_list(self) -> str:
@@ -115,7 +115,7 @@ class TouchedTableReader:
         target = self.load_tables([self._family[0]])[self._family[0]]
         if target is None or table.kind == "foreign":
             raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
-        if len(self._family) > 1:  # its parts are read by its own name
+        if len(self._family) > 1:  # the tables that inherit from it are read through it
             target = replace(target, source=target.name, relation=self._add_parts_columns(table))
             self.found[target.oid] = target
         self.target = target
@@ -187,17 +187,17 @@ class TouchedTableReader:
         return {oid: self.found.get(oid) for oid in oids}
 
 
-MAX_SCANNED_PAGES = 100_000  # of a table that is read from end to end, 8 kB each
+MAX_SCANNED_PAGES = 100_000  # of 8 kB each; a larger table is not searched for written rows
 _SELECT_TRANSACTION_TIMES = """
     SELECT pg_catalog.now()::timestamptz(6) AT TIME ZONE 'UTC',
         pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
         ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
             pg_catalog.to_json(pg_catalog.now()) #>> '{}',
             pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}'], CURRENT_DATE::text"""
-_WRITTEN_CONDITION = "pg_catalog.age(xmin) <= 0"  # by this transaction
+_WRITTEN_CONDITION = "pg_catalog.age(xmin) <= 0"  # written by this transaction
 _ROW_PLACE = "tableoid::text || ' ' || ctid::text"
-# What was ended or locked in this transaction. Two statements of one transaction that do so to the
-# same row leave a number of another kind; that of a row which is as it was does no harm.
+# Row versions deleted, replaced or locked by this transaction. If two of its statements did so, the
+# row has a multixact id; another transaction's may match as well, but unchanged rows do no harm.
 _ENDED_CONDITION = (
     "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
 )
@@ -209,11 +209,11 @@ StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 class TrialRunResult:
     """The result of one trial run of a change: row keys it returned, the server's row counts."""
 
-    keys: list[row_changes.Row] | None  # of its table's rows; None where it does not return them
+    keys: list[row_changes.Row] | None  # of its table's rows; None if it cannot return them
     counts: dict[int, WriteCounts] = field(default_factory=dict)
-    # with their places
+    # by table OID: written rows, each with its place (ctid)
     after: dict[int, list[tuple[str, row_changes.Row]]] = field(default_factory=dict)
-    # of old rows that are still there
+    # by table OID: places of old row versions that are still there
     remaining_places: dict[int, set[str]] = field(default_factory=dict)
 
 
@@ -244,7 +244,7 @@ def run_changes_tracking_rows(
 
     raw.execute("SAVEPOINT countersign_call")
     once, again = trial()
-    if len(named) > 1:  # each alone was tried on what those before it had left
+    if len(named) > 1:  # both runs of a statement began alike: repeat the whole call, too
         raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
         once, (_, again) = again, trial()
     return row_changes.merge_trials_of_statements(once, again, _read_run_period(raw), statements)
@@ -267,7 +267,7 @@ class ChangeTrialRunner:
         self._tables = TouchedTableReader(raw, catalog, table)
         self._target = self._tables.target
         self._before: dict[int, list[tuple[str, row_changes.Row]]] = {}
-        self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
+        self._earlier: dict[int, set[str]] = {}  # places of rows that earlier statements wrote
 
     def run_change_twice(
         self, run: StatementRunner, max_rows: int
@@ -287,7 +287,7 @@ class ChangeTrialRunner:
     def _run_trial(self, run: StatementRunner, max_rows: int) -> TrialRunResult:
         earlier = self._tables.count_writes()
         trial = TrialRunResult(self._run_statement(run))
-        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
+        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # deferred checks run now
         counts = self._tables.count_writes().items()
         new_counts = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
         trial.counts = {oid: count for oid, count in new_counts.items() if count}
@@ -328,7 +328,7 @@ class ChangeTrialRunner:
             return [("", row) for row in self._read_rows_by_key(found, keys)]
         if not found.all_readable or found.pages > MAX_SCANNED_PAGES:
             return None
-        # our snapshot is older than our number: what bears it or a later one is our own
+        # the snapshot predates our transaction id, so visible rows with it or a later id are ours
         return self._read_rows_with_places(found, _WRITTEN_CONDITION, max_rows)
 
     def _read_rows_with_places(
@@ -375,7 +375,7 @@ class ChangeTrialRunner:
                 rows = self._read_rows_by_key(table, keys)
                 self._before[oid] = [("", row) for row in rows]
                 if len(rows) == trial.counts[oid]["changed"] + trial.counts[oid]["deleted"]:
-                    continue  # else keys were changed, and what was before has others
+                    continue  # otherwise keys were changed, and the old rows had others
             if table.all_readable:
                 self._before[oid] = self._read_rows_with_places(table, _ENDED_CONDITION, max_rows)
                 if self._later:

@@ -21,7 +21,7 @@ from bot.tools.database.config import Database
 # Which functions a statement can reach in PostgreSQL; none may do more than compute.
 
 _FIRST_USER_OID = 16384  # PostgreSQL's own objects have lower numbers
-_MAX_NAME_BYTES = 63  # that the server looks at
+_MAX_NAME_BYTES = 63  # the server ignores the rest of a longer name
 # trigger functions and those with internal arguments cannot be called by a statement
 _SELECT_FUNCTIONS_BY_NAME = """
     SELECT p.oid::int8, p.proname::text FROM pg_catalog.pg_proc p
@@ -49,7 +49,7 @@ _SELECT_FUNCTIONS = """
             FROM pg_catalog.pg_aggregate a WHERE a.aggfnoid = p.oid)
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
     WHERE p.oid = ANY(%s::oid[])"""
-# of each: what it is, its parse tree, a function that it calls, a relation that it leads to
+# columns: description, parse tree, OID of a function it calls, OID of a relation it leads to
 _SELECT_READ_REFERENCES = """
     SELECT 'the view ' || c.relname, r.ev_action::text, 0::int8, 0::int8
         FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
@@ -83,7 +83,7 @@ _UNION_WRITE_REFERENCES = """
     UNION ALL SELECT '', '', 0, conrelid::int8
         FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ANY(%(oids)s::oid[])
             AND (confdeltype NOT IN ('a', 'r') OR confupdtype NOT IN ('a', 'r'))"""
-# what is called without being spelled in any text
+# what is called without being named in any text, such as a cast or an operator
 _SELECT_UNSPELLED_REFERENCES = """
     SELECT 'the operator ' || oprname || ' of this database', '', oprcode::int8, 0::int8
         FROM pg_catalog.pg_operator WHERE oid >= 16384
@@ -101,7 +101,7 @@ _CALLED_OID_PATTERN = re.compile(
 )
 _RELATION_OID_PATTERN = re.compile(r":relid ([1-9]\d*)")
 _IDENTIFIER_PATTERN = re.compile(r'[^\W\d][\w$]*|"(?:[^"]|"")+"')
-# by language, what makes up a statement or a name
+# by language: what may build a statement or a name at run time
 _DYNAMIC_SQL_PATTERNS = {
     "sql": re.compile(r"u&[\"']", re.IGNORECASE),
     "plpgsql": re.compile(r"\bexecute\b|u&[\"']", re.IGNORECASE),
@@ -113,7 +113,7 @@ RawConnection = psycopg.Connection[Any]
 class _Function(NamedTuple):
     oid: int
     name: str
-    kind: str  # a: an aggregate
+    kind: str  # "a": an aggregate
     volatile: bool
     language: str
     trusted: bool
@@ -121,7 +121,7 @@ class _Function(NamedTuple):
     body: str | None  # its parse tree, where the server keeps one
     defaults: str | None  # of its arguments, as a parse tree
     trusted_extension: bool
-    others: list[int]  # those that it stands for, or is made of
+    others: list[int]  # OIDs of the functions that it stands for, or is made of
 
 
 class StatementReachChecker:
@@ -129,7 +129,7 @@ class StatementReachChecker:
 
     def __init__(self, raw: RawConnection, *, writes: bool) -> None:
         self._raw, self._writes = raw, writes
-        # to be looked at, with what calls them; where numbers are taken, other things are allowed
+        # still to be checked: (OID, whether nextval is allowed there) → what calls it
         self._functions: dict[tuple[int, bool], str] = {}
         self._relations: set[int] = set()
         self._seen_functions: set[tuple[int, bool]] = set()
@@ -208,7 +208,7 @@ class StatementReachChecker:
         self._queue_references([(what, f"{function.body or ''} {function.defaults or ''}", 0, 0)])
         self._queue_references([(what, "", oid, 0) for oid in function.others])
         if function.body is None and function.language not in ("c", "internal"):
-            # all functions and tables that its text could mean by its words
+            # every function and table that a word of its source could name
             words = _fold_names(_IDENTIFIER_PATTERN.findall(function.source))
             named_functions = self._raw.execute(_SELECT_FUNCTIONS_BY_NAME, (words, True)).fetchall()
             self._queue_references([(what, "", oid, 0) for oid, _ in named_functions])
@@ -226,7 +226,7 @@ class StatementReachChecker:
 def _explain_unknown_reach(function: _Function) -> str:
     """Return why it is unknown what a user-defined function reaches; "" if it can be followed."""
     if function.kind == "a":
-        return ""  # the functions that it is made of tell
+        return ""  # judged by the functions that it is made of
     if function.language == "c":
         is_harmless = (
             function.trusted_extension or not function.volatile
@@ -274,7 +274,7 @@ _SELECT_COLUMNS = f"""
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_USER_SCHEMA_CONDITION} ORDER BY 3, 4, 2"""
-# Which column (0: anything) of one is read by which column (0: the whole) of another: tables that
+# Which column (0: any) of one relation is read by which column (0: all) of another: tables that
 # inherit, generated columns, foreign keys, views, and views that use a whole row.
 _SELECT_COLUMN_FLOWS = """
     SELECT i.inhparent::int8, a.attnum::int, i.inhrelid::int8, b.attnum::int
@@ -330,7 +330,7 @@ class ExcessiveRoleRightsError(ToolError):
 class _Relation:
     name: str
     full: str  # quoted, with its schema
-    invoker: bool  # a view that reads with the rights of who asks
+    invoker: bool  # security_invoker: a view that reads with the caller's rights
     columns: dict[int, str] = field(default_factory=dict)
 
 

@@ -29,7 +29,7 @@ MAX_ROWS, MAX_COLUMNS = 5, 8
 _SENTENCE_VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
-Step = tuple[Statement, row_changes.Change]  # of a change, with the rows that it touches
+Step = tuple[Statement, row_changes.Change]  # one statement of a change, and the rows it touches
 # takes the rows of a table and the folded names of the columns that the statement sets in it
 TableRenderer = Callable[[row_changes.TableRowChanges, frozenset[str]], list[str]]
 
@@ -177,7 +177,7 @@ def _render_changed_value(name: str, before: Any, after: Any) -> list[str]:
     old, new = format_value(before), format_value(after)
     if row_changes.is_same_value(before, after):
         return [clip_value_text(f"   {name}  {old}  (stays)", MAX_LINE_CHARS)]
-    if normalize("NFKC", old) == normalize("NFKC", new):  # nobody would see what changes
+    if normalize("NFKC", old) == normalize("NFKC", new):  # they look alike, so show escapes
         old, new = (ascii(each) if isinstance(each, str) else str(each) for each in (before, after))
     line = f"   {name}  {old} → {new}"
     if len(line) <= MAX_LINE_CHARS and "→" not in old + new:
@@ -216,12 +216,12 @@ def _render_whole_rows(
     return lines + note
 
 
-# a text that could be taken for something else that a preview says
+# values that look like something else that a preview says; these are quoted
 _AMBIGUOUS_TEXT_PATTERN = re.compile(
     rf"$|\s|.*\s$|'.*'$|NULL$|0x|\(set at run time|{MASK[0]}", re.DOTALL
 )
 _CHARACTER_PATTERN = re.compile(rf"{EMOJI_PATTERN.pattern}|.", re.DOTALL)
-MAX_SHOWN_BYTES = 16  # of a value that is shown as a whole
+MAX_SHOWN_BYTES = 16  # longer values are shortened
 
 
 def format_value(value: Any) -> str:
@@ -306,7 +306,7 @@ def _list_value_changes(
         yield "changed", "(nothing of what may be read)", "", ""
 
 
-_OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by first word
+_OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the summary
 
 
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:

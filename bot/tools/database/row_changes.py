@@ -32,7 +32,7 @@ def add_statement_number_to_errors(number: int, statements: Sized) -> Iterator[N
         place = f"statement {number}: "
         if isinstance(error, ToolError):
             raise ToolError(f"{place}{error}") from None
-        error.add_note(place)  # what the database says is put into words elsewhere
+        error.add_note(place)  # the sentence for people is made elsewhere; it begins with this note
         raise
 
 
@@ -48,7 +48,7 @@ Row = tuple[Any, ...]
 class ValueAtRun:
     """Stands for a value that is only set when the change runs."""
 
-    # what of it is the same each time: "86400 s later", or the text around it
+    # the part that is the same in every run: "86400 s later", or the text around a time
     note: str = ""
 
     def __str__(self) -> str:
@@ -69,13 +69,13 @@ class TableRowChanges:
 
     table: str
     columns: tuple[str, ...]  # those that may be read
-    key: tuple[str, ...]  # those of them by which a row is found again; () where there is no key
+    key: tuple[str, ...]  # columns that identify a row; () if the table has no key
     hidden: tuple[str, ...]  # columns that are never read
     rows: tuple[RowChange, ...]
-    # rows that could only be counted, and why: what they are is neither shown nor compared
+    # rows that could only be counted, and why; their values are neither shown nor compared
     counted: int = 0
     why: str = ""
-    # without a lasting key: which row before has become which one after is not known
+    # no stable key: it is unknown which old row became which new row
     loose: bool = False
 
     @property
@@ -146,10 +146,10 @@ class TrialTimeSpan:
 
     start: datetime  # UTC
     end: datetime
-    # how the database writes these times down
+    # start and end as the database writes times and days
     texts: tuple[str, ...] = ()
     days: tuple[str, ...] = ()
-    # the transaction's own time, to the microsecond, where it has one
+    # the transaction's own time, to the microsecond, if the database has one
     exact: datetime | None = None
 
     def mark_value_if_trial_time(self, value: Any) -> Any:
@@ -188,7 +188,7 @@ class TrialTimeSpan:
     def _match_time_text(self, text: str) -> ValueAtRun | None:
         try:
             read = datetime.fromisoformat(text)
-        except ValueError:  # 0000-00-00, say
+        except ValueError:  # 0000-00-00, for example
             return None
         at = read if read.tzinfo else read.replace(tzinfo=UTC)
         if self.start <= at <= self.end:
@@ -323,7 +323,7 @@ def _mark_values_at_run(
     after = list(row.after)
     other = twin.after if twin and twin.after and len(twin.after) == len(after) else None
     for at, value in enumerate(after):
-        if at in set_at_run and not is_text_of_time(value):  # or the text was meant
+        if at in set_at_run and not is_text_of_time(value):  # a stored 'now' was meant as text
             marked = moment.mark_joined_value(value)
             known = (
                 set_at_run[at]
@@ -332,9 +332,8 @@ def _mark_values_at_run(
             )
             after[at] = marked if known else ValueAtRun()
         elif other is not None and not is_same_value(other[at], value):
-            marked = moment.mark_value_if_trial_time(
-                value
-            )  # the clock's next second may have begun between the two
+            # the database's clock may have reached the next second between the two runs
+            marked = moment.mark_value_if_trial_time(value)
             after[at] = (
                 marked if marked == moment.mark_value_if_trial_time(other[at]) else ValueAtRun()
             )

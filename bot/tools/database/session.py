@@ -27,8 +27,8 @@ from bot.tools.database.config import Database
 from bot.tools.database.statement import Statement
 
 CONNECT_TIMEOUT_SECONDS = 5
-PREVIEW_TIMEOUT_SECONDS = 2.0  # for which it also waits for locks
-# characters of all values of a result: after the row that goes beyond, no more are read
+PREVIEW_TIMEOUT_SECONDS = 2.0  # also the longest wait for locks
+# characters of all values in a result; reading stops after the row that exceeds this
 MAX_RESULT_CHARS = 5_000_000
 
 log = logging.getLogger("countersign.databases")
@@ -160,7 +160,7 @@ def open_connection(
                 connection.close()
             except Exception:
                 log.warning("closing a database connection failed", exc_info=True)
-    except (driver_error, DBAPIError) as error:  # the second is the first, wrapped
+    except (driver_error, DBAPIError) as error:  # DBAPIError wraps the driver's error
         raise ToolError(error_sentence(getattr(error, "orig", error))) from None
 
 

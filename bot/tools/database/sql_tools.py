@@ -58,7 +58,7 @@ class SqlText(Code):
 def _summarise_statement(tokens: tuple[Token, ...]) -> str:
     words = [each for each in tokens if each.depth == 0]
     for at, (each, after) in enumerate(pairwise(words)):
-        # what is not the name of a WITH
+        # skips a WITH that is named like a verb
         if each.word in _SUMMARY_VERBS and after.word != "as" and after.text != "(":
             return _append_table_name(_SUMMARY_VERBS[each.word], words[at + 1 :])
     return "Change rows"
@@ -75,7 +75,7 @@ def _append_table_name(deed: str, rest: list[Token]) -> str:
 
 MAX_VALUE_CHARS = 2_000
 MAX_LISTED_TABLES = 200
-MAX_DETAILED_TABLES = 40  # of which all is told
+MAX_DETAILED_TABLES = 40  # with all details
 Sources = Mapping[str, Source]
 
 

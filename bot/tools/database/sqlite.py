@@ -28,7 +28,7 @@ from bot.tools.database.row_changes import Change, statement_number_prefix
 from bot.tools.database.sqlite_changes import run_changes_tracking_rows
 from bot.tools.database.statement import Statement, StatementError, Token
 
-# all that may be called: they compute, and touch nothing. Operators are functions here as well.
+# all functions that may be called: they only compute. Some operators count as functions here.
 _ALLOWED_FUNCTION_NAMES = """
 -> ->> abs acos acosh asin asinh atan atan2 atanh avg ceil ceiling changes char coalesce concat
 concat_ws cos cosh count cume_dist current_date current_time current_timestamp date datetime
@@ -77,8 +77,8 @@ class SqliteAuthorizer:
         self._reached, self._others = reached, others
         self._secret = {name for table in catalog.tables.values() for name in table.secret}
         self.refused = ""
-        self.logs: Set[str] = frozenset()  # temporary tables, in which the bot's triggers note rows
-        self.changed: set[str] = set()  # the database's own tables that it may change
+        self.logs: Set[str] = frozenset()  # temporary tables in which the bot's triggers note rows
+        self.changed: set[str] = set()  # tables of the database that the statement may change
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
         """Return SQLITE_OK or SQLITE_DENY for one step.
@@ -86,7 +86,7 @@ class SqliteAuthorizer:
         `inner` is the view, WITH or trigger that takes the step, None for the statement itself.
         """
         if (action, place) == (sqlite3.SQLITE_INSERT, "temp") and inner and first in self.logs:
-            return sqlite3.SQLITE_OK  # the database's own triggers reach no temporary table
+            return sqlite3.SQLITE_OK  # only the bot's own triggers reach temporary tables
         why = ""
         if action in _VERB_BY_ACTION and place == "main":
             self.changed.add(str(first))
@@ -104,7 +104,7 @@ class SqliteAuthorizer:
     def _find_read_refusal(self, table: str, column: str, place: Any, inner: Any) -> str:
         name = table.lower()
         relation = self._catalog.tables.get(name) if place in ("main", None) else None
-        if relation is None:  # that a WITH is read at all is told, not which of its columns
+        if relation is None:  # a WITH: SQLite reports that it is read, but not which columns
             known = name.startswith(("sqlite_", "pragma_")) or name in self._others
             allowed = not (column or known) or name in _ALLOWED_TABLE_FUNCTIONS
             return "" if allowed else f"{table} is no table that can be read"
@@ -184,9 +184,9 @@ _PRAGMAS = (
     "cell_size_check=ON",
     "temp_store=MEMORY",
 )
-_INSTRUCTIONS_PER_CHECK = 1_000  # of the clock
-_INERT_KEY_ACTIONS = {"NO ACTION", "RESTRICT"}  # of a foreign key: they change no other row
-# what a failed COMMIT leaves undone
+_INSTRUCTIONS_PER_CHECK = 1_000  # between two checks of the deadline
+_INERT_KEY_ACTIONS = {"NO ACTION", "RESTRICT"}  # foreign keys with these change no other row
+# errors of COMMIT that mean that nothing was changed
 _NOT_COMMITTED_CODES = ("BUSY", "FULL", "READONLY", "CONSTRAINT", "INTERRUPT", "LOCKED")
 _NOT_COMMITTED_ERROR_NAMES = tuple(f"SQLITE_{each}" for each in _NOT_COMMITTED_CODES)
 
@@ -223,7 +223,7 @@ class SqliteSource:
         sentence = partial(_database_error_sentence, seconds=seconds)
         with session.open_connection(engine, sqlite3.Error, sentence) as (connection, raw):
             _configure_transaction(raw, writes, time.monotonic() + seconds)
-            # again, should the name have come to mean another file meanwhile
+            # checked again: meanwhile the name may have come to mean another file
             session.check_not_countersign_database(path, self._own)
             yield SqliteSession(self.database, connection)
 
@@ -236,7 +236,7 @@ def _configure_transaction(raw: sqlite3.Connection, writes: bool, deadline: floa
         raw.setlimit(limit, value)
     for pragma in (*_PRAGMAS, f"query_only={'OFF' if writes else 'ON'}"):
         raw.execute(f"PRAGMA {pragma}")
-    # made known here: making itself known, it reads the schema, which the authorizer refuses
+    # loads both functions now: loading reads the schema, which the authorizer refuses later
     raw.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     raw.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
     raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -299,7 +299,7 @@ class SqliteSession(session.Session):
         return f"SQLite {sqlite3.sqlite_version}"
 
     def can_change_tables(self) -> bool:
-        return True  # or BEGIN IMMEDIATE would have failed
+        return True  # otherwise BEGIN IMMEDIATE would have failed
 
     def commit(self) -> None:
         try:

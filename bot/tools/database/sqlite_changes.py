@@ -86,9 +86,8 @@ class WatchedTable:
 
     table: Relation
     number: int
-    identity: tuple[
-        str, ...
-    ]  # what never changes unseen: the rowid, or the key where there is none
+    # columns that cannot change unnoticed: the rowid, or the key if there is none
+    identity: tuple[str, ...]
     columns: tuple[str, ...]
     hidden: tuple[str, ...]
 
@@ -277,7 +276,7 @@ def _read_recorded_rows(
         )
     if counted - event_count > event_count:
         raise ToolError("it changes rows in a way that cannot be watched")
-    # what is only reached and has no row is left out, but for the table that the statement names
+    # tables without touched rows are left out, except the one that the statement names
     shown_tables = [each for each in tables if each.rows or each.table.lower() == target]
     return row_changes.Change(
         tuple(sorted(shown_tables, key=lambda one: (one.table.lower() != target, one.table)))
@@ -289,7 +288,7 @@ def _replay_events(
 ) -> tuple[row_changes.RowChange, ...]:
     """Return each row's values before its first recorded event and after its last."""
     alive: dict[row_changes.Row, _TracedRow] = {}
-    gone: dict[row_changes.Row, _TracedRow] = {}  # and may come back, as REPLACE does it
+    gone: dict[row_changes.Row, _TracedRow] = {}  # a deleted row may come back, as with REPLACE
     all_rows: list[_TracedRow] = []
     wide = ids + columns
     for _, kind, *values in events:

@@ -65,8 +65,8 @@ def lexing_error_sentence(rest: str) -> str:
     return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes"
 
 
-MAX_STATEMENT_CHARS = 3_000  # what an input in Slack takes
-MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
+MAX_STATEMENT_CHARS = 3_000  # the limit of an input in Slack
+MAX_TOKENS, MAX_DEPTH = 1_200, 60  # the parser recurses; this is far below what exhausts the stack
 _TOKEN_PATTERN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff]|&['"])
@@ -151,8 +151,8 @@ def _split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What runs a text as SQL, or works on the server by another way than rows, though the server calls
-# some of it stable.
+# Functions that run text as SQL, or act on the server in other ways than on rows. The server calls
+# some of them stable.
 _UNSAFE_FUNCTION_PREFIXES = ("pg_", "lo_", "dblink", "binary_upgrade")
 _UNSAFE_FUNCTIONS = _split_words(
     "set_config setval loread lowrite query_to_xml query_to_xmlschema query_to_xml_and_xmlschema "
@@ -166,7 +166,7 @@ _SAFE_FUNCTIONS = _split_words(
     "pg_indexes_size pg_total_relation_size pg_database_size pg_get_expr random random_normal "
     "clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle"
 )
-# what a rollback does undo, or what only tells: for views, triggers and the like, not for a text
+# undone by a rollback, or only informative; allowed in views and triggers, not in a statement
 _SAFE_WITHIN_DEFINITIONS = {"pg_notify", "pg_advisory_xact_lock", "currval", "lastval"}
 
 
@@ -197,14 +197,14 @@ def is_allowed_postgres_function(name: str, *, volatile: bool, owners: bool) -> 
 WRITE_NODES: tuple[type[exp.Expr], ...] = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 
 
-# it would log the text of what it cannot parse
+# it would log SQL that it cannot parse
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _WRITE_NODE_BY_VERB = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
 _READ_FIRST_WORDS = ("select", "values", "with", "explain")
 _CHANGE_VERBS_TEXT = "INSERT, UPDATE or DELETE"
 _QUERY_VERBS_TEXT = "SELECT"
-MAX_STATEMENTS = 10  # of one call
+MAX_STATEMENTS = 10  # per call
 
 
 @dataclass(frozen=True)

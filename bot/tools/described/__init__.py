@@ -36,20 +36,20 @@ from storage.digest import MAX_SAFE_INTEGER
 
 SchemaError = checking.UnfitSchemaError
 
-MAX_VALUE_FIELDS = 500_000  # fields of all objects of one value: each takes room, also an empty one
+MAX_VALUE_FIELDS = 500_000  # of all objects in one value: each takes memory, even if empty
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSchemaOutline:
     """The fields and schemas of one object in a JSON Schema."""
 
-    schema: Schema  # as those who call the tool are given it
-    form: Schema  # the same by the names of its fields, as forms read it
-    names: Mapping[str, str]  # the field of each key
-    never_null: frozenset[str]  # keys and fields for which null says that nothing is given
-    may_have_extra_keys: bool  # keys beside these
-    checker: checking.SchemaChecker | None  # of the whole; None for an object within another
-    most_inner_fields: int  # fields of the object within it that has most
+    schema: Schema  # as callers of the tool get it
+    form: Schema  # the same by field names, for forms
+    names: Mapping[str, str]  # field name by key
+    never_null: frozenset[str]  # keys and fields for which null means "not given"
+    may_have_extra_keys: bool
+    checker: checking.SchemaChecker | None  # of the whole schema; None for a nested object
+    most_inner_fields: int  # of the nested object with the most fields
 
 
 class SchemaBasedArguments(BaseModel):
@@ -173,8 +173,8 @@ def check_not_boolean(value: Any) -> Any:
 
 # The schema of one value, with references resolved and `allOf` parts merged. Pure.
 
-_MAX_FOLLOWED_REFERENCES = 200  # references and parts on the way to one value
-_MAX_ALTERNATIVES_DEPTH = 20  # alternatives within one another
+_MAX_FOLLOWED_REFERENCES = 200  # references and allOf parts for one value
+_MAX_ALTERNATIVES_DEPTH = 20  # nested alternatives
 _NULL_SCHEMA = {"type": "null"}
 
 
@@ -244,7 +244,7 @@ def is_object_schema(found: Schema) -> bool:
 
 def schema_allows_extra_keys(found: Schema) -> bool:
     """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
-    if "patternProperties" in found:  # of what fits none of them, the check of the whole tells
+    if "patternProperties" in found:  # the check of the whole schema judges other keys
         return True
     return found.get("additionalProperties", "properties" not in found) is not False
 
@@ -257,9 +257,9 @@ def build_form_schema(node: Any, root: Schema, *, optional: bool) -> Schema:
     return {"anyOf": [found, _NULL_SCHEMA]} if nullable or optional else found
 
 
-MAX_OBJECT_DEPTH = 4  # objects within one another that have fields; below they are JSON
-MAX_INNER_FIELDS = 3_000  # fields of all objects within; what is beyond them is JSON
-MAX_CHOICES = 100  # of a field; more are any JSON that the schema is held to
+MAX_OBJECT_DEPTH = 4  # nested objects with fields of their own; deeper ones are edited as JSON
+MAX_INNER_FIELDS = 3_000  # of all nested objects together; the rest is edited as JSON
+MAX_CHOICES = 100  # per field; with more, it takes JSON that is checked against the schema
 _FIELD_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,79}")
 Whole = Annotated[int, BeforeValidator(check_not_boolean)]
 Number = Annotated[
@@ -267,8 +267,8 @@ Number = Annotated[
 ]
 Json = Annotated[Any, AfterValidator(normalise_json_value)]
 _PLAIN_TYPES: dict[str, Any] = {"string": str, "integer": Whole, "number": Number, "boolean": bool}
-_LITERAL: Any = Literal  # of values that are known only now
-_LIST: Any = list  # the same, of types
+_LITERAL: Any = Literal  # as Any, since the values are known only at run time
+_LIST: Any = list  # the same, for types
 
 
 def build_argument_model(schema: Mapping[str, Any], name: str) -> type[BaseModel]:
@@ -368,7 +368,7 @@ class _ModelBuilder:
         choices = [schema["const"]] if "const" in schema else schema.get("enum")
         if choices:
             are_plain = all(isinstance(each, str | int) for each in choices[:MAX_CHOICES])
-            # each error of a field would name all of them; the check of the schema does not
+            # with more, each error of the field would list them all; the schema's check does not
             are_plain = are_plain and len(choices) <= MAX_CHOICES
             return _LITERAL[tuple(choices)] if are_plain else Json
         kind = schema.get("type")

@@ -27,9 +27,9 @@ from bot.tools.registration import Path, Schema, replace_inner_schemas
 if TYPE_CHECKING:
     import jsonschema
 
-MAX_CHECK_SECONDS = 0.2  # for one value; also for all parts of a schema when it is read
-# for arguments that were checked before: no call is turned away after it was approved
-# because a check took a little longer
+MAX_CHECK_SECONDS = 0.2  # processor time per value; also for a whole schema when it is read
+# for stored arguments, which were checked before: an approved call must not be refused
+# because a second check took a little longer
 MAX_RECHECK_SECONDS = 2.0
 _patience: ContextVar[float] = ContextVar("seconds of processor", default=MAX_CHECK_SECONDS)
 
@@ -46,8 +46,8 @@ def allow_longer_schema_checks() -> Iterator[None]:
 
 # Converts a JSON Schema to draft 2020-12, and checks its size and depth. Pure.
 MAX_SCHEMA_CHARS = 100_000
-MAX_SCHEMA_DEPTH = 20  # schemas within one another
-# of drafts and of programs: nothing that a value could break
+MAX_SCHEMA_DEPTH = 20  # nested schemas
+# about drafts or for programs: no value can violate these
 _IGNORED_KEYWORDS = ("$schema", "$comment", "$anchor", "$vocabulary")
 _REFUSED_KEYWORDS = {
     "$dynamicRef": "a reference that depends on the way to it",
@@ -55,7 +55,7 @@ _REFUSED_KEYWORDS = {
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
-_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # which RE2 lacks
+_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # RE2 lacks these
 
 
 class UnfitSchemaError(ValueError):
@@ -87,7 +87,7 @@ def normalise_schema(text: str) -> Schema:
     schema = json.loads(text)
     schema.pop("$id", None)
     older, newer = schema.get("definitions"), schema.get("$defs", {})
-    if isinstance(older, dict) and isinstance(newer, dict):  # else the check below refuses them
+    if isinstance(older, dict) and isinstance(newer, dict):  # others are refused by the check below
         del schema["definitions"]
         schema["$defs"] = {**older, **newer}
     reader = _SchemaNormaliser()
@@ -183,7 +183,7 @@ def _replace_old_keywords(node: Schema) -> Schema:
     if isinstance(node.get("dependencies"), dict):
         for key, each in node.pop("dependencies").items():
             name = "dependentRequired" if isinstance(each, list) else "dependentSchemas"
-            if isinstance(node.setdefault(name, {}), dict):  # else it is refused for that
+            if isinstance(node.setdefault(name, {}), dict):  # otherwise it is refused for that
                 node[name][key] = each
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         is_old = isinstance(node.get(exclusive), bool)
@@ -194,8 +194,8 @@ def _replace_old_keywords(node: Schema) -> Schema:
 
 MAX_ERRORS = 20
 MAX_CHECK_STEPS = 20_000  # references and alternatives tried for one value
-MAX_CHECK_WORK = 5_000_000  # of one value: for each keyword that is looked at KEYWORD_WORK, …
-KEYWORD_WORK = 4  # … and one for each thing that the keyword names
+MAX_CHECK_WORK = 5_000_000  # for one value: KEYWORD_WORK for each keyword that is checked, …
+KEYWORD_WORK = 4  # … and 1 for each item that the keyword lists
 Loc = tuple[int | str, ...]
 Keyword = Callable[[Any, Any, Any, Any], Any]
 CHECK_LIMIT_ERROR = PydanticCustomError(
@@ -209,7 +209,7 @@ class SchemaCheckLimitError(Exception):
     """Raised when checking a value would take too long."""
 
 
-# the last: numbers beyond all reckoning
+# ArithmeticError: from numbers too large to compute with
 UNCHECKABLE_ERRORS = (SchemaCheckLimitError, RecursionError, ArithmeticError)
 
 
@@ -289,12 +289,12 @@ def _build_validator_class() -> Any:
     every = {**Draft202012Validator.VALIDATORS, **keywords}
     trying = ("$ref", "anyOf", "oneOf", "allOf")
     keywords = {name: _limit_work(each, tries=name in trying) for name, each in every.items()}
-    extend: Any = validators.extend  # has no types
+    extend: Any = validators.extend  # it has no type hints
     validator_class = extend(Draft202012Validator, keywords)
     descend = validator_class.descend
 
     def counted_descent(validator: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        _spend_work(1)  # also where nothing is said of a value within
+        _spend_work(1)  # also for inner values without any keyword
         yield from descend(validator, *args, **options)
 
     validator_class.descend = counted_descent
@@ -399,7 +399,7 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
         isinstance(keyword_value, str) or abs(keyword_value) < MAX_PYDANTIC_BOUND
     ):
         kind, key = _PYDANTIC_ERROR_BY_KEYWORD[error.validator]
-        # a schema may give a length as 5.0, and pydantic's own sentences do not
+        # a schema may give a length as 5.0, and pydantic's messages take whole numbers only
         context = {key: int(keyword_value) if key.endswith("length") else keyword_value}
         if kind in ("too_short", "too_long"):
             context |= {"field_type": "List", "actual_length": len(value)}
@@ -409,11 +409,11 @@ def _convert_schema_error(error: jsonschema.ValidationError) -> Iterator[InitErr
         yield InitErrorDetails(type="extra_forbidden", loc=loc, input=value)
         return
     kind, sentence = _describe_violation(str(error.validator), keyword_value)
-    escaped = sentence.replace("{", "(").replace("}", ")")  # braces would name something to fill in
+    escaped = sentence.replace("{", "(").replace("}", ")")  # pydantic would fill in braces
     yield InitErrorDetails(type=PydanticCustomError(kind, escaped), loc=loc, input=value)
 
 
-MAX_PYDANTIC_BOUND = 2**63  # bounds from here on are in no sentence of pydantic's
+MAX_PYDANTIC_BOUND = 2**63  # pydantic's messages take no larger bounds
 _PYDANTIC_ERROR_BY_KEYWORD = {
     "minLength": ("string_too_short", "min_length"),
     "maxLength": ("string_too_long", "max_length"),
