@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from bot.policy.gates import Allow, Approvers, Ask, Deny, GateAddOn
 from bot.toml_file import FileProblems, KeyPath, nearest_name_hint
 
-OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> who owns it
+OwnerTables = Mapping[str, Mapping[str, Approvers]]  # field -> value -> its owners
 FILE_NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")
 MAX_OWNERS_FILE_CHARS = 1_000_000
 AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | GateAddOn)
@@ -29,7 +29,7 @@ AnyGate = TypeVar("AnyGate", Ask, Allow | Ask, GateAddOn, Allow | Deny | Ask | G
 USER_ID_PATTERN = re.compile(r"[UW][A-Z0-9]{2,30}")
 GROUP_HANDLE_PATTERN = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _OWNER_PATTERN = re.compile(r"owner of args\.([A-Za-z_][A-Za-z0-9_]{0,99})|(manager of requester)")
-MANAGER_OF_REQUESTER = "manager of requester"  # stands among the fields whose owners are meant
+MANAGER_OF_REQUESTER = "manager of requester"  # may stand in place of a field with an owner
 
 
 def is_person_or_group(name: str) -> bool:
@@ -216,7 +216,7 @@ class OwnerResolver:
         self._functions = functions
         self._args = args
         self._found = found or {}
-        self.notes: list[str] = []  # who was put in, in words
+        self.notes: list[str] = []  # sentences on the owners that were put in
 
     def replace_owners_in_gate(self, gate: AnyGate) -> AnyGate:
         """Return the gate with people and groups only; a value without an owner adds nobody.
@@ -286,12 +286,12 @@ def read_owned_value(args: Mapping[str, Any], field: str) -> str | int | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-# Names that a policy's author gives to sets of approvers and to conditions, put in before the file
-# is validated; mistakes are reported as problems of the file.
+# Names that a policy's author gives to sets of approvers and to conditions, replaced before the
+# file is validated; mistakes are reported as problems of the file.
 
-APPROVERS_TABLE = "approvers"  # of named sets of approvers
-CONDITIONS_TABLE = "conditions"  # of named conditions
-REQUESTER_KEY = "requester"  # lists people, or names one
+APPROVERS_TABLE = "approvers"  # named sets of approvers
+CONDITIONS_TABLE = "conditions"  # named conditions
+REQUESTER_KEY = "requester"  # a list of people, or one name
 # the keys that list people
 PEOPLE_KEYS = (
     "approvers",
@@ -307,14 +307,14 @@ _NAME_PATTERN_BY_TABLE = {
     APPROVERS_TABLE: re.compile(r"[a-z][a-z0-9_-]{0,59}"),
     CONDITIONS_TABLE: re.compile(r"[a-z][a-z0-9_]{0,59}"),
 }
-_FALLBACK_BY_TABLE = {APPROVERS_TABLE: ["channel"], CONDITIONS_TABLE: "true"}  # for what is invalid
-_RESERVED_NAMES = frozenset({"channel", "requester"})  # what these mean among approvers is settled
-# texts and comments stand as they are; a name stands outside them, and is no field of anything
+_FALLBACK_BY_TABLE = {APPROVERS_TABLE: ["channel"], CONDITIONS_TABLE: "true"}  # for invalid ones
+_RESERVED_NAMES = frozenset({"channel", "requester"})  # these have their own meaning already
+# quoted texts and comments stay unchanged; a name counts only outside them, and not after a dot
 _TEXT_OR_COMMENT = r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*"""
 _CONDITION_NAME_PATTERN = re.compile(
     rf"(?s:{_TEXT_OR_COMMENT})|(?<![\w.])conditions\s*\.\s*(?P<name>\w+)"
 )
-_MAX_EXPANDED_CHARS = 4_096  # of a condition; what one may have is far less
+_MAX_EXPANDED_CHARS = 4_096  # of a condition with its names replaced; a valid one is far shorter
 
 
 def replace_names_in_policy(written: dict[str, Any], problems: FileProblems) -> dict[str, Any]:
@@ -335,7 +335,7 @@ class _PolicyNames:
             CONDITIONS_TABLE: self._load_name_table(CONDITIONS_TABLE, str),
         }
         self._used: set[KeyPath] = set()
-        self._found: dict[tuple[str, str], Any] = {}  # what each name stands for, by table and name
+        self._found: dict[tuple[str, str], Any] = {}  # by table and name: what the name stands for
 
     def expand_file(self) -> dict[str, Any]:
         all_names = [(table, name) for table, names in self._named.items() for name in names]
@@ -391,7 +391,7 @@ class _PolicyNames:
         return validate_approvers(people)
 
     def _resolve_condition(self, name: str, path: tuple[str, ...]) -> str:
-        # only now: the library behind it takes a moment to load
+        # imported late, because the CEL library takes a moment to load
         from bot.policy.condition import Condition
 
         written = self._named[CONDITIONS_TABLE][name]

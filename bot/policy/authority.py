@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from bot.policy.gates import Approvers, Ask
 
-# statuses by which somebody says that they are away, not just busy: their emoji, without colons
+# emoji (without colons) of a status that says somebody is away, not just busy
 AWAY_STATUS_EMOJI = frozenset(
     {
-        "palm_tree",  # Slack's own for vacationing
-        "face_with_thermometer",  # and for out sick
+        "palm_tree",  # Slack's own for "Vacationing"
+        "face_with_thermometer",  # Slack's own for "Out sick"
         "beach_with_umbrella",
         "umbrella_on_ground",
         "desert_island",
@@ -28,7 +28,7 @@ AWAY_STATUS_EMOJI = frozenset(
         "hospital",
     }
 )
-QuietHours = tuple[datetime, datetime]  # from and until when somebody wants no notifications
+QuietHours = tuple[datetime, datetime]  # somebody's time without notifications: start, end
 DAY_START_HOUR = 8  # in a person's time zone
 DAY_END_HOUR = 20  # in a person's time zone
 
@@ -63,11 +63,11 @@ class Person:
     is_bot: bool = False
     is_guest: bool = False
     deleted: bool = False
-    # on Enterprise Grid, the workspaces they are members of: `team` may be none, or another one
+    # the person's workspaces on Enterprise Grid, where `team` may be empty or another one
     teams: frozenset[str] = frozenset()
-    status: str = ""  # the emoji of their status, without colons
-    status_until: datetime | None = None  # when it ends; None: nobody knows
-    utc_offset: timedelta | None = None  # of their time zone; None: nobody knows
+    status: str = ""  # the emoji of the person's status, without colons
+    status_until: datetime | None = None  # when the status ends; None: unknown
+    utc_offset: timedelta | None = None  # of the person's time zone; None: unknown
 
     def find_end_of_night(self, now: datetime) -> datetime | None:
         """Return when this person's night ends; None by day, or if their time zone is not known."""
@@ -142,8 +142,8 @@ class Permission:
 
     stage: int = 0
     why: str = ""  # for the record: named, requester, member of @group or of the channel
-    also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
-    delegator: str = ""  # by whose right, where it is not their own
+    also: tuple[int, ...] = ()  # further stages where it may count, if the stages have no order
+    delegator: str = ""  # whose right it is, if not the person's own
     is_silent: bool = False  # whether they may decide, but are not notified
 
 
@@ -159,9 +159,9 @@ class Denial:
 
 
 Verdict = Permission | Denial
-# who decides for any of these people now, as far as they have said
+# returns who decides for any of these people now, by the delegations they have made
 DelegateLookup = Callable[[Collection[str]], frozenset[str]]
-EXTRA_LOOKUPS = 5  # more than are wanted, in case some of them are no colleagues
+EXTRA_LOOKUPS = 5  # looked up beyond those wanted, in case some are not colleagues
 
 
 def is_colleague(person: Person | None, team: str) -> bool:
@@ -286,7 +286,7 @@ class Authority:
             )
             for index in range(len(gate.stages))
         ]
-        # a stage with as many people as all of them want together lacks none: no more are looked up
+        # a stage with that many people can lack none, so no more are looked up
         return _count_largest_shortage(
             gate,
             [

@@ -32,7 +32,7 @@ from pydantic import (
 
 from countersign.durations import DAY, HOUR, format_duration
 
-_MAX_SEARCHED_DAYS = 1_000  # in search of business hours; then time is up
+_MAX_SEARCHED_DAYS = 1_000  # ahead for business hours; after that the time counts as over
 _HOLIDAY_SEARCH_DAYS = 366  # a year
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Day, ...] = get_args(Day)
@@ -90,10 +90,10 @@ class BusinessHours(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     zone: str  # a name such as Europe/Berlin
     opens: int  # minutes after midnight
-    closes: int  # the same; later than `opens`, at most 24 hours
+    closes: int  # minutes after midnight; later than `opens` by at most 24 hours
     days: tuple[int, ...]  # 1 is Monday, 7 is Sunday
     holidays: tuple[date, ...] = ()
-    calendar: str = ""  # whose holidays are days off as well: DE, DE-BY; "" for none
+    calendar: str = ""  # region whose holidays are days off as well: DE, DE-BY; "" for none
 
     @property
     def seconds_per_business_day(self) -> int:
@@ -162,7 +162,7 @@ class BusinessHours(BaseModel):
                 opens, closes = (
                     self._build_utc_moment(day, at) for at in (self.opens, self.closes)
                 )
-                yield opens, max(opens, closes)  # the hour that clocks leave out comes to nothing
+                yield opens, max(opens, closes)  # an hour that clocks skip has no length
 
     def _build_utc_moment(self, day: date, minutes: int) -> datetime:
         days, rest = divmod(minutes, 24 * 60)
@@ -227,7 +227,7 @@ class Freeze(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     starts: datetime  # UTC
-    ends: datetime  # UTC; no longer in it
+    ends: datetime  # UTC, exclusive
 
 
 class PolicyCalendar(BaseModel):
@@ -235,7 +235,7 @@ class PolicyCalendar(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     freezes: tuple[Freeze, ...] = ()
-    hours: BusinessHours | None = None  # None where no condition asks for them
+    hours: BusinessHours | None = None  # None if no condition needs them
 
     def list_current_freezes(self, now: datetime) -> list[Freeze]:
         """Return the freezes that are in force at a moment."""
@@ -267,7 +267,7 @@ def _parse_iso_moment(value: object) -> datetime | date:
     if isinstance(found, str):
         with suppress(ValueError):
             return datetime.fromisoformat(found)
-    if not isinstance(found, date):  # a datetime is one
+    if not isinstance(found, date):  # a datetime is a date, too
         raise ValueError("write a date (2026-12-24), or a time (2026-12-24T18:00:00)")
     return found
 

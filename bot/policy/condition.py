@@ -60,7 +60,7 @@ _WRAPPER_NODES = frozenset(
         "paren_expr",
     }
 )
-_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
+_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # they take in their exprlist
 _VALID_ESCAPES_PATTERN = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
 )
@@ -137,9 +137,9 @@ def _parse_literal(token: Any) -> Any:
     return inner if raw else str(celstr(token))
 
 
-# Evaluating one condition, whose tree was parsed and checked, over one set of values. PURE.
+# Evaluating one parsed and checked condition over one set of values. PURE.
 
-MAX_EVALUATION_STEPS = 100_000  # some tenths of a second
+MAX_EVALUATION_STEPS = 100_000  # takes some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
@@ -249,8 +249,8 @@ class _Namespace(NamedTuple):
     """The names of one kind that a condition may use, such as those of user groups."""
 
     example: str
-    convert: Callable[[Any], Any]  # of what is known of a name
-    prefix: str = ""  # what stands before a name in the facts
+    convert: Callable[[Any], Any]  # turns the fact known about a name into a value
+    prefix: str = ""  # added to a name to find it in the facts
 
 
 NAMESPACES = {
@@ -281,12 +281,12 @@ class Condition:
         self.source = source
         if len(source.encode(errors="surrogatepass")) > MAX_CONDITION_BYTES:
             raise ConditionError(f"is longer than {MAX_CONDITION_BYTES} bytes; split the rule")
-        # what it reads
+        # what the condition reads
         self.names, self.spent = set[str](), set[SpendingSum]()
         self.groups, self.channels = set[str](), set[str]()
         self.people, self.freezes = set[str](), set[str]()
-        self.fields, self.asked = set[str](), set[str]()  # of args; those inside has()
-        self.reads_all_fields = False  # beyond those that it names
+        self.fields, self.asked = set[str](), set[str]()  # fields of args; those inside has()
+        self.reads_all_fields = False  # not only those that it names
         try:
             self._tree = parse_condition(source)
             self._check_node(self._tree, frozenset(), False)

@@ -38,7 +38,7 @@ class SpendingSum:
     tool: str
     field: str  # "" counts calls
     window: int  # seconds
-    same: tuple[str, ...] = ()  # fields whose values are as in the call that is judged, sorted
+    same: tuple[str, ...] = ()  # fields whose values must equal those of the judged call, sorted
     anyone: bool = False
 
 
@@ -55,20 +55,20 @@ class Facts:
     args: Mapping[str, Any]
     channel: str = ""
     risk: str = "medium"
-    client: str = ""  # the name of the key by which a program asks
+    client: str = ""  # name of the API key by which a program asks
     now: datetime | None = None
-    # what the policy's calendar says of `now`; None where it has none
-    freezes: Mapping[str, bool] | None = None  # name -> whether it is on
+    # what the policy's calendar says about `now`; None if it says nothing
+    freezes: Mapping[str, bool] | None = None  # name -> whether it is in force
     in_freeze: bool | None = None
     in_business_hours: bool | None = None
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     people: Mapping[str, str | None] | None = None  # handle without @ -> user id
-    # field -> the owners of its value by a function: user ids and @handles
+    # field -> owners of its value, as found by a function: user ids and @handles
     owners: Mapping[str, tuple[str, ...] | None] | None = None
     spent: Mapping[SpendingSum, Decimal | None] | None = None
-    has_signer: bool | None = None  # whether anybody else can sign, where a passkey is added
-    arguments: str = ""  # `args` as canonical JSON, where a sum compares them with those of others
+    has_signer: bool | None = None  # when a passkey is added: whether anybody else can sign
+    arguments: str = ""  # `args` as canonical JSON, if a sum compares them with other calls'
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class NeededLookups:
     owners: frozenset[str] = frozenset()  # fields whose owners a function finds
 
 
-MAX_ITEMS = 10_000  # of a list or a map that a condition is asked about
-MAX_DIGITS = 200  # of a number, before or after the point
-MAX_TEXT_CHARS = 100_000  # of a text that a condition puts together
+MAX_ITEMS = 10_000  # in a list or map that a condition reads
+MAX_DIGITS = 200  # of a number, before or after the decimal point
+MAX_TEXT_CHARS = 100_000  # of a text that a condition builds
 _MAX_BITS = 4 * MAX_DIGITS
 _UTC_OFFSET_PATTERN = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
@@ -209,7 +209,7 @@ def get_item(within: Any, key: Any) -> Any:
     """Return `within[key]`; raises UnknownValueError if there is none."""
     if isinstance(within, dict) and isinstance(key, str):
         if key not in within:
-            raise UnknownValueError("there is no such field in the map")  # the key may be a value
+            raise UnknownValueError("there is no such field in the map")  # no key: it may be secret
         return get_field(within, key)
     if not (isinstance(within, list) and isinstance(key, Fraction)):
         raise UnknownValueError("a list is read by number, a map by text")
@@ -256,7 +256,7 @@ def count_characters_or_items(value: Any) -> Fraction:
     return Fraction(len(value))
 
 
-_SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
+_SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]*")  # Slack's ids look like this; "" is none
 
 
 def _get_comparable_type(value: Any) -> type:
@@ -380,7 +380,7 @@ def _build_clock_method(read: Callable[[datetime], int]) -> Callable[..., Fracti
 
 
 _add_numbers = _build_arithmetic_operator(operator.add)
-BINARY_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
+BINARY_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {  # by their names in the grammar
     "addition_add": _add_values,
     "addition_sub": _build_arithmetic_operator(operator.sub),
     "multiplication_mul": _build_arithmetic_operator(operator.mul),
@@ -400,7 +400,7 @@ UNARY_OPERATORS: dict[str, Callable[[Any], Any]] = {
     "unary_not": lambda value: not require_boolean(value),
     "unary_neg": _negate,
 }
-# as CEL counts: from 0, Sunday is 0; only getDate counts from 1
+# as CEL counts: from 0 (Sunday is 0), except getDate, from 1
 TIMESTAMP_METHODS: dict[str, Callable[..., Any]] = {
     "getDate": _build_clock_method(lambda at: at.day),
     "getDayOfMonth": _build_clock_method(lambda at: at.day - 1),

@@ -33,7 +33,7 @@ from bot.policy.rules import (
 from bot.toml_file import FileProblems, parse_strict_json
 from countersign.durations import DAY
 
-# what came later is no part of the digest of a policy that has none of it
+# fields added later: a policy without them must keep its digest
 _OMIT_IF_EMPTY: Any = {"exclude_if": lambda value: not value}
 
 
@@ -54,33 +54,33 @@ class Judgement:
 
     gate: Allow | Deny | Ask
     tried: tuple[RuleMatchResult, ...]
-    notes: tuple[str, ...] = ()  # whom the arguments name to decide
+    notes: tuple[str, ...] = ()  # owners of arguments who were put in as approvers
 
 
 class Policy(BaseModel):
     """A whole policy, read and checked; `parse` makes one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    source: str = Field(exclude=True)  # what is excluded is no part of the digest
+    source: str = Field(exclude=True)  # excluded fields are not part of the digest
     rules: tuple[Rule, ...]
-    default: Ask | None  # None only where the rules leave no call that changes something to it
-    loosen: Approvers | None = None  # who may loosen a channel's mode; None: whom the default names
-    readers: Approvers = Approvers()  # who may look at any request's record
-    # tools that read, but more than is allowed unasked (Tool.needs_approval)
+    default: Ask | None  # None only if the rules decide every call that changes something
+    loosen: Approvers | None = None  # who may loosen a channel's mode; None: default's approvers
+    readers: Approvers = Approvers()  # people who may look at any request's record
+    # tools that only read, yet need approval unless a rule allows them (Tool.needs_approval)
     asking: frozenset[str] = Field(frozenset(), exclude=True)
     passkeys: gates.PasskeyTerms = Field(
         gates.PasskeyTerms(), exclude_if=lambda terms: terms == gates.PasskeyTerms()
     )
     templates: tuple[policy_file.RequestTemplate, ...] = Field((), **_OMIT_IF_EMPTY)
-    # where requests are worked on though people of another company read along; id or #name
+    # channels (id or #name) where requests are allowed although people of other companies read them
     shared_channels: tuple[str, ...] = Field((), **_OMIT_IF_EMPTY)
     owners: approver_lists.OwnerTables = Field({}, **_OMIT_IF_EMPTY)
-    # field -> the function that finds further owners; MANAGER -> the field of Slack's profile
+    # field -> function that finds further owners; MANAGER_OF_REQUESTER -> a Slack profile field
     owner_functions: Mapping[str, str] = Field({}, **_OMIT_IF_EMPTY)
-    # None where no condition asks for it
+    # None if no condition needs it
     calendar: PolicyCalendar | None = Field(None, **_OMIT_IF_EMPTY)
-    tools: Toolbox | None = Field(None, exclude=True)  # those there are; None: not known
-    # of each rule's keys in the file, for complaints
+    tools: Toolbox | None = Field(None, exclude=True)  # the tools that exist; None: unknown
+    # line of each rule's keys in the file, for error messages
     lines: tuple[Mapping[str, int], ...] = Field((), exclude=True)
 
     def bind_to_tools(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
@@ -126,7 +126,7 @@ class Policy(BaseModel):
         )
         tried: list[RuleMatchResult] = []
         base_gate: Allow | Ask | None = None
-        additions: list[tuple[GateAddOn, bool]] = []  # with whether it is known to apply
+        additions: list[tuple[GateAddOn, bool]] = []  # with whether each surely applies
         doubtful = not is_known_effect
         for rule in self.rules:
             fits, why = rule.match_call(facts, facts.effect if is_known_effect else "destructive")
@@ -198,7 +198,7 @@ class Policy(BaseModel):
             )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
             return gate.copy_without_offers()
-        # nobody remembers alone what takes several, and a signature is for one call
+        # one person's saved approval cannot replace several; a signature is for one call only
         if isinstance(gate, Ask) and (gate.required_approvers > 1 or gate.wants_signature):
             return gate.copy_without_offers()
         return gate
@@ -266,7 +266,7 @@ class Policy(BaseModel):
         asks = [gate for gate in gates if isinstance(gate, Ask)]
         asks += [self.default] if self.default else []
         adding = [gate for gate in gates if isinstance(gate, GateAddOn)]
-        for each in adding:  # as they are where they add to one
+        for each in adding:  # what each makes of a gate that asks
             base = each.ask or next(iter(asks), None)
             tightened = tighten_gate(base, [(each, True)]) if base else None
             asks += [tightened] if isinstance(tightened, Ask) else []
@@ -344,7 +344,7 @@ def parse(
     is wrong.
     """
     is_json = source.endswith(".json")
-    problems = FileProblems(source, "" if is_json else text)  # of JSON no lines are told
+    problems = FileProblems(source, "" if is_json else text)  # errors in JSON have no line
     policy = None
     try:
         content = load_policy_content(text, source, problems)
@@ -373,7 +373,7 @@ def list_owner_file_names(text: str, source: str) -> list[str]:
     try:
         written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
         names = [each.get("file") for each in written["owners"].values()]
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see parsing
         return []
     return sorted(
         {

@@ -19,10 +19,10 @@ from countersign.durations import format_duration
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
-Signature = Literal["", "passkey"]  # what an approval has to be signed with; "": nothing
-DEFAULT_RULE = "default"  # what a gate names as its rule where no rule matched
-ADD_PASSKEY = "add_passkey"  # the tool by which others let a person's passkey count
-DEFAULT_GOOD_FOR_SECONDS = 86_400  # from an approval until what it is for starts
+Signature = Literal["", "passkey"]  # how an approval must be signed; "": not at all
+DEFAULT_RULE = "default"  # a gate's `rule` if no rule matched
+ADD_PASSKEY = "add_passkey"  # name of the tool by which other people let a person's passkey count
+DEFAULT_GOOD_FOR_SECONDS = 86_400  # from an approval until its call starts
 
 
 class _FrozenModel(BaseModel):
@@ -34,7 +34,7 @@ class Allow(_FrozenModel):
 
     verdict: Literal["allow"] = "allow"
     rule: str
-    # what becomes of it once people have rejected something in the same request
+    # after people have rejected something in the same request
     after_rejection: AfterRejection = "ask"
 
 
@@ -53,9 +53,9 @@ class Approvers(_FrozenModel):
     groups: tuple[str, ...] = ()  # handles without @
     channel: bool = False
     requester: bool = False
-    # the fields whose values' owners are meant; in the gate of a call they stand among the others
+    # fields whose values have owners who decide; in a call's gate, the owners are among the others
     owners: tuple[str, ...] = Field((), exclude_if=lambda fields: not fields)
-    # those of the users and groups ("@directors") who may decide and are not notified
+    # the users and groups ("@directors") who may decide but are not notified
     silent: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
 
     @property
@@ -104,12 +104,12 @@ class Stage(_FrozenModel):
 class PasskeyTerms(_FrozenModel):
     """Which passkeys count where a rule asks for signatures, and who hears of a suspicious one."""
 
-    enrol: Literal["countersigned", "self"] = "countersigned"  # who lets a new one count
-    models: tuple[str, ...] = ()  # AAGUIDs of the authenticators that count; none: any
-    # the certificates (PEM) of the makers who may say of which model an authenticator is
+    enrol: Literal["countersigned", "self"] = "countersigned"  # who lets a new passkey count
+    models: tuple[str, ...] = ()  # AAGUIDs of the accepted authenticator models; empty: any
+    # certificates (PEM) of the makers whose attestation of a model is trusted
     roots: str = Field("", exclude_if=lambda text: not text)
-    days: int = 365  # for so long one counts; 0: for ever
-    alarm: Approvers = Approvers()  # who is told of a passkey that may have been stolen
+    days: int = 365  # how long a passkey counts; 0: for ever
+    alarm: Approvers = Approvers()  # who is notified of a passkey that may have been stolen
 
     def allows_model(self, aaguid: str, *, attested: bool) -> bool:
         """Return whether passkeys of that model count; `attested`: its maker says it is one."""
@@ -119,14 +119,14 @@ class PasskeyTerms(_FrozenModel):
 class Escalation(_FrozenModel):
     """Who else may decide once a call has waited for `after` seconds."""
 
-    after: int  # seconds from the moment it was asked
+    after: int  # seconds after the call was asked
     approvers: Approvers
 
 
 class GrantOffer(_FrozenModel):
     """An offer to save an approval for later calls: the widest grant that a rule allows."""
 
-    fields: tuple[str, ...] | None = None  # the arguments that must be the same; None: all of them
+    fields: tuple[str, ...] | None = None  # arguments that must be the same; None: all of them
     where: Literal["thread", "everywhere"] = "thread"
     lasts: int = 86_400  # seconds
     uses: int = 10
@@ -137,32 +137,32 @@ class Ask(_FrozenModel):
 
     verdict: Literal["ask"] = "ask"
     rule: str
-    added: tuple[str, ...] = ()  # the rules that have added to it, in order
-    # nobody counts in two of them
+    added: tuple[str, ...] = ()  # rules that added to it, in order
+    # no person counts in two of them
     stages: tuple[Stage, ...] = Field(min_length=1)
-    any_order: bool = False  # all stages are open from the beginning, else one after the other
+    any_order: bool = False  # all stages are open at once; otherwise one after the other
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
-    deadline: int = Field(3600, gt=0)  # seconds from the moment it is asked
-    # in which deadline, reminders and escalation are counted; None: all hours are
+    deadline: int = Field(3600, gt=0)  # seconds after it is asked
+    # hours in which deadline, reminders and escalation are counted; None: all hours
     hours: BusinessHours | None = None
     self_approval: bool = False  # the requester may decide
     editors: Editors = "approvers_and_requester"
-    editor_counts: bool = False  # who edits may also approve what came of it
-    # the fields that may be edited; None: as the tool has it
+    editor_counts: bool = False  # people who edited may also approve the result
+    # fields that may be edited; None: those that the tool allows
     editable: tuple[str, ...] | None = None
-    veto: int = Field(1, ge=1)  # so many rejections end it
-    reasons: Reasons = "never"  # which decisions need words of their own
-    reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
+    veto: int = Field(1, ge=1)  # number of rejections that end it
+    reasons: Reasons = "never"  # which decisions need a written reason
+    reminders: tuple[int, ...] = ()  # seconds after it is asked
     escalation: tuple[Escalation, ...] = ()
     # whether reminders and escalations notify people at night, too
     urgent: bool = Field(default=False, exclude_if=lambda urgent: not urgent)
-    # who may run it alone and at once, with a reason; None: nobody
+    # who may run it alone and at once, giving a reason; None: nobody
     break_glass: Approvers | None = Field(None, exclude_if=lambda who: who is None)
     remember: tuple[GrantOffer, ...] = ()
-    once: GrantOffer | None = None  # remembered with every approval, unasked
-    # seconds from an approval until what it is for starts
+    once: GrantOffer | None = None  # saved with every approval, without being chosen
+    # seconds from an approval until its call starts
     good_for: int = Field(DEFAULT_GOOD_FOR_SECONDS, gt=0)
-    # when it starts once it is approved; None: at once
+    # when an approved call starts; None: at once
     run_at: StartTime | None = Field(None, exclude_if=lambda at: at is None)
     would_allow: bool = False  # policy allows it, but people rejected something before
 
@@ -234,7 +234,7 @@ class Ask(_FrozenModel):
         """
         terms = {"stages", "any_order", "escalation", "veto", "self_approval"}
         terms |= {"editor_counts", "reasons", "break_glass"}
-        terms |= {"hours"} if self.escalation else set()  # which say whose votes came too early
+        terms |= {"hours"} if self.escalation else set()  # they delay an escalation's votes
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def list_notification_delay_seconds(self) -> list[int]:
@@ -257,7 +257,7 @@ class GateAddOn(_FrozenModel):
 
     verdict: Literal["add"] = "add"
     rule: str
-    # what is asked where the other rule allows; None where this one names nobody
+    # the gate to ask by if the other rule allows; None if this rule names nobody
     ask: Ask | None = None
     stages: tuple[Stage, ...] = ()
     deadline: int | None = Field(None, gt=0)
@@ -272,12 +272,12 @@ class GateAddOn(_FrozenModel):
     escalation: tuple[Escalation, ...] = ()
     urgent: Literal[True] | None = None
     run_at: StartTime | None = Field(None, exclude_if=lambda at: at is None)
-    # of every stage, as far as the rule says so itself
+    # for every stage, if the rule itself says so
     signature: Literal["passkey"] | None = Field(None, exclude_if=lambda kind: kind is None)
 
 
 GATE_ADAPTER: TypeAdapter[Gate] = TypeAdapter(Gate)
-# RFC 8785 of what a gate holds: names in ASCII, texts, whole numbers and yes or no
+# RFC 8785 for what a gate holds: ASCII names, texts, whole numbers and booleans
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -303,7 +303,7 @@ def combine_gates(shown: Ask, now: Ask) -> Ask:
     """
     if shown == now:
         return shown
-    alike = shown.hours == now.hours  # else all hours count, and nobody is let in sooner by that
+    alike = shown.hours == now.hours  # otherwise all hours count, which lets nobody in sooner
     return now.model_copy(
         update={
             **_merge_terms(shown, now),
@@ -357,7 +357,7 @@ def _build_gate_changes(gate: Ask, addition: GateAddOn, sure: bool) -> dict[str,
         "urgent": gate.urgent or addition.urgent is True,
         "run_at": gate.run_at or addition.run_at,
     }
-    if wanted["run_at"]:  # what is remembered would start at any time
+    if wanted["run_at"]:  # a saved approval would start calls at any time
         wanted |= {"remember": (), "once": None}
     if signature := addition.signature:
         stages = _merge_stages(gate.stages, addition.stages)

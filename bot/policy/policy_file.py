@@ -39,8 +39,8 @@ _CHANNEL_PATTERN = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
 _AAGUID_PATTERN = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _FIELD_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-MAX_PEOPLE = 50  # of a quorum or veto
-MAX_STEPS = 10  # of stages, reminders, escalations, offers
+MAX_PEOPLE = 50  # for a quorum or veto
+MAX_STEPS = 10  # stages, reminders, escalations or offers
 
 
 class _StrictModel(BaseModel):
@@ -64,7 +64,7 @@ def _validate_field_names(values: list[str]) -> list[str]:
 Duration = Annotated[str, AfterValidator(_validate_duration)]
 FieldNames = Annotated[list[str], AfterValidator(_validate_field_names)]
 Count = Annotated[int, Field(ge=1, le=MAX_PEOPLE)]
-WrittenSignature = Literal["passkey", "none"]  # "none": although [defaults] ask for one
+WrittenSignature = Literal["passkey", "none"]  # "none" overrides [defaults]
 SIGNATURE_BY_SETTING: Mapping[str, gates.Signature] = {"none": "", "passkey": "passkey"}
 
 
@@ -145,7 +145,7 @@ class DefaultsEntry(AskOptions):
     after_rejection: AfterRejection | None = None
 
 
-# what a rule may be about: whether a word fits, and what to write
+# the keys that say what a rule is about: a check of each word, and a hint what to write
 _SCOPE_CHECKS: Mapping[str, tuple[Callable[[str], object], str]] = {
     "tool": (_TOOL_NAME_PATTERN.fullmatch, 'the name of a tool, a pattern ("refund_*")'),
     "effect": (EFFECTS.__contains__, f"one of {', '.join(EFFECTS)},"),
@@ -191,10 +191,10 @@ class RuleEntry(AskOptions):
     @field_validator("when")
     @classmethod
     def _validate_when(cls, value: str) -> str:
-        # only now: the library behind it takes a moment to load
+        # imported late, because the CEL library takes a moment to load
         from bot.policy.condition import Condition
 
-        Condition(value)  # says itself what is wrong
+        Condition(value)  # raises if it is wrong
         return value
 
 
@@ -210,9 +210,8 @@ class TemplateEntry(_StrictModel):
 class ChannelModesEntry(_StrictModel):
     """The table [modes] of a policy file: who may loosen a channel's mode (strict, observe)."""
 
-    loosen: approver_lists.ApproverList | None = (
-        None  # who may loosen one; None: the approvers of the defaults
-    )
+    # who may loosen a mode; None: the approvers of [defaults]
+    loosen: approver_lists.ApproverList | None = None
 
 
 class ManagerEntry(_StrictModel):
@@ -246,7 +245,7 @@ FreezeName = Annotated[str, AfterValidator(_validate_name)]
 class PolicyFile(_StrictModel):
     """A whole policy file, parsed."""
 
-    # who may look at any request's record, beside those whom it concerns
+    # people who may look at any request's record, in addition to those whom it concerns
     readers: approver_lists.ApproverList | None = None
     hours: HoursEntry | None = None
     owners: dict[str, approver_lists.OwnersEntry] = {}
@@ -422,11 +421,11 @@ class RequestTemplate(BaseModel):
     """A request prepared in the policy, which people choose by its title."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    title: str  # what people choose it by
+    title: str  # people choose it by this
     tool: str
-    fixed: dict[str, Any] = {}  # JSON values by field; nobody who asks can change them
-    who: Approvers | None = None  # who may ask for it; None: everybody
-    place: str = Field("", exclude=True)  # where it stands, for messages: file, line, template
+    fixed: dict[str, Any] = {}  # JSON values by field, which requesters cannot change
+    who: Approvers | None = None  # who may request it; None: everybody
+    place: str = Field("", exclude=True)  # position for error messages: file, line, template
 
 
 def build_request_templates(

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from bot.policy.condition import Condition
 
 
-Toolbox = Mapping[str, frozenset[str]]  # name of a tool -> its fields
-MIN_SIMILARITY = 0.8  # from here on a pattern that fits nothing is taken for a slip
-MIN_LETTERS = 4  # that such a pattern has
+Toolbox = Mapping[str, frozenset[str]]  # tool name -> its fields
+MIN_SIMILARITY = 0.8  # from here on, a pattern without a match counts as a typing error
+MIN_LETTERS = 4  # fewest letters in such a pattern
 
 
 @cache
 def parse_cached_condition(source: str) -> Condition:
     """Return the parsed condition, cached by its text; raises ConditionError."""
-    # only now: the library behind it takes a moment to load
+    # imported late, because the CEL library takes a moment to load
     from bot.policy.condition import Condition
 
     return Condition(source)
@@ -57,10 +57,10 @@ class RuleMatchResult:
     """The result of one rule tried on a call."""
 
     rule: str
-    fits: bool | None  # None: it could not be told
-    why: str  # what decided it, for people
-    adds: bool = False  # whether it only adds to what other rules say
-    idle: str = ""  # why it allows nothing though it may fit
+    fits: bool | None  # None: unknown
+    why: str  # reason for people
+    adds: bool = False  # it only adds to what other rules say
+    idle: str = ""  # why it allows nothing even if it fits
 
 
 class Rule(BaseModel):
@@ -71,8 +71,8 @@ class Rule(BaseModel):
     tools: tuple[str, ...]  # fnmatch patterns, case-sensitive
     effects: tuple[str, ...]
     risks: tuple[str, ...]
-    channels: tuple[str, ...] = ()  # ids or #names; none: anywhere
-    requesters: tuple[str, ...] = ()  # user ids or @handles; none: anybody
+    channels: tuple[str, ...] = ()  # ids or #names; empty: anywhere
+    requesters: tuple[str, ...] = ()  # user ids or @handles; empty: anybody
     when: str = ""  # a condition in CEL; "": always
     gate: Annotated[Allow | Deny | Ask | GateAddOn, Field(discriminator="verdict")]
 
@@ -96,7 +96,7 @@ class Rule(BaseModel):
         if facts.risk not in self.risks:
             return False, f"it is about other risks than {facts.risk}"
         doubt = ""
-        # a no settles it, whatever else is not known
+        # a no decides, even if something else is unknown
         for look in (self._match_channel, self._match_requester, self._match_condition):
             fits, why = look(facts)
             if fits is False:
@@ -222,7 +222,7 @@ def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str,
             yield "when", what, f"correct it{nearest_name_hint([field], fields)}"
 
 
-# what verdict = "once" remembers: these very arguments
+# saved for verdict = "once": calls with the same arguments
 ONCE_GRANT_OFFER = GrantOffer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
@@ -234,8 +234,8 @@ class RuleBuilder:
         self._written = written
         self._problems = problems
         self._names = {DEFAULT_RULE}
-        self._covered: set[str] = set()  # the effects of which no later rule sees a call
-        self._answered: set[str] = set()  # the effects of which no call is left to the default
+        self._covered: set[str] = set()  # effects whose calls all match an earlier rule
+        self._answered: set[str] = set()  # effects whose calls never reach the default
         self._hours = self._build_business_hours()
         self.default = build_merged_ask_gate(
             DEFAULT_RULE, written.defaults, policy_file.AskOptions(), self._hours
@@ -278,7 +278,7 @@ class RuleBuilder:
             when=entry.when or "",
             gate=gate,
         )
-        if not isinstance(gate, GateAddOn):  # which leaves every call to other rules
+        if not isinstance(gate, GateAddOn):  # an addition leaves every call to other rules
             self._answered |= rule.list_fully_covered_effects()
         if not isinstance(gate, GateAddOn | Deny):  # a later deny still wins
             self._covered |= rule.list_fully_covered_effects()
@@ -322,7 +322,7 @@ class RuleBuilder:
             entry.model_copy(update=late), defaults, ask
         ):
             self._problems.add(("rule", index, key), sentence)
-        # these are in `ask` already
+        # these options are in `ask` already
         ask_keys = {"approvers", "quorum", "silent", "stages", "any_order", "business_hours"}
         copied_keys = policy_file.ASK_KEYS - {"post_to", "remember", "break_glass"} - ask_keys
         options = entry.model_dump(exclude_none=True, include=set(copied_keys))
@@ -330,13 +330,13 @@ class RuleBuilder:
         counted = defaults.business_hours if own_setting is None else own_setting
         hours = self._hours if counted else None
         _parse_times(options, hours)
-        for key in ("self_approval", "editor_counts"):  # true is noted as odd already
+        for key in ("self_approval", "editor_counts"):  # an explicit true was reported already
             options[key] = False if options.get(key) is False else None
-        options["urgent"] = options.get("urgent") or None  # false is noted as odd already
+        options["urgent"] = options.get("urgent") or None  # an explicit false was reported already
         options["signature"] = (
             policy_file.SIGNATURE_BY_SETTING[options.get("signature", "none")] or None
         )
-        if ask is not None:  # its own escalation is added only where it surely applies
+        if ask is not None:  # the rule's own escalation is added only if it surely applies
             steps = (each.model_dump() for each in defaults.escalation or ())
             ask = ask.model_copy(update={"escalation": _build_escalation(steps, ask.hours)})
         return GateAddOn(rule=name, ask=ask, stages=ask.stages if ask else (), **options)
@@ -427,7 +427,7 @@ def build_merged_ask_gate(
     """
     own = first.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
     chosen = second.model_dump(exclude_none=True, include=set(policy_file.ASK_KEYS))
-    if "stages" in own or "approvers" in own:  # who decides is said in one place
+    if "stages" in own or "approvers" in own:  # replaced as a whole, not mixed
         for key in ("stages", "approvers", "quorum", "silent"):
             chosen.pop(key, None)
     chosen |= own
@@ -440,7 +440,7 @@ def build_merged_ask_gate(
         return None
     hours = hours if chosen.pop("business_hours", False) else None
     _parse_times(chosen, hours)
-    if "run_at" in chosen:  # what is remembered would start at any time
+    if "run_at" in chosen:  # a saved approval would start calls at any time
         chosen["remember"] = ()
     broken = chosen.pop("break_glass", None)
     return Ask(

@@ -16,9 +16,9 @@ class Ballot:
 
     person: str
     verb: CallVerb  # APPROVE, REJECT or BREAK_GLASS
-    stage: int  # where it was let through, from 0
+    stage: int  # stage for which it was accepted, from 0
     at: datetime
-    also: tuple[int, ...] = ()  # further stages where it may count, where they have no order
+    also: tuple[int, ...] = ()  # further stages where it may count, if the stages have no order
     is_signed: bool = False
 
     def may_count_in(self, gate: Ask, stage: int) -> bool:
@@ -31,11 +31,11 @@ class Tally:
     """The count of votes on a gate so far, with its outcome."""
 
     outcome: VoteOutcome
-    stage: int  # the one that is open, the first of them, or the last
-    approved: tuple[tuple[str, ...], ...]  # per stage who counts, in order
+    stage: int  # the open stage; the first of several, or the last of all
+    approved: tuple[tuple[str, ...], ...]  # who counts in each stage, in order
     rejected: tuple[str, ...]
-    needed: int  # more people in the open stages; 0 when nothing is open
-    # the stages in one of which whoever approves now has to be able to
+    needed: int  # people still missing in the open stages; 0 if none is open
+    # stages that an approver may count in now
     open_stages: tuple[int, ...] = field(default=(), compare=False)
 
     @property
@@ -63,7 +63,7 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
 
 
 def _tally_votes(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    may: dict[str, list[int]] = {}  # who has approved, and where that may count
+    may: dict[str, list[int]] = {}  # each approver, with the stages where the vote may count
     rejected: list[str] = []
     seats = _assign_voters_to_stages(gate, may)
     is_open = _list_open_stages(gate, seats, may)
