@@ -36,12 +36,12 @@ from storage.record import Store
 log = logging.getLogger("countersign.api")
 
 
-DEFAULT_WAIT = "9m"  # that people have, where nothing is said: less than the hook's own ten minutes
-DEADLINE_GRACE_SECONDS = 10.0  # after a deadline, in which the clock denies
-MAX_DISCARDED_BYTES = 1_000_000  # of what is heard though it is refused
+DEFAULT_WAIT = "9m"  # time for people to decide, by default; less than the hook's own ten minutes
+DEADLINE_GRACE_SECONDS = 10.0  # time after a deadline, in which the clock denies the request
+MAX_DISCARDED_BYTES = 1_000_000  # of a refused request's body, which is read all the same
 DISCARD_TIMEOUT_SECONDS = 1.0
-PROCESSING_TIMEOUT_SECONDS = 30.0  # for all else; after it the answer is a no
-CONNECTION_CLOSE_HEADER = (b"connection", b"close")  # what comes behind it is not to be believed
+PROCESSING_TIMEOUT_SECONDS = 30.0  # for everything else; after this the answer is a denial
+CONNECTION_CLOSE_HEADER = (b"connection", b"close")  # what follows on it cannot be trusted
 INTERNAL_ERROR = "Something went wrong in Countersign."
 STOPPED_ERROR = "Countersign was stopped before there was an answer; ask again in a minute."
 ANSWER_TOO_LATE_ERROR = "Countersign did not answer in time."
@@ -60,7 +60,7 @@ class HookDenialMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._left: set[asyncio.Task[None]] = set()  # that ended too late: they are cancelled
+        self._left: set[asyncio.Task[None]] = set()  # tasks cancelled because they took too long
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on; a hook's request gets an answer even if the app gives none."""
@@ -71,7 +71,7 @@ class HookDenialMiddleware:
         elif scope["path"] == claude_code.CLAUDE_CODE_PATH and prefers_async_response(
             Headers(scope=scope)
         ):
-            await self._app(scope, receive, send)  # a program, which says no by itself
+            await self._app(scope, receive, send)  # a program, which treats any failure as a no
         else:
             await self._answer_hook(scope, _HookBody(receive), _HookAnswer(send))
 
@@ -86,7 +86,7 @@ class HookDenialMiddleware:
             if ended and (work.cancelled() or work.exception() is not None):
                 error = None if work.cancelled() else work.exception()
                 log.error("a hook could not be answered", exc_info=error)
-        except asyncio.CancelledError:  # the server ends, and waits no longer
+        except asyncio.CancelledError:  # the server stops and waits no longer
             why = STOPPED_ERROR
             raise
         finally:
@@ -130,10 +130,10 @@ class _HookAnswer:
         self._send = send
         self._status = 0
         self._problem = bytearray()
-        self._refused_with: list[tuple[bytes, bytes]] = []  # headers
-        self._start: Message | None = None  # goes out with the first of what follows it
+        self._refused_with: list[tuple[bytes, bytes]] = []  # headers of the app's refusal
+        self._start: Message | None = None  # sent together with the first part of the body
         self._begun = self._said = False
-        self.is_complete = False  # the whole answer has been sent
+        self.is_complete = False
 
     async def forward_asgi_message(self, message: Message) -> None:
         """Forward an ASGI message of a 200 answer; keep the text of any other answer."""
@@ -149,7 +149,7 @@ class _HookAnswer:
         is_last = not message.get("more_body", False)
         self._said = self._said or bool(message.get("body", b"").strip())
         if is_last and not self._said:
-            return  # blanks to the end are no answer
+            return  # blanks alone are no answer
         self.is_complete = is_last
         await self._send_start(self._start)
         await self._send(message)
@@ -198,8 +198,8 @@ def _get_answer_timeout(scope: Scope) -> float:
     )
 
 
-KEEPALIVE_INTERVAL_SECONDS = 15  # on a connection that waits for people
-CLAIM_LEASE_SECONDS = 900  # that a tool may take before people are asked how it ended
+KEEPALIVE_INTERVAL_SECONDS = 15  # for a connection that waits for people
+CLAIM_LEASE_SECONDS = 900  # how long a tool may run before people are asked how it ended
 UNDECIDED_STATUSES = (RequestStatus.PREPARING, RequestStatus.PENDING)
 OPEN_STATUSES = (*UNDECIDED_STATUSES, RequestStatus.APPROVED)
 ALLOWED_STATUSES = (RequestStatus.APPROVED, RequestStatus.RUNNING)
@@ -212,8 +212,8 @@ _PREFER_WAIT_PATTERN = re.compile(r"wait=(\d{1,4})", re.ASCII)
 class HookOptions:
     """How people are asked about a Claude Code hook's tool uses, from the hook's query string."""
 
-    wait_seconds: int  # seconds that people have
-    effect_kind: str  # "" where it is not said
+    wait_seconds: int  # how long people may take
+    effect_kind: str  # "" if not stated
     requester: str
     channel: str
 
@@ -264,7 +264,7 @@ class HookRoutes:
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions, request: Request
     ) -> AsyncIterator[bytes]:
         """Yield blanks (allowed before JSON), which keep the connection open, then the answer."""
-        left_alone = ""  # a request that nobody waits for any more
+        left_alone = ""  # id of a request that nobody waits for any more
         try:
             approval = await self._request_approval(key, use, terms)
             until = time.monotonic() + terms.wait_seconds + DEADLINE_GRACE_SECONDS
@@ -384,7 +384,7 @@ def parse_hook_options(query: QueryParams) -> HookOptions:
 
 
 MAX_CONCURRENT_KEY_CHECKS = 4
-RETRY_AFTER_SECONDS = 1  # while the database cannot be used
+RETRY_AFTER_SECONDS = 1  # when the database cannot be used
 
 
 def build_api_app(
@@ -402,7 +402,7 @@ def build_api_app(
     routes = ApiRoutes(asking, callers, RequestWatcher(store, is_stopping), is_stopping)
     api.include_router(routes.build_router())
     answer_hook = HookRoutes(routes, is_stopping).handle_claude_code
-    # left out of the API's description: its format is not ours
+    # not in the API's description, because its format is Claude Code's
     api.add_api_route("/hooks/claude-code", answer_hook, methods=["POST"], include_in_schema=False)
     if further is not None:
         api.include_router(further)
@@ -428,7 +428,7 @@ def _build_problem(error: Exception) -> api_bodies.ProblemError:
             return error
         case RequestValidationError():
             return _build_body_problem(error)
-        case HTTPException():  # an unknown path, or a method that the path does not have
+        case HTTPException():  # an unknown path, or a method that the path does not support
             status = HTTPStatus(error.status_code)
             return api_bodies.ProblemError(status, f"{status.phrase}.", headers=error.headers)
         case _ if is_temporary_database_error(error):

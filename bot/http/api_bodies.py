@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bot.runs.program_calls import ProgramRequestStatus
 
 
-PROBLEM_TYPE_PREFIX = "urn:countersign:problem:"  # what follows is a heading of docs/programs.md
+PROBLEM_TYPE_PREFIX = "urn:countersign:problem:"  # a heading of docs/programs.md follows
 DEFAULT_PROBLEM_TYPE = "about:blank"
 PROBLEM_MEDIA_TYPE = "application/problem+json"  # RFC 9457
 NO_STORE_HEADERS = {"Cache-Control": "no-store"}
@@ -125,7 +125,7 @@ class _AskBody(_StrictBody):
     requester: Line = Field(
         "",
         description="In whose name, as U… or @handle; left out: who answers for the key.",
-        examples=[""],  # who there is, only an installation knows
+        examples=[""],  # only the installation knows which people exist
     )
     channel: Line = Field(
         "",

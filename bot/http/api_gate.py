@@ -41,11 +41,11 @@ API_DESCRIPTION = (
     "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
     "A key can ask, but never approve."
 )
-API_KEY_STATE_NAME = "key"  # in a request's state
+API_KEY_STATE_NAME = "key"  # name of the API key in a request's state
 _BEARER_SCHEME = HTTPBearer(
     scheme_name="key",
     description="A key made with `countersign key new`: csk_…",
-    auto_error=False,  # the gate has looked at it
+    auto_error=False,  # ApiKeyMiddleware has already checked the key
 )
 
 
@@ -83,7 +83,7 @@ class ApiWithDescribedProblems(FastAPI):
             title="Countersign",
             version=__version__,
             description=API_DESCRIPTION,
-            docs_url=None,  # its pages would come from somebody else's server
+            docs_url=None,  # FastAPI's pages would load scripts from another server
             redoc_url=None,
             redirect_slashes=False,
         )
@@ -98,11 +98,11 @@ class ApiWithDescribedProblems(FastAPI):
         return found
 
 
-MAX_QUIET_CONNECTIONS = 128  # of more, those that have been quiet longest are closed
-MAX_SLACK_REQUESTS = 256  # Slack's deliveries, or what looks like them
-MAX_PAGE_REQUESTS = 64  # what machines ask without a key, and paths that are not there
-MAX_SIGNING_REQUESTS = 64  # of people who sign, or add a passkey
-MAX_KEYED_REQUESTS = 320  # with a good key; 200 of them may wait for people
+MAX_QUIET_CONNECTIONS = 128  # beyond, the connections that have been quiet longest are closed
+MAX_SLACK_REQUESTS = 256  # requests at Slack's path, whether they are Slack's or not
+MAX_PAGE_REQUESTS = 64  # health and metrics pages, which need no key, and unknown paths
+MAX_SIGNING_REQUESTS = 64  # for people who sign, or add a passkey
+MAX_KEYED_REQUESTS = 320  # with a valid key; 200 of them may wait for people
 MAX_MCP_HOST_REQUESTS = 96
 
 
@@ -166,7 +166,7 @@ class ApiKeyChecker:
     def check_not_revoked(self, key: programs.ProgramApiKey) -> None:
         """Raise ProblemError if a key has been revoked since it was authenticated."""
         if key.is_bot_account:
-            return  # it cannot be
+            return  # it cannot be revoked
         with self._store.read() as tx:
             now = programs.find_api_key(tx, key.id)
         if now is None or now.revoked_at:
@@ -220,7 +220,7 @@ log = logging.getLogger("countersign.api")
 MAX_BODY_BYTES = 1_000_000
 BODY_TIMEOUT_SECONDS = 10.0
 JSON_MEDIA_TYPE = "application/json"
-NUL = "\x00"  # PostgreSQL keeps no text that holds it
+NUL = "\x00"  # PostgreSQL stores no text with it
 
 
 class ApiKeyMiddleware:

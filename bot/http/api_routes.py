@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from bot.http.api_gate import ApiKeyChecker
     from bot.http.ask_route import ProgramRequestService, RequestWatcher
 
-POLL_INTERVAL_SECONDS = 0.25  # between two looks at a claim that is being checked
+POLL_INTERVAL_SECONDS = 0.25  # between checks whether a claim has been decided
 MAX_CONCURRENT_ASKS = 16
-MAX_CONCURRENT_LOOKS = 8  # of those that look, claim or report
+MAX_CONCURRENT_LOOKS = 8  # requests that look, claim or report
 MAX_LOOK_SECONDS = 60
-CLAIM_TIMEOUT_SECONDS = 10.0  # that a claim waits for its check
-DISCONNECT_CHECK_SECONDS = 5.0  # after which it is looked whether who waits is still there
+CLAIM_TIMEOUT_SECONDS = 10.0  # how long a claim waits for its check
+DISCONNECT_CHECK_SECONDS = 5.0  # how often to check that the waiting program is still connected
 T = TypeVar("T")
 Answers = dict[int | str, dict[str, Any]]
 
@@ -63,7 +63,7 @@ class ApiRoutes:
         self._program_requests = asking
         self._callers = callers
         self._watcher = waiting
-        # others wait for their turn; who asks may wait for Slack, and holds up nobody who looks
+        # others wait in line; two limits, since asking may wait for Slack and must not delay looks
         self._ask_limiter = CapacityLimiter(MAX_CONCURRENT_ASKS)
         self._look_limiter = CapacityLimiter(MAX_CONCURRENT_LOOKS)
         self._is_stopping = is_stopping

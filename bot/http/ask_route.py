@@ -53,7 +53,7 @@ class RequestWatcher:
     def __init__(self, store: Store, is_stopping: Callable[[], bool]) -> None:
         """`is_stopping` returns true once all waits have to end."""
         self._store = store
-        self._turns = CapacityLimiter(1)  # of its own: it waits for no request
+        self._turns = CapacityLimiter(1)  # its own limiter, so that it never waits for requests
         self._is_stopping = is_stopping
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._by_key: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class RequestWatcher:
         try:
             while self._waiters:
                 await asyncio.sleep(POLL_INTERVAL_SECONDS)
-                seen = {} if self._is_stopping() else seen  # then all of them look again
+                seen = {} if self._is_stopping() else seen  # when stopping, wake all of them
                 seen = await self._signal_changed_requests(seen)
         finally:
             self._task = None
@@ -108,7 +108,7 @@ class RequestWatcher:
                 self._load_status_marks, list(self._waiters), limiter=self._turns
             )
         except Exception:
-            log.exception("the record could not be looked at")  # who waits goes on waiting
+            log.exception("the record could not be looked at")  # the programs keep waiting
             return seen
         for run_id, mark in marks.items():
             if mark != seen.get(run_id):
@@ -123,8 +123,8 @@ class RequestWatcher:
             return dict(program_requests.get_status_fingerprints(tx, run_ids))
 
 
-MAX_RESULT_BYTES = 100_000  # of what a program reports
-MAX_SCANNED_REQUESTS = 500  # for one page
+MAX_RESULT_BYTES = 100_000  # for a result that a program reports
+MAX_SCANNED_REQUESTS = 500  # for one page of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class ProgramCallSpec:
 
     tool: str | HandedOverAction
     arguments: Mapping[str, Any]
-    field: str  # of the body, where the arguments stand
+    field: str  # the field of the body that has the arguments
     reason: str = ""
     deadline: timedelta | None = None
-    while_open: bool = False  # its key stands for it until it has ended
+    while_open: bool = False  # its idempotency key counts only until it has ended
 
     @property
     def name(self) -> str:
@@ -366,7 +366,7 @@ def _build_call_spec(
     if isinstance(body, api_bodies.ToolWanted):
         return ProgramCallSpec(body.tool, body.arguments, "arguments", body.reason, deadline)
     sent = body.action
-    # any object, where the program says nothing
+    # any object, if the program sends no schema
     schema = {"type": "object"} if sent.argument_schema is None else sent.argument_schema
     does = Effect(sent.does) if sent.does else None
     action = HandedOverAction(sent.name, sent.title, sent.effect, does, schema)

@@ -25,9 +25,9 @@ MAX_TITLE_CHARS = 80
 MAX_ERROR_CHARS = 200
 MAX_DESCRIPTION_CHARS = 300
 MAIN_INPUT_FIELDS = ("command", "file_path", "notebook_path", "url", "query")
-TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # of others it is part of what they do
+TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # for other tools, it is one of their arguments
 _EVENT_NAME_PATTERN = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
-_MAX_EVENT_NAME_BYTES = 100  # with its key
+_MAX_EVENT_NAME_BYTES = 100  # together with its key
 UNKNOWN_EVENT_ERROR = "That is not what Claude Code says before or after a tool."
 RUNS_IN_BACKGROUND_TEXT = "It goes on in the background, and its end is not seen."
 
@@ -42,7 +42,7 @@ class ToolUse:
     session: str
     id: str
     folder: str
-    payload: Mapping[str, Any]  # all of it
+    payload: Mapping[str, Any]  # the whole JSON of the hook
 
     @property
     def idempotency_key(self) -> str:
@@ -152,7 +152,7 @@ def build_hook_allow_answer(
 ) -> dict[str, Any]:
     """Return the hook's answer that allows the use, with the arguments people approved."""
     by = f" by {', '.join(found.decided_by)}" if found.decided_by else ""
-    # by ==, true would be 1; all of it, for it replaces what was given
+    # not by ==, for which true is 1; all fields, because they replace those given
     edited = {} if is_same_json(arguments, use.tool_input) else {"updatedInput": arguments}
     if use.event is HookEventKind.PERMISSION:
         return build_hook_answer(use.event, {"decision": {"behavior": "allow", **edited}})
@@ -196,9 +196,9 @@ class HookEventDetector:
 HOOKS_PATH = "/v1/hooks"
 CLAUDE_CODE_PATH = "/v1/hooks/claude-code"
 UNREADABLE_REQUEST_ERROR = "The request could not be read."
-_WORKSPACE_PREFIX_PATTERN = re.compile("/w/[te][a-z0-9]+(?=/)")  # with many workspaces
-_HOOK_PATH_WORDS = ("hook", "claude")  # in an address that was mistyped
-# below these stand random ids, which may hold such a word; none of these are coding agents
+_WORKSPACE_PREFIX_PATTERN = re.compile("/w/[te][a-z0-9]+(?=/)")  # if it serves many workspaces
+_HOOK_PATH_WORDS = ("hook", "claude")  # in an address that may be a mistyped hook address
+# paths that coding agents do not use; the random ids below them may contain such a word
 _OTHER_PATHS = ("/v1/requests", "/v1/questions", "/slack", "/mcp", "/sign", "/passkeys")
 
 

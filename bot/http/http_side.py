@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-# Makes a page about this process for machines, which shows no secret. It is called on a thread of
-# its own for each request, and may wait a moment.
+# Renders a page about this process for machines; it shows no secret. Each request calls it on a
+# thread of its own, and it may block for a moment.
 RenderPage = Callable[[], PlainTextResponse]
 
 
@@ -98,10 +98,10 @@ class PageFailureMiddleware:
             )
 
 
-SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions and commands
-MCP_PATH = "/mcp"  # what MCP hosts talk to
-API_PATH = "/v1"  # what programs ask
-MAX_CONCURRENT_PAGES = 4  # for machines; others wait for their turn
+SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions, commands
+MCP_PATH = "/mcp"  # for MCP hosts
+API_PATH = "/v1"  # for programs
+MAX_CONCURRENT_PAGES = 4  # pages for machines; other requests wait in line
 
 
 def build_web_app(
@@ -145,7 +145,7 @@ def build_web_app(
 
 
 def _build_router(routes: Sequence[BaseRoute], rest: ASGIApp | None = None) -> Router:
-    return Router(routes, redirect_slashes=False, default=rest)  # one path leads there, no other
+    return Router(routes, redirect_slashes=False, default=rest)  # a path must match exactly
 
 
 def _build_mount(path: str, app: ASGIApp) -> Mount:
@@ -180,10 +180,8 @@ def render_metrics(text: str | None) -> PlainTextResponse:
 
 DATABASE_CHECK_CACHE_SECONDS = 2.0
 SLACK_CHECK_CACHE_SECONDS = 60.0
-MAX_READY_DELAY_SECONDS = 5.0  # of a look that is due; when it is later, no work is sent here
-MAX_ALIVE_DELAY_SECONDS = (
-    120.0  # of the same; when it is later, nobody expects the loop to look again
-)
+MAX_READY_DELAY_SECONDS = 5.0  # how late the work loop may be before no work is sent here
+MAX_ALIVE_DELAY_SECONDS = 120.0  # how late the work loop may be before it counts as dead
 
 
 class HealthPages:
@@ -270,7 +268,7 @@ class HttpServices:
         self._core, self._hosted_at = core, hosted_at
         self._is_closed = False
         self._slack_endpoint: SlackEndpoint | None = None
-        self.signing: SigningPages | None = None  # if people can sign and add passkeys here
+        self.signing: SigningPages | None = None  # None if people cannot sign or add passkeys here
         links = core.build_signing_links()
         if links.address is not None and not links.describe_problem():
             self.signing = SigningPages(core, links, links.address, keep, names, self.is_stopping)
@@ -278,17 +276,17 @@ class HttpServices:
             core.signals.work,
             core.settings.tick,
             CachedCheck(lambda: check_writable(core.store), DATABASE_CHECK_CACHE_SECONDS),
-            # a start has just signed in
+            # OK at first, as starting up has just signed in
             CachedCheck(BotTokenCheck(slack), SLACK_CHECK_CACHE_SECONDS, OK),
             self.is_stopping,
         )
-        expected = Signal()  # a request was asked whose program is to be told of it
+        expected = Signal()  # set when a request was made whose program wants webhooks
         parts = (core.store, core.clock, core.directory)
-        programs = ProgramRequests(core.forms(), core.signals)  # which puts calls before people
+        programs = ProgramRequests(core.forms(), core.signals)  # puts calls before people
         self._program_requests = ProgramRequestService(*parts, programs, expected.notify)
         self._webhook_notifier = WebhookNotifier(core.store, core.clock, programs, expected)
         self._server = address and WebServer.create_listening_server(address)
-        self.app: ASGIApp | None = None  # what answers requests, from `start` on
+        self.app: ASGIApp | None = None  # the app that answers requests, once started
 
     @property
     def url(self) -> str:
@@ -313,7 +311,7 @@ class HttpServices:
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []
         tracer, pages = core.signals.tracer, self.health.get_pages()
-        if self._server is not None:  # of many workspaces the process has a page
+        if self._server is not None:  # of many workspaces, the whole process has one page instead
             pages["/metrics"] = lambda: render_metrics(tracer.render_metrics_page())
         self.app = build_web_app(pages, self._slack_endpoint, api, hosts, signing)
         if self._server is not None:

@@ -30,7 +30,7 @@ _API_KEY_PATTERN = re.compile(r"csk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCI
 class ApiKeyParts(NamedTuple):
     """The two parts of an API key: its id and its secret."""
 
-    id: str  # no secret: it stands in the record
+    id: str  # not secret: it appears in the record
     secret: str  # 256 random bits
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
 
     `installation`: the key that signs the record; another one gives other secrets.
     """
-    own = hmac.digest(installation, b"countersign webhooks", "sha256")  # for nothing but this
+    own = hmac.digest(installation, b"countersign webhooks", "sha256")  # for this purpose only
     signing = hmac.digest(own, key_id.encode(), "sha256")
     return f"whsec_{base64.b64encode(signing).decode()}"
 
@@ -70,19 +70,19 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
 _KEY_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 _TOOL_GLOB_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
 MAX_REQUESTS_PER_HOUR = 100_000
-SYSTEM_ACTOR = "system"  # who made a key, for the audit, where the settings name no operator
+SYSTEM_ACTOR = "system"  # who made a key, in the audit, if the settings name no operator
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
     """A key that the operator wants for a program."""
 
-    name: str  # the program's
-    person: str  # who answers for it: a Slack user id, or a @handle
-    tools: list[str]  # patterns of what it may ask for
-    service: bool = False  # it may ask in the name of any colleague
+    name: str  # the program's name
+    person: str  # who answers for the key: a Slack user id, or a @handle
+    tools: list[str]  # patterns of the tools that it may ask for
+    service: bool = False  # may ask in the name of any colleague
     per_hour: int = 60
-    webhook: str = ""  # an address that is told how its requests stand
+    webhook: str = ""  # an address that is notified of the status of its requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class CreatedKey:
     """A new key, whose secrets are shown only this once."""
 
     key: str
-    webhook_secret: str  # what is told to its address is signed with it; "" for no address
+    webhook_secret: str  # signs the messages to its webhook; "" if it has none
 
 
 class KeyManager:

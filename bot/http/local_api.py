@@ -28,9 +28,9 @@ from bot.terminal.terminal import OperatorCommandExecutor
 from storage import personal_data
 from storage.programs import ProgramApiKey, build_bot_account_key
 
-MAX_CONCURRENT_COMMANDS = 4  # of the operator
+MAX_CONCURRENT_COMMANDS = 4  # commands of the operator
 MAX_OPEN_CHATS = 16
-MAX_CONCURRENT_RECORD_CHANGES = 2  # keys that are made, and people who are forgotten
+MAX_CONCURRENT_RECORD_CHANGES = 2  # creating keys, and erasing people's data
 MAX_COMMAND_CHARS = 65_536
 JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
 T = TypeVar("T")
@@ -117,8 +117,8 @@ class SocketApiServer:
         )
         if row is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no passkey with that id to revoke.")
-        self._host.signals.outbox.notify()  # its person is told at once
-        self._host.signals.work.notify()  # the request to approve it is over
+        self._host.signals.outbox.notify()  # so that the passkey's owner is notified at once
+        self._host.signals.work.notify()  # the request to approve the passkey is over
         return {"person": row.person, "name": row.name}
 
     async def erase_data_of_person(self, person: Name) -> dict[str, Any]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from bot.runs.surfaces import Host
 
 log = logging.getLogger("countersign.socket")
-BACKLOG = 128  # connections that the system keeps for us
-IMPORT_TIMEOUT_SECONDS = 10.0  # that the server may take to be imported when the bot stops
+BACKLOG = 128  # connections that wait to be accepted
+IMPORT_TIMEOUT_SECONDS = 10.0  # how long stopping waits for an import of the server that has begun
 
 
 class LocalSocket:
@@ -31,7 +31,7 @@ class LocalSocket:
         self._host = host
         self._path = socket_path(host.store.path).absolute()
         self._listening: socket.socket | None = None
-        self._inode = 0  # of our socket at that path
+        self._inode = 0  # of our own socket file
         self._stop_writer, self._stop_reader = socket.socketpair()
         self._thread: threading.Thread | None = None
         self._api: SocketApiServer | None = None
@@ -51,14 +51,14 @@ class LocalSocket:
 
     def stop(self) -> None:
         """Stop listening; clients that wait are told how their requests stand."""
-        self._stop_writer.close()  # wakes the thread
+        self._stop_writer.close()  # this wakes the thread
         if self._thread is not None:
             self._thread.join(IMPORT_TIMEOUT_SECONDS)
         self._stop_reader.close()
         if self._api is not None:
             self._api.close()
         if self._listening is not None:
-            with suppress(OSError):  # where another process has begun since, its own is there
+            with suppress(OSError):  # another process may have its own there by now
                 if self._path.stat().st_ino == self._inode:
                     self._path.unlink()
             self._listening.close()
@@ -71,10 +71,10 @@ class LocalSocket:
             if any(key.fileobj is self._stop_reader for key, _ in waiting.select()):
                 return
         try:
-            # only now: it takes memory and a moment, and most bots are asked in Slack alone
+            # imported late: it takes memory and a moment, and most bots are used in Slack alone
             from bot.http.local_api import SocketApiServer
 
-            if self._stop_writer.fileno() < 0:  # it was stopped meanwhile
+            if self._stop_writer.fileno() < 0:  # it was stopped during the import
                 return
             self._api = SocketApiServer(self._host, listening)
         except Exception:
@@ -89,11 +89,11 @@ def _open_private_socket(path: Path) -> socket.socket | None:
         return None
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # what an earlier life left: the lock beside the database says that it is over
-        if path.is_socket():  # nothing else is ours to remove
+        # left by an earlier process; the lock beside the database shows that it has ended
+        if path.is_socket():  # anything else is not ours to remove
             path.unlink(missing_ok=True)
         listener.bind(str(path))
-        path.chmod(0o600)  # before anybody is heard
+        path.chmod(0o600)  # before any connection is accepted
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()

@@ -45,18 +45,18 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 
-MAX_HOLD_SECONDS = 50.0  # hosts wait for a minute where they are told nothing
-REASON_FIELD = "reason_for_approver"  # as the tools' schemas have it: told beside the arguments
+MAX_HOLD_SECONDS = 50.0  # hosts give up after a minute without any message
+REASON_FIELD = "reason_for_approver"  # added to the tools' schemas; sent apart from the arguments
 NOT_ENDED_TEXT = "It has not ended yet{link}."
 STOPPING_ERROR = (
     "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
     "same arguments: what waits is not asked twice."
 )
-STOP_POLL_SECONDS = 0.25  # between two looks at whether this process stops
+STOP_POLL_SECONDS = 0.25  # between checks whether this process stops
 MCP_PATH = "/mcp"
-MAX_REMEMBERED_RUNNERS = 200  # of calls on hold: one for each key, channel and requester
-PLACE_FIELDS = ("channel", "requester")  # that a host may say; by default those of the key
-HEADER_NAME_TEMPLATE = "countersign-{}"  # by which a host says them
+MAX_REMEMBERED_RUNNERS = 200  # runners of held calls: one for each key, channel and requester
+PLACE_FIELDS = ("channel", "requester")  # a host may state these; by default they are the key's
+HEADER_NAME_TEMPLATE = "countersign-{}"  # a host states them in these headers
 META_NAME_TEMPLATE = "countersign/{}"
 Context = ServerRequestContext[Any]
 
@@ -120,7 +120,7 @@ class McpEndpoint:
     def __init__(self, core: Core, url: str, is_stopping: Callable[[], bool]) -> None:
         """`url`: this process's API, which is asked for a host's calls with the host's key."""
         self._tools, self._url, self._is_stopping = core.tools, url, is_stopping
-        # by key, place and name: what they wait for
+        # by key, channel and requester
         self._held_calls: OrderedDict[tuple[str, ...], HeldCallRunner] = OrderedDict()
         self._callers = api_gate.ApiKeyChecker(core.store, core.clock, core.identity.team)
         self._gate = api_gate.ApiKeyMiddleware(
@@ -234,7 +234,7 @@ def _check_origin(headers: Headers) -> None:
     """
     origins = headers.getlist("origin")
     if not origins:
-        return  # no browser
+        return  # not a browser
     origin = origins[0] if len(origins) == 1 else ""
     scheme, _, authority = origin.partition("://")
     host = authority.rpartition(":")[0] if re.search(r":\d+$", authority) else authority

@@ -20,8 +20,8 @@ from bot.config.startup import StartupError
 from bot.http.api_gate import MAX_QUIET_CONNECTIONS
 from bot.http.claude_code import UNREADABLE_REQUEST_ERROR, build_hook_denial_body, is_hook_request
 
-MAX_FIRST_LINE_BYTES = 16_384  # of a request in which its first line is looked for
-HEADERS_TIMEOUT_SECONDS = 5.0  # from the first byte of a request or the connection
+MAX_FIRST_LINE_BYTES = 16_384  # of a request; its first line is looked for in these only
+HEADERS_TIMEOUT_SECONDS = 5.0  # from the first byte of a request or the start of the connection
 
 
 class HeaderTimeoutProtocol(H11Protocol):
@@ -31,7 +31,7 @@ class HeaderTimeoutProtocol(H11Protocol):
         super().__init__(*args, **options)
         self._giving_up: asyncio.TimerHandle | None = None
         self._quiet_since = time.monotonic()
-        self._head = b""  # what has come of the next request: h11 keeps nothing of what is wrong
+        self._head = b""  # what has come of the next request; h11 keeps nothing of an invalid one
 
     @property
     def is_idle(self) -> bool:
@@ -68,7 +68,7 @@ class HeaderTimeoutProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer that this is not HTTP; a coding agent's hook is answered with a denial."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()  # amid an answer
+            self.transport.close()  # an answer has begun
         elif self._is_hook_request():
             self._send_denial()
         else:
@@ -122,8 +122,8 @@ class HeaderTimeoutProtocol(H11Protocol):
 
 
 log = logging.getLogger("countersign.http")
-SHUTDOWN_GRACE_SECONDS = 3  # that answers have to be sent when the server ends
-BACKLOG = 1024  # connections that the system keeps for us
+SHUTDOWN_GRACE_SECONDS = 3  # for answers to be sent when the server stops
+BACKLOG = 1024  # connections that wait to be accepted
 
 
 class WebServer:
@@ -153,7 +153,7 @@ class WebServer:
             lifespan="off",
             log_config=None,
             access_log=False,
-            # nothing asks for the other side's address, so no header that names one is believed
+            # nobody needs the client's address, so no header that states it is trusted
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE_SECONDS,

@@ -42,7 +42,7 @@ from storage.states import CallVerb, SigningLinkKind, UnknownCallResolution
 if TYPE_CHECKING:
     from bot.core import Core
 
-MAX_CONCURRENT_LINK_LOOKUPS = 8  # others wait for their turn
+MAX_CONCURRENT_LINK_LOOKUPS = 8  # other requests wait in line
 MAX_BODY_BYTES = 16_000
 BUTTON_LABEL_BY_VERB: dict[str, str] = {
     CallVerb.APPROVE: "Sign and approve",
@@ -76,11 +76,11 @@ class SoftwareKeys(Protocol):
     def answer(self, options: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
 
-# Slack blocks as HTML: every block that says something on a card or in a dialog. What is pressed or
-# typed into is left out, and what is not known refused: nobody is shown a part of a call as if it
-# were all.
+# Slack blocks as HTML: every block that says something on a card or in a dialog. Buttons and inputs
+# are left out, and unknown blocks are refused, so that nobody is shown a part of a call as if it
+# were all of it.
 
-# what is pressed, chosen or typed into says nothing about the call
+# buttons, menus and inputs say nothing about the call
 _INTERACTIVE_BLOCK_TYPES = frozenset({"actions", "input"})
 _TAG_BY_BLOCK_TYPE = {
     "rich_text_section": "p",
@@ -88,16 +88,16 @@ _TAG_BY_BLOCK_TYPE = {
     "rich_text_preformatted": "pre",
 }
 _STYLE_TAGS = (("bold", "strong"), ("italic", "em"), ("strike", "s"), ("code", "code"))
-_MAX_NAME_CHARS = 80  # as in Slack's profiles
-# a mention, a time or a link; bold text, in which these may stand
+_MAX_NAME_CHARS = 80  # the limit in Slack's profiles
+# a mention, a time or a link; or bold text, which may contain these
 _MARKUP_PATTERN = re.compile(
     r"<(?P<inner>[^<>\n]+)>"
     r"|(?<![\w*])\*(?=\S)(?P<bold>(?:<[^<>\n]+>|[^*<>\n])+)(?<=\S)\*(?![\w*])"
 )
-_BIDI_MARK_PATTERN = re.compile("([\u2068\u2069])")  # around what is written from right to left
+_BIDI_MARK_PATTERN = re.compile("([\u2068\u2069])")  # around text with a direction of its own
 _URL_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\\]+", re.IGNORECASE)
 
-# the name of the person, user group or channel with this id; "" for one that is not known
+# returns the name of the person, user group or channel with this id; "" if unknown
 NameFinder = Callable[[str], str]
 
 
@@ -156,7 +156,7 @@ def _render_block(thing: block_kit.Json, find_name: NameFinder) -> str:
 
 def _element(tag: str, inner: str) -> str:
     """Return an HTML element that is written in the direction of its text."""
-    first = "\n" if tag == "pre" else ""  # a line end that begins it is not drawn
+    first = "\n" if tag == "pre" else ""  # browsers drop a line end that begins a <pre>
     return f'<{tag} dir="auto">{first}{inner}</{tag}>'
 
 
@@ -218,7 +218,7 @@ def _render_link(url: str, label: str) -> str:
     return link if label in ("", url) else f"{link} ({target})"
 
 
-# HTML: one page for all, with what it loads in itself, and nothing else allowed.
+# HTML: one template for all pages, which includes all that it needs; nothing else may be loaded.
 
 _PAGE_TEMPLATE, _FORM_TEMPLATE, _STYLE, _SCRIPT = (
     Path(__file__).with_name("pages").joinpath(name).read_text("utf-8")
@@ -248,11 +248,11 @@ class PasskeyQuestion:
     """What a page shows a person, and what it asks of their authenticator: a signature or a key."""
 
     title: str
-    lead: str  # a plain sentence below the title
-    blocks: list[block_kit.Json]  # what is signed; none for a new passkey, which may be named
-    button: str  # "" where it cannot be shown in full
+    lead: str  # plain text below the title
+    blocks: list[block_kit.Json]  # what is signed; empty for a new passkey, which may get a name
+    button: str  # "" if the call cannot be shown in full
     options: str  # JSON for navigator.credentials, with bytes as base64url
-    in_software: str = ""  # "also" or "only": whether a key in software may do it, too
+    in_software: str = ""  # "also" or "only" if a passkey in software may be used
 
 
 def render_page(title: str, shown: str = "", form: str = "", script: str = _SCRIPT) -> str:
@@ -296,10 +296,10 @@ class SigningPages:
     core: Core
     links: signatures.SigningLinks
     address: PageAddress
-    keep: Callable[[Delivery], None]  # stores a delivery and wakes the loop
-    names: Directory  # looks names up for a moment
+    keep: Callable[[Delivery], None]  # stores a delivery, and wakes the loop
+    names: Directory  # for names, looked up for a moment only
     is_stopping: Callable[[], bool]
-    software: SoftwareKeys | None = None  # with which people may sign, too
+    software: SoftwareKeys | None = None  # passkeys in software, which people may use, too
     turns: CapacityLimiter = field(
         default_factory=partial(CapacityLimiter, MAX_CONCURRENT_LINK_LOOKUPS)
     )
@@ -366,7 +366,7 @@ class SigningPages:
             link, now = self.links.find_link(tx, token), self.core.clock.now()
             outcome = signatures.find_outcome(tx, link) if link else None
             problem = signatures.describe_link_problem(tx, link, now) if link else ""
-        if link is None or outcome is not None:  # another tab was first: its outcome is this one's
+        if link is None or outcome is not None:  # if another tab was first, show its outcome
             return self._tell(token, body)
         if problem:
             sentence = format_field_error(self.names, problem)

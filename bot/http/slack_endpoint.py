@@ -39,7 +39,7 @@ from bot.slack.socket import DeliveryReceiver
 
 # Whether a request is Slack's, new, and seen for the first time.
 
-MAX_AGE_SECONDS = 300  # of a request, or from the future: as slack_sdk has it
+MAX_AGE_SECONDS = 300  # age of a request, or how far it lies in the future; slack_sdk's own limit
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,11}", re.ASCII)
 _SIGNATURE_PATTERN = re.compile(r"v0=[0-9a-f]{64}", re.ASCII)
 
@@ -62,7 +62,7 @@ class SignedRequestStatus(Enum):
     """How far the Slack request with a given valid signature has been handled."""
 
     NEVER = auto()
-    UNDER_WAY = auto()  # its request is being dealt with
+    UNDER_WAY = auto()  # the request with it is being handled
     ACKNOWLEDGED = auto()
 
 
@@ -79,7 +79,7 @@ class SignatureChecker:
         self._unix = _SlackSdkClock(clock)
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()
-        # with until when (Unix seconds) each is remembered
+        # by signature: until when (Unix seconds) it is remembered, and its status
         self._seen: OrderedDict[str, tuple[float, SignedRequestStatus]] = OrderedDict()
 
     def has_plausible_headers(self, timestamp: str, signature: str) -> bool:
@@ -118,9 +118,9 @@ class SignatureChecker:
 
 
 log = logging.getLogger("countersign.http")
-MAX_BODY_BYTES = 2 * 1024 * 1024  # Slack's views have 250 kB, as forms thrice that
-BODY_TIMEOUT_SECONDS = 3.0  # Slack waits no longer for the acknowledgement
-MAX_CONCURRENT_REQUESTS = 40  # others wait for their turn
+MAX_BODY_BYTES = 2 * 1024 * 1024  # Slack's views have up to 250 kB, encoded as forms 750 kB
+BODY_TIMEOUT_SECONDS = 3.0  # Slack waits no longer for an acknowledgement
+MAX_CONCURRENT_REQUESTS = 40  # other requests wait in line
 MAX_FORM_FIELDS = 100  # a slash command has about fifteen
 ACCEPTED_MEDIA_TYPES = (JSON_MEDIA_TYPE, "application/x-www-form-urlencoded")
 TIMESTAMP_HEADER = "x-slack-request-timestamp"
@@ -133,7 +133,7 @@ UNREPEATABLE_HEADERS = (
     "content-encoding",
 )
 RETRY_HEADER = "x-slack-retry-num"
-FORWARDED_HEADER = "x-countersign-forwarded"  # from another process: it is sent no further
+FORWARDED_HEADER = "x-countersign-forwarded"  # sent on by another process: not sent on again
 PASSED_ON_HEADERS = (
     "content-type",
     RETRY_HEADER,
@@ -142,9 +142,9 @@ PASSED_ON_HEADERS = (
     SIGNATURE_HEADER,
     FORWARDED_HEADER,
 )
-FORWARD_TIMEOUT_SECONDS = 1.8  # for another process to acknowledge; a balancer waits for two
-FORWARD_RETRY_SECONDS = 0.1  # while the other process is handing over
-RATE_LIMITED_TYPE = "app_rate_limited"  # Slack's word that it held events back
+FORWARD_TIMEOUT_SECONDS = 1.8  # for another process to acknowledge; a balancer waits two seconds
+FORWARD_RETRY_SECONDS = 0.1  # pause between attempts while the other process hands over
+RATE_LIMITED_TYPE = "app_rate_limited"  # Slack's event for having held back other events
 
 
 class ServedElsewhereError(Exception):
@@ -189,7 +189,7 @@ class SlackEndpoint:
             body = await _read_body(request)
             return await self._verify_and_dispatch(request, body)
         except HTTPException as refused:
-            # who sends such things may send many: no word of what was in it
+            # log nothing of the content: whoever sends such requests may send many
             status, phrase = refused.status_code, refused.detail
             log.info("refused a request: %d %s", status, phrase)
             return PlainTextResponse(phrase, status, {"Connection": "close"})
@@ -216,10 +216,10 @@ class SlackEndpoint:
             raise HTTPException(HTTPStatus.UNAUTHORIZED)
         seen = self._signatures.register_signed_request(timestamp, signature)
         if seen is SignedRequestStatus.ACKNOWLEDGED and RETRY_HEADER in request.headers:
-            return Response()  # a retry within the second: told again, and nothing else is done
+            return Response()  # a retry within the same second: only acknowledge it again
         if seen is not SignedRequestStatus.NEVER:
-            # this process has sent it on to itself, where the one that ended had the same address;
-            # or Slack has sent it to another process as well. Whoever has sent it on tries again
+            # either this process sent it on to itself, because the process that ended had the same
+            # address; or Slack sent it to another process, too. Whoever sent it on tries again
             is_sent_on = (
                 seen is SignedRequestStatus.UNDER_WAY and FORWARDED_HEADER in request.headers
             )
@@ -245,7 +245,7 @@ class SlackEndpoint:
     def _dispatch_to_bolt(self, body: str, headers: dict[str, Any]) -> Response:
         """Have the listeners store and acknowledge a request; on a thread, as storing may block."""
         with self._arrivals.track_unacknowledged_delivery():
-            if not self.is_open:  # closed meanwhile
+            if not self.is_open:  # closed since the request came in
                 raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE)
             payload = _parse_payload(body, get_media_type(Headers(headers)))
             if is_own_event(payload, self._own):
@@ -265,14 +265,14 @@ class SlackEndpoint:
         """
         until = time.monotonic() + FORWARD_TIMEOUT_SECONDS
         while True:
-            # "socket_mode" is Bolt's word for a payload that is read and checked already: its own
-            # way to read a form finds nothing where a slash command's words have "payload" in them
+            # "socket_mode" tells Bolt that the payload is already parsed and checked: its own form
+            # parser finds nothing if the text of a slash command contains "payload"
             sent = BoltRequest(body=payload, headers=headers, mode="socket_mode")
             try:
                 return to_starlette_response(self._bolt.dispatch(sent))
             except ServedElsewhereError as elsewhere:
                 seconds_left = until - time.monotonic()
-                if FORWARDED_HEADER in headers:  # whoever sent it on looks again whose it is
+                if FORWARDED_HEADER in headers:  # its sender looks up the owner again
                     raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from None
                 if seconds_left <= 0:
                     log.warning("the process at %s does not answer", elsewhere.url)
@@ -286,7 +286,7 @@ class SlackEndpoint:
 @cache
 def _get_forwarding_client() -> httpx2.Client:
     """Return the one HTTP client for other processes, as making it takes a tenth of a second."""
-    return httpx2.Client(trust_env=False)  # they are not behind a proxy
+    return httpx2.Client(trust_env=False)  # other processes are not behind a proxy
 
 
 def _forward_request(

@@ -29,9 +29,9 @@ from storage import webhooks
 from storage.digest import list_current_and_older_keys
 from storage.record import Store
 
-POST_TIMEOUT_SECONDS = 10.0  # however slowly the address answers
+POST_TIMEOUT_SECONDS = 10.0  # for the whole request, however slow the address is
 ACCEPTED_STATUS_CODES = range(200, 300)
-GONE_STATUS_CODE = 410  # the address wants to be told nothing any more
+GONE_STATUS_CODE = 410  # the address wants no more messages
 
 
 class WebhookMessage(NamedTuple):
@@ -39,17 +39,17 @@ class WebhookMessage(NamedTuple):
 
     id: str
     kind: str
-    secrets: tuple[str, ...]  # of the key in use, and of older ones: each of them signs
+    secrets: tuple[str, ...]  # from the current signing key and older ones; each of them signs
     at: datetime  # of this attempt
     happened_at: datetime
-    data: dict[str, Any]  # the request, as it stands now
+    data: dict[str, Any]  # the request with its current status
 
 
 class PostResult(NamedTuple):
     """The result of one attempt to post a webhook message."""
 
     is_taken: bool
-    is_last: bool = False  # it is in vain to try again
+    is_last: bool = False  # retrying is useless
     why: str = ""
 
 
@@ -85,7 +85,7 @@ class WebhookPoster:
         }
         try:
             return self._start_portal().call(self._post_once, url, body, headers)
-        except (CancelledError, RuntimeError):  # the portal is closed, or was just then
+        except (CancelledError, RuntimeError):  # the portal is closed, or is just being closed
             return PostResult(False, why="this process stops")
 
     async def _post_once(self, url: str, body: str, headers: dict[str, str]) -> PostResult:
@@ -94,7 +94,7 @@ class WebhookPoster:
                 async with self._client.stream(
                     "POST", url, content=body, headers=headers
                 ) as answer:
-                    status = answer.status_code  # what else it says is not read
+                    status = answer.status_code  # the rest of the answer is not read
         except (HTTPError, TimeoutError) as error:
             return PostResult(False, why=type(error).__name__)
         return PostResult(
@@ -105,7 +105,7 @@ class WebhookPoster:
         """Post nothing more; attempts under way are cut short."""
         with self._lock:
             portal, self._running, self._closed = self._running, None, True
-        if portal is None:  # nobody was told anything: there is nothing to end
+        if portal is None:  # nothing was ever posted, so nothing has to be stopped
             return
         portal.call(portal.stop, True)
         self._portal.close()
@@ -120,8 +120,8 @@ class WebhookPoster:
 
 
 log = logging.getLogger("countersign.webhooks")
-BUSY_POLL_SECONDS = 1.0  # between two looks while something is expected
-IDLE_POLL_SECONDS = 30.0  # and while nothing is
+BUSY_POLL_SECONDS = 1.0  # between checks while something is expected
+IDLE_POLL_SECONDS = 30.0  # between checks while nothing is expected
 MAX_CONCURRENT_POSTS = 4
 KEY_REVOKED_REASON = "its key is revoked"
 
@@ -182,7 +182,7 @@ class WebhookNotifier:
                     webhooks.make_webhook_due(tx, each, at=now)
         with self._store.read() as tx:
             due = webhooks.list_due_webhooks(tx, now, MAX_CONCURRENT_POSTS)
-        # of one request what was decided is told before the end, as long as both are taken
+        # one per request at a time: its decision arrives before its end, as long as both are accepted
         first = {each.run_id: each for each in reversed(due)}
         under_way = [self._pool.submit(self._post_event, each) for each in first.values()]
         went_well = [_has_succeeded(each) for each in under_way]
@@ -212,7 +212,7 @@ class WebhookNotifier:
             derive_webhook_secret(each, key.id)
             for each in list_current_and_older_keys(self._store.signing_key)
         )
-        at = get_machine_time(self._clock)  # whoever takes it compares it with theirs
+        at = get_machine_time(self._clock)  # the receiver compares it with its own clock
         envelope = WebhookMessage(row.id, row.kind.value, secrets, at, row.made_at, data)
         post_result = self._poster.post_message(key.webhook, envelope)
         with self._store.write(durable=False) as tx:
@@ -231,6 +231,6 @@ def _has_succeeded(attempt: Future[None]) -> bool:
     try:
         attempt.result()
     except Exception:
-        log.exception("an address could not be told")  # it is tried again
+        log.exception("an address could not be told")  # it will be tried again
         return False
     return True

@@ -373,7 +373,7 @@ def list_owner_file_names(text: str, source: str) -> list[str]:
     try:
         written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
         names = [each.get("file") for each in written["owners"].values()]
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see parsing
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
         return []
     return sorted(
         {
