@@ -58,8 +58,8 @@ class MentionStyle(Protocol):
         """Return the text for words that somebody else wrote."""
 
 
-MAX_LISTED_PEOPLE = 20  # in one line
-MAX_LISTED_HOLIDAYS = 3  # in one line
+MAX_LISTED_PEOPLE = 20  # per line
+MAX_LISTED_HOLIDAYS = 3  # per line
 _REASON_REQUIREMENT_TEXTS = {
     "approve": "An approval needs a reason.",
     "reject": "A rejection needs a reason.",
@@ -175,7 +175,7 @@ class GateDescriber:
                 gate, gate.get_approvers_of_stages(gate.initial_stages, timedelta())
             )
         except LookupFailedError:
-            return  # said above
+            return  # the failure is described above
         if short:
             yield f"⚠ This can’t be approved: {short}."
         elif not able:
@@ -290,7 +290,7 @@ class GateDescriber:
         terms, now = sources.policy.policy.passkeys, sources.clock.now()
         with sources.store.read() as tx:
             signers = list_people_who_can_sign(tx, self.run.team, terms, now, sources.host)
-        with suppress(LookupFailedError):  # said above
+        with suppress(LookupFailedError):  # the failure is described above
             able = self._list_able(self.gate, who)
             names = [self.words.format_person(each) for each in sorted(able & signers)][
                 :MAX_LISTED_PEOPLE

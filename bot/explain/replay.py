@@ -31,7 +31,7 @@ from storage import call_history, calls, runs
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, VoteOutcome
 
-_POLICY_REFUSAL_PREFIX = "policy: "  # of the note of a call that a policy refused
+_POLICY_REFUSAL_PREFIX = "policy: "  # how the note of a call begins that policy refused
 HEADINGS = {
     "allow": "Would have run without asking",
     "deny": "Would have been refused",
@@ -268,7 +268,7 @@ def _describe_past_verdict(gate: Allow | Ask | Deny) -> str:
 def _dump_terms(gate: Ask) -> dict[str, Any]:
     """Return what a gate says beside whose approval it takes, by the keys of a policy."""
     stages = {
-        # that of a new passkey hangs on who could sign at the time
+        # for a new passkey, it depends on who could sign at the time
         "signature": [each.signature for each in gate.stages if gate.rule != ADD_PASSKEY],
         "silent": [{*each.approvers.silent} for each in gate.stages],
     }

@@ -26,7 +26,7 @@ from storage.states import CallStatus, CallVerb
 
 # The numbers of a report: how many decisions, how fast, by tool, by approver and by day.
 
-HASTY_VOTE_THRESHOLD = timedelta(seconds=3)  # who decides sooner can hardly have read it
+HASTY_VOTE_THRESHOLD = timedelta(seconds=3)  # a faster vote can hardly be an informed one
 C = CallStatus
 T = TypeVar("T")
 K = TypeVar("K")
@@ -50,7 +50,7 @@ _FATE_BY_STATUS = {
     C.CANCELLED: CallFate.CLOSED,
     C.SUPERSEDED: CallFate.CLOSED,
     C.INVALIDATED: CallFate.CLOSED,
-}  # every other is a call that was approved
+}  # all other statuses: the call was approved
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class DecisionSpeed:
     """Median and 90th percentile of decision times; both None where there are no times."""
 
     median: timedelta | None = None
-    slow: timedelta | None = None  # the 90th percentile: nine of ten were as fast, or faster
+    slow: timedelta | None = None  # the 90th percentile: nine of ten were at least as fast
 
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
     """How many calls had each outcome (approved, rejected …), of one tool or of all tools."""
 
-    tool: str  # "" for all
-    fates: dict[CallFate, int]  # every outcome is there
-    edited: int  # that a person changed before they were decided
-    speed: DecisionSpeed  # from the card to the vote that decided it
+    tool: str  # "" for all tools
+    fates: dict[CallFate, int]  # has every outcome
+    edited: int  # changed by a person before the decision
+    speed: DecisionSpeed  # from the card to the deciding vote
 
     @property
     def asked_count(self) -> int:
@@ -83,10 +83,10 @@ class ApproverStats:
     person: str  # Slack user id
     approved: int
     rejected: int
-    edited: int  # calls that they changed
-    alone: int  # of their approvals, those by one click on the card, without Review or Edit
-    hasty: int  # of their votes, those given in under three seconds
-    speed: DecisionSpeed  # from what was shown to their vote
+    edited: int  # calls that this person changed
+    alone: int  # approvals by one click on the card, without Review or Edit
+    hasty: int  # votes given in under three seconds
+    speed: DecisionSpeed  # from the moment it was shown to the vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Report:
     hasty: int  # votes given in under three seconds
     votes: int
     tools: tuple[CallCounts, ...]  # most asked first
-    approvers: tuple[ApproverStats, ...]  # who voted most first
+    approvers: tuple[ApproverStats, ...]  # most votes first
     # UTC days on which something ended, in order
     days: tuple[tuple[date, dict[CallFate, int]], ...]
 
@@ -240,8 +240,8 @@ def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 # A report as plain lines in columns, for a terminal or a preformatted block. Pure.
 
-MAX_TABLE_ROWS = 20  # of tools and of approvers
-MAX_CHART_DAYS = 31  # the newest
+MAX_TABLE_ROWS = 20  # for tools and for approvers
+MAX_CHART_DAYS = 31  # the newest ones
 MAX_BAR_CHARS = 30
 EMPTY_CELL = "–"
 HASTY_LABEL = f"under {HASTY_VOTE_THRESHOLD.seconds} s"
@@ -369,10 +369,10 @@ def format_duration(duration: timedelta | None) -> str:
 
 
 TITLE = "How people decided"
-MAX_LISTED_ITEMS = 12  # tools and people
-MAX_LISTED_DAYS = 14  # the newest
+MAX_LISTED_ITEMS = 12  # for tools and for people
+MAX_LISTED_DAYS = 14  # the newest ones
 MAX_BAR_SQUARES = 10
-MAX_TITLE_CHARS = 60  # of a tool
+MAX_TITLE_CHARS = 60  # of a tool's title
 FATE_SQUARES = ((CallFate.APPROVED, "🟩"), (CallFate.REJECTED, "🟥"), (CallFate.EXPIRED, "⬜"))
 WORD_BY_FATE = {
     CallFate.APPROVED: "approved",

@@ -25,18 +25,18 @@ FIGURE_SIZE_INCHES = (13, 5.4)
 DPI = 140
 MAX_TOOLS = 12
 MAX_TOOL_NAME_CHARS = 28
-MAX_DAYS_DRAWN_DAILY = 92  # a longer time is drawn week by week
-DAYS_PER_YEAR = 365  # the axis of a longer time tells years
+MAX_DAYS_DRAWN_DAILY = 92  # a longer period is drawn by week
+DAYS_PER_YEAR = 365  # for a longer period, the axis shows years
 INK_COLOUR = "#222222"
-FATE_COLOURS = (  # from dark to light, so that they differ without colours, too
+FATE_COLOURS = (  # from dark to light, so that they differ without colours as well
     (CallFate.APPROVED, "#1b6e53"),
     (CallFate.REJECTED, "#dd8452"),
     (CallFate.EXPIRED, "#ece6da"),
 )
 _TIME_TICKS = {1: "1 s", MINUTE: "1 min", HOUR: "1 h", DAY: "1 d", 30 * DAY: "30 d"}
 _EXTRA_TIME_TICKS = {10: "10 s", 10 * MINUTE: "10 min", 6 * HOUR: "6 h", 7 * DAY: "7 d"}
-_MAX_EXTRA_TICKS_RATIO = 50_000  # the longest time by the shortest, up to which these have room
-_painting = threading.Lock()  # matplotlib is made for one thread
+_MAX_EXTRA_TICKS_RATIO = 50_000  # longest to shortest time; beyond, these ticks have no room
+_painting = threading.Lock()  # matplotlib is not thread-safe
 
 
 def has_decisions_to_draw(report: Report) -> bool:
@@ -107,9 +107,9 @@ def _draw_decisions_over_time(axes: Axes, report: Report) -> None:
     )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    begins = min(places[0], float(date2num(first)))  # a week may begin before the time does
+    begins = min(places[0], float(date2num(first)))  # the first week may begin before the period
     axes.set_xlim(begins - width * 0.7, float(date2num(last)) + width * 0.7)
-    axes.set_ylim(0, max(below) * 1.18)  # room for the legend
+    axes.set_ylim(0, max(below) * 1.18)  # leaves room for the legend
     axes.legend(loc="upper left", ncols=len(FATE_COLOURS), frameon=False, borderaxespad=0.2)
 
 
@@ -150,9 +150,8 @@ def _draw_decision_times(axes: Axes, report: Report, titles: Mapping[str, str]) 
     names = [clip_line(titles.get(each.tool, each.tool), MAX_TOOL_NAME_CHARS) for each in shown]
     axes.set_yticks(places, names, parse_math=False)
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(
-        max(len(shown), 3) - 0.4, -0.6
-    )  # the most asked on top, no bar thicker than three
+    # most asked on top; bars as thin as with three, even for fewer
+    axes.set_ylim(max(len(shown), 3) - 0.4, -0.6)
     for place, each in zip(places, shown, strict=True):
         label = f"{format_duration(each.speed.median)}, 90% {format_duration(each.speed.slow)}"
         axes.text(

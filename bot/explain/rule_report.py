@@ -31,27 +31,27 @@ from bot.tools.declared_values import may_path_hold_secrets
 from storage import call_history
 from storage.states import CallVerb
 
-MAX_FINDINGS_PER_KIND = 3  # in Slack
-MAX_FINDINGS_CHARS = 2_900  # in Slack
+MAX_FINDINGS_PER_KIND = 3  # in a Slack message
+MAX_FINDINGS_CHARS = 2_900  # in a Slack message
 _IDENTIFIER_PATTERN = re.compile(
     r"(?i)(^|_)(id|ids|no|nr|num|number|code|key|version|year)$|[a-z](Id|No)$"
 )
 _read_exactly = json.JSONDecoder(parse_float=Decimal).decode
 ToolWithAmounts = tuple[Tool[Any] | None, tuple[str, ...]]
-Extent = tuple[Decimal, Decimal]  # the smallest and the largest
+Extent = tuple[Decimal, Decimal]  # smallest and largest amount
 
 
 @dataclass(frozen=True, slots=True)
 class RuleStats:
     """How people decided about the calls that one rule put to them."""
 
-    counts: report.CallCounts  # its `tool` is the rule
+    counts: report.CallCounts  # `tool` is the rule's name here
     approvals: int
     alone: int  # approvals by one click on the card, without Review or Edit
     hasty: int  # votes given in under three seconds
     approvers: tuple[tuple[str, int], ...]  # how often each person approved, most first
-    amounts: dict[str, Extent]  # of what was approved, by "tool.field"
-    titles: dict[str, str]  # what people read for the keys of `amounts`
+    amounts: dict[str, Extent]  # range of approved amounts, by "tool.field"
+    titles: dict[str, str]  # the name that people read, for each key of `amounts`
 
     @property
     def is_always_approved(self) -> bool:
@@ -66,7 +66,7 @@ class RuleReport:
 
     rules: tuple[RuleStats, ...]  # most asked first
     hours: tuple[int, ...]  # votes in each hour of the day, from midnight
-    zone: str  # the time zone of the hours: the policy's, else UTC
+    zone: str  # time zone of the hours: the policy's, otherwise UTC
     unused: tuple[str, ...]  # the policy's rules that applied to no call
 
 

@@ -32,23 +32,23 @@ from bot.tools.arguments import dump_values, load_arguments
 from storage.call_history import CallInReport
 from storage.states import CallStatus, VoteOutcome
 
-MIN_DECISIONS = 20  # for a suggestion
-MIN_SAME_APPROVALS = 5  # of the same call for the same person
-MIN_SINGLE_APPROVER_PERIOD = timedelta(days=30)  # else two have to have agreed
-MIN_CORRECTED_SHARE = 0.3  # of the decisions that are rejections or edits
-GRANT_DURATION = timedelta(days=7)  # as in the offer
+MIN_DECISIONS = 20  # needed for a suggestion
+MIN_SAME_APPROVALS = 5  # needed of the same call for the same person
+MIN_SINGLE_APPROVER_PERIOD = timedelta(days=30)  # shorter only if two people approved
+MIN_CORRECTED_SHARE = 0.3  # share of decisions that are rejections or edits
+GRANT_DURATION = timedelta(days=7)  # the same as in the offer below
 MAX_GRANT_USES = 10
 SUGGESTED_GRANT_OFFER = {
     "where": "everywhere",
     "lasts": f"{GRANT_DURATION.days}d",
     "uses": MAX_GRANT_USES,
 }
-MAX_NAMED_CALLS = 5  # in the evidence
+MAX_NAMED_CALLS = 5  # listed as evidence
 MAX_CALL_TEXT_CHARS = 90
 ASKING_VERDICTS = ("ask", "once")
 NOTHING_REFUSED_SENTENCE = "Would have been refused: nothing."
 _FATE = report.CallFate
-ReadArguments = tuple[Mapping[str, Any], Mapping[str, Decimal]]  # values, and the amounts in them
+ReadArguments = tuple[Mapping[str, Any], Mapping[str, Decimal]]  # values, and amounts among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +58,11 @@ class JudgedCall:
     call: CallInReport
     gate: Ask
     tool: Tool[Any]
-    values: Mapping[str, Any]  # the arguments as conditions read them
+    values: Mapping[str, Any]  # arguments, as conditions read them
     amounts: Mapping[str, Decimal]
     fate: report.CallFate
     is_edited: bool  # a person changed it
-    is_good: bool  # people approved it as it was, and it did not fail
+    is_good: bool  # approved unchanged, and did not fail
 
     @cached_property
     def facts(self) -> Facts:
@@ -83,7 +83,7 @@ class JudgedCall:
 class SuggestedRule:
     """A rule for the policy, the rule above which it belongs, and the evidence for it."""
 
-    entry: Mapping[str, Any]  # its keys in the file
+    entry: Mapping[str, Any]  # the rule's keys in the policy file
     above: str
     evidence: tuple[str, ...]
 
@@ -96,16 +96,16 @@ class NoSuggestionError(Exception):
 class PolicySuggester:
     """Finds what the recorded decisions suggest for a policy."""
 
-    written: Mapping[str, Any]  # the content of the policy's file, with names replaced
+    written: Mapping[str, Any]  # content of the policy file, with names replaced
     sources: call_gates.PolicyFactSources
     reader: rule_report.AmountReader
     words: MentionStyle
     suggested: list[SuggestedRule] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)  # why there is none, for a rule and a tool
-    # by tool, action and arguments: those are often the same
+    reasons: list[str] = field(default_factory=list)  # why there is none for a rule and a tool
+    # by tool, action and arguments, which often repeat
     _read: dict[tuple[str, str, str], ReadArguments | None] = field(default_factory=dict)
     _of_tool: dict[str, list[JudgedCall]] = field(default_factory=dict)
-    _named: int = 0  # rules
+    _named: int = 0  # number of rules named so far
 
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
         """Add to `suggested` the rules that these calls suggest; to `reasons`, why not others."""
@@ -156,7 +156,7 @@ class PolicySuggester:
         """Return rules that allow up to the largest amount that was always approved."""
         _require_reversible(decided)
         fields = self.reader.find_tool(decided[0].call)[1]
-        if not fields or decided[0].tool.needs_approval:  # what reads more than is allowed unasked
+        if not fields or decided[0].tool.needs_approval:  # it reads too much to run unasked
             raise NoSuggestionError("it has no amount up to which it could be allowed")
         units = _list_choice_fields(decided[0].tool, units=True)
         with_amounts = [x for x in decided if set(fields) <= x.amounts.keys()]
