@@ -50,13 +50,13 @@ class WorkspaceDispatcher:
         """
         self._record, self._use_app = record, use_app
         self._handle_lifecycle_event = handle_lifecycle_event
-        # what Bolt's handler of Socket Mode takes from a Bolt app
+        # Bolt's Socket Mode handler reads these from its Bolt app
         self.client, self.logger = client, logging.getLogger("slack_bolt")
 
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Return the response to one payload; a status of 500 or more has Slack send it again."""
         payload = request.body
-        if payload.get("type") == "url_verification":  # where the app's request URL is set
+        if payload.get("type") == "url_verification":  # sent when the app's request URL is set
             return BoltResponse(status=HTTPStatus.OK, body=str(payload.get("challenge") or ""))
         if not payloads.is_well_formed(payload):
             log.warning("refused a payload that does not say whose it is as Slack does")
@@ -77,12 +77,12 @@ class WorkspaceDispatcher:
         ends = event_type in removals.REMOVAL_EVENTS - removals.ACCESS_EVENTS
         if ends or installation.state is not InstallationState.ACTIVE:
             notice = _build_notice(payload, PAUSED_NOTICE)
-            # of what somebody clicked Slack is to say that it did not work
+            # for a click, Slack must say that it did not work
             status = HTTPStatus.OK if is_event else HTTPStatus.BAD_GATEWAY
             return notice or BoltResponse(status=status)
         if is_own_event(payload, {installation.bot_user, installation.bot_id} - {""}):
             return BoltResponse(status=HTTPStatus.OK)
-        # of an interaction that comes from another company the app is to know that
+        # not in other interactions: the app must see whether they come from another company
         if installation.is_org_wide or is_event:
             payloads.write_installation_id(payload, installation.workspace)
         return self._dispatch_to_app(
@@ -93,7 +93,7 @@ class WorkspaceDispatcher:
         self, workspace: str, request: BoltRequest, *, forget: bool
     ) -> BoltResponse:
         """Have a workspace's app handle a payload; `forget`: clear its cached look-ups first."""
-        # anew: of what it reads at once, such as the team, it may have been given another
+        # built anew, as the first one read the team and the like before they were rewritten
         sent = BoltRequest(body=request.body, headers=request.headers, mode="socket_mode")
         try:
             with (
@@ -107,7 +107,7 @@ class WorkspaceDispatcher:
             log.error("refused a delivery of the workspace %s: %s", workspace, error)
             if notice := _build_notice(request.body, UNAVAILABLE_NOTICE):
                 return notice
-            # a balancer that is told 503 leaves this process alone, and with it all the others
+            # after a 503, a balancer sends this process nothing more, for no workspace
             is_stopping = isinstance(error, StoppingError)
             status = HTTPStatus.SERVICE_UNAVAILABLE if is_stopping else HTTPStatus.BAD_GATEWAY
             return BoltResponse(status=status)
@@ -119,7 +119,7 @@ class WorkspaceDispatcher:
                 team = app.core.identity.team
                 return runs.find_newest_run_in_thread(tx, team, channel, thread_ts) is not None
         except NotSettledError:
-            raise  # whoever has that workspace can tell whose thread it is
+            raise  # the process that has the workspace can tell
         except NotServedError:
             return False
 

@@ -69,10 +69,9 @@ log = logging.getLogger("countersign.workspaces")
 NO_PEER_ADDRESS_ERROR = (
     "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
 )
-HEARTBEAT_INTERVAL_SECONDS = 1.0  # where several processes share the workspaces
-CHECK_INTERVAL_SECONDS = (
-    15.0  # seconds between two looks at whose token expires, and at what commands have changed
-)
+HEARTBEAT_INTERVAL_SECONDS = 1.0  # if several processes share the workspaces
+# between checks for expiring tokens and for what commands have changed
+CHECK_INTERVAL_SECONDS = 15.0
 START_LEAD_TIME = timedelta(seconds=1)
 
 
@@ -156,9 +155,8 @@ class WorkspaceHost:
 
     def start(self) -> None:
         """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
-        getattr(self._clock, "on_shift", []).append(
-            self._check_now.set
-        )  # a clock that can be moved
+        # only a clock that can be moved has this
+        getattr(self._clock, "on_shift", []).append(self._check_now.set)
         active = self._follow_record()
         self.server.start(self._web)
         if self.settings.transport is Transport.SOCKET:
@@ -182,13 +180,13 @@ class WorkspaceHost:
         self._stopping.set()
         self._check_now.set()
         if self._endpoint is not None:
-            self._endpoint.close()  # Slack sends its requests elsewhere or again
+            self._endpoint.close()  # Slack sends its requests elsewhere, or again
             self._arrivals.wait_until_acknowledged(ACKNOWLEDGE_TIMEOUT_SECONDS)
         if self._socket is not None:
             self._socket.close()
         if self._thread.is_alive():
             self._thread.join()
-        # the starting ones too
+        # also those that are just starting
         enders = [threading.Thread(target=each.stop) for each in self.list_hosted()]
         for each in enders:
             each.start()
@@ -272,7 +270,7 @@ class WorkspaceHost:
         if self._stopping.is_set():
             raise StoppingError("this process is stopping")
         if self._owners is not None and (url := self._owners.claim(workspace)):
-            if self.settings.transport is Transport.SOCKET:  # whose deliveries are not forwarded
+            if self.settings.transport is Transport.SOCKET:  # its deliveries are not forwarded
                 raise NotServedError("another process works there")
             raise ServedElsewhereError(url)
         try:
@@ -287,12 +285,12 @@ class WorkspaceHost:
         installation = self._get_installation(workspace)
         token = self._cipher.open(installation).bot.get_secret_value()
         own_environment = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
-        if not self.settings.is_shared:  # else nothing is written there
+        if not self.settings.is_shared:  # with a shared database, nothing is written there
             (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
         settings, policy = read_settings_and_policy(
             self._environ | own_environment, self._dotenv_path, self.settings.transport
         )
-        if self._owners is not None:  # it writes only while it holds the workspace
+        if self._owners is not None:  # it may write only while it holds the workspace
             mine = f"&workspace={workspace}&process={self._process}"
             settings = settings.model_copy(update={"database_url": settings.database_url + mine})
         hosted = HostedApp(
@@ -304,7 +302,7 @@ class WorkspaceHost:
             if installation.is_org_wide
             else None,
         )
-        if installation.due_at is not None:  # ahead of the start: from now on it may have work
+        if installation.due_at is not None:  # before the start, as from then on it may have work
             self.record.set_due(workspace, None)
         app = self._build(settings, self._clock, policy, self._tools, hosted=hosted)
         try:
@@ -366,7 +364,7 @@ class WorkspaceHost:
         changed = removals.apply_installation_event(self.record, payload, now, self._is_token_void)
         row = changed and self.record.get(changed)
         if row and removals.is_late_access_event(payload, now):
-            with suppress(TokenKeyError):  # the event's word counts then; the log has more of it
+            with suppress(TokenKeyError):  # then the event's content counts; the log says why
                 token = self._cipher.open(row).bot
                 removals.follow_granted_workspaces(self.record, self.oauth, row.workspace, token)
         if changed is not None and payload["event"]["type"] == "team_access_granted":
@@ -386,7 +384,7 @@ class WorkspaceHost:
             for each in awake:
                 if each.workspace not in owned and each.is_awake:
                     log.warning("another process works for %s by now", each.workspace)
-                    # beside this thread, for a stop may take longer than the others are held
+                    # on another thread: stopping may take longer than claims on the others last
                     threading.Thread(target=each.stop, daemon=True).start()
 
     def _run(self) -> None:
@@ -429,10 +427,10 @@ class WorkspaceHost:
                 continue
             active += 1
             if not hosted.is_awake:
-                # one without a time was awake when the last process ended
+                # if no time is stored, it was awake when the last process ended
                 known = row.due_at and row.due_at <= now + MAX_SLEEP
                 hosted.due_at = row.due_at if known else now
-            elif hosted.scopes != row.scopes:  # an app goes by those it has started with
+            elif hosted.scopes != row.scopes:  # an app keeps the scopes that it was started with
                 hosted.stop()
                 hosted.due_at = now
             elif hosted.token_revision != row.token_revision:
@@ -444,7 +442,7 @@ class WorkspaceHost:
 
     def _compute_pause(self) -> float:
         """Return the seconds until apps to start are looked for, CHECK_INTERVAL_SECONDS at most."""
-        if self._owners is not None:  # what another process leaves may be due at any time
+        if self._owners is not None:  # what another process releases may be due at any time
             return HEARTBEAT_INTERVAL_SECONDS
         moments = [each.starts_at for each in self.list_hosted()]
         now = self._clock.now()
@@ -482,5 +480,5 @@ def delete_workspace_data(settings: Settings, workspace: str) -> None:
         drop_schema(settings.database_url, get_schema_name(workspace))
     folder = settings.workspaces / workspace
     if folder.exists():
-        # beside a server there are settings alone, perhaps on a file system that is only read
+        # with a server, it holds only settings, and may be on a read-only file system
         shutil.rmtree(folder, ignore_errors=settings.is_shared)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from bot.app import App
 
 log = logging.getLogger("countersign.workspaces")
-QUIET_TIMEOUT_SECONDS = 300.0  # an app without anything to do is stopped after it
-LOCK_TIMEOUT_SECONDS = 1.5  # while an app is started or stopped: Slack waits three
-START_RETRY_INTERVAL = timedelta(seconds=15)  # of an app that could not be started
+QUIET_TIMEOUT_SECONDS = 300.0  # after this, an app without work is stopped
+LOCK_TIMEOUT_SECONDS = 1.5  # while an app is being started or stopped; Slack waits three
+START_RETRY_INTERVAL = timedelta(seconds=15)  # between attempts to start an app
 
 
 class NotServedError(Exception):
@@ -66,16 +66,16 @@ class HostedWorkspace:
         """
         self.workspace, self._clock = workspace, clock
         self._build, self._on_stopped = build, on_stopped
-        self._start_lock = threading.Lock()  # of who starts or stops the app
+        self._start_lock = threading.Lock()  # held while the app is started or stopped
         self._unused = threading.Condition()
         self._app: App | None = None
         self._user_count = 0
         self._used_at = time.monotonic()
-        self._problem = ""  # why its app could not be started
-        self._retry_at: datetime | None = None  # if so
-        self.token_revision = 0  # of the token that the app uses
-        self.scopes = ""  # that the app was started with
-        self.due_at: datetime | None = None  # when it has to be awake, while it is not
+        self._problem = ""  # why the app could not be started
+        self._retry_at: datetime | None = None  # when to try again; None if it did not fail
+        self.token_revision = 0  # revision of the token that the app uses
+        self.scopes = ""  # scopes that the app was started with
+        self.due_at: datetime | None = None  # while it is asleep: when it has to be awake
 
     @property
     def is_awake(self) -> bool:
@@ -123,11 +123,11 @@ class HostedWorkspace:
                 self._app = self._build(self.workspace)
         except (NotServedError, ServedElsewhereError):
             raise
-        except StoreClosedError as error:  # this process was stalled, and another took it meanwhile
+        except StoreClosedError as error:  # this process stalled, and another took the workspace
             raise NotSettledError(str(error)) from None
         except TokenKeyError as error:
             problem = str(error)
-        except Exception as error:  # one workspace's fault is not the others'
+        except Exception as error:  # one workspace's failure must not affect the others
             if (start_error := describe_start_error(error)) is None:
                 log.exception("the workspace %s could not be started", self.workspace)
             problem = start_error or type(error).__name__
@@ -158,7 +158,7 @@ class HostedWorkspace:
             app = self._app
             if app is None or self._user_count or time.monotonic() - self._used_at < quiet:
                 return
-            now = app.core.clock.now()  # which may be ahead of the host's
+            now = app.core.clock.now()  # the app's clock may be ahead of the host's
             due_at = find_next_due_time(app, now)
             if due_at is None or (due_at - now).total_seconds() < quiet:
                 return
@@ -187,7 +187,7 @@ class HostedWorkspace:
 def find_next_due_time(app: App, now: datetime) -> datetime | None:
     """Return when a quiet app next has something to do, within a day; None if it has now."""
     if app.core.settings.operator is not None or not app.is_idle():
-        return None  # the operator's terminal asks at a socket that a running app alone has
+        return None  # the operator's terminal uses a socket that exists only while the app runs
     with app.core.store.read() as tx:
         backlog, team = schedule.count_backlog(tx), app.core.identity.team
         if delegations.list_delegations_awaiting_call_list(tx, team, now):

@@ -38,17 +38,16 @@ from storage.states import InstallationState
 log = logging.getLogger("countersign.workspaces")
 INSTALL_PATH = "/slack/install"
 REDIRECT_PATH = "/slack/oauth_redirect"
-OAUTH_STATE_DURATION = timedelta(minutes=10)  # to read Slack's page, and to sign in there
-MAX_CONCURRENT_LOGINS = 8  # for which Slack is asked; others wait for their turn
+OAUTH_STATE_DURATION = timedelta(minutes=10)  # time to read Slack's page and to sign in there
+MAX_CONCURRENT_LOGINS = 8  # those that wait for Slack's answer; other requests wait in line
 _BROWSER_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _OAUTH_CODE_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,500}", re.ASCII)
 _DEAD_CODE_ERRORS = frozenset({"invalid_code", "code_already_used", "code_expired"})
 
 # What people read.
 
-ABILITY_BY_SCOPE_PREFIXES: dict[
-    str, str
-] = {  # what the scopes that begin so are for, in the order of the page
+# what the scopes with these prefixes are for, in the order of the page
+ABILITY_BY_SCOPE_PREFIXES: dict[str, str] = {
     "app_mentions: channels:history groups:history im:history mpim:history": "Read direct messages "
     "to it, and what is written in channels that it is in",
     "chat: assistant: im:write reactions: commands": "Answer, and show people what to approve: in "
@@ -99,7 +98,7 @@ SECURITY_HEADERS = {
     "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "Permissions-Policy": "publickey-credentials-get=(), publickey-credentials-create=()",
 }
-# without a referrer browsers would not say either which page a form was sent from
+# without any referrer, browsers would not tell the page that a form was sent from either
 FORM_HEADERS = {**SECURITY_HEADERS, "Referrer-Policy": "same-origin"}
 
 
@@ -135,7 +134,7 @@ class InstallPages:
         self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT_PATH
         self._turns = CapacityLimiter(MAX_CONCURRENT_LOGINS)
         self._is_https = address.url.startswith("https:")
-        # no other host can set a cookie of that name
+        # other hosts cannot set a cookie with this name
         self._cookie = "__Host-countersign-install" if self._is_https else "countersign-install"
 
     def list_routes(self) -> list[Route]:
@@ -171,7 +170,7 @@ class InstallPages:
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
             raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE_ERROR)
         browser = request.cookies.get(self._cookie, "")
-        # else another tab of it is under way as well
+        # a valid cookie is kept, as another tab may be installing with it
         if not _BROWSER_SECRET_PATTERN.fullmatch(browser):
             browser = secrets.token_urlsafe(32)
         state, now = secrets.token_urlsafe(32), self._clock.now()
@@ -181,7 +180,7 @@ class InstallPages:
         )
         url = self._oauth.build_authorize_url(self._scopes, self._redirect_uri, state)
         link = f'<a class="button" href="{escape(url)}">Continue to Slack</a>'
-        # no redirect: a form's may lead only where its page allows, and Slack's lead on to others
+        # no redirect: the page's policy limits where forms may lead, and Slack redirects further
         headers = {**SECURITY_HEADERS, "Refresh": f"0;url={url}"}
         response = HTMLResponse(_render(REDIRECTING_TEXT, foot=link), headers=headers)
         response.set_cookie(
@@ -219,7 +218,7 @@ class InstallPages:
         Raises OAuthError, or HTTPException for another Slack app.
         """
         answer = self._oauth.exchange_code(code, self._redirect_uri)
-        now = get_machine_time(self._clock)  # which Slack's events are compared with
+        now = get_machine_time(self._clock)  # events from Slack are compared with this time
         installation = self._read_answer(answer)
         rows = self._record.list()
         apps = {row.app_id for row in rows if row.state is not InstallationState.REMOVED}
@@ -235,7 +234,7 @@ class InstallPages:
         installation.installed_at, installation.token_expires_at = now, answer.compute_expiry(now)
         stored = self._record.insert_or_update_installation(installation)
         if stored.is_org_wide:
-            given = (stored.workspace, answer.tokens.bot)  # what comes later Slack says by an event
+            given = (stored.workspace, answer.tokens.bot)  # later changes come as events
             removals.follow_granted_workspaces(self._record, self._oauth, *given)
         log.info("workspace %s: installed by %s", stored.workspace, stored.installed_by)
         self._on_installed(stored)

@@ -81,8 +81,8 @@ class _WorkspaceExporter(Exporter):
 
     def __init__(self, metrics: WorkspacesMetrics, label: str) -> None:
         self._metrics, self.label = metrics, label
-        self._store: Store | None = None  # of the app, while it is running
-        self._pending = 0  # calls that waited for people when it was stopped
+        self._store: Store | None = None  # the app's store while it runs
+        self._pending = 0  # calls that waited for people when the app was stopped
 
     def report_span(self, span: Span) -> None:
         self._metrics.all.report_span(span)
@@ -100,7 +100,7 @@ class _WorkspaceExporter(Exporter):
         self._store = store
 
     def close(self) -> None:
-        store, self._store = self._store, None  # also where it cannot be read any more
+        store, self._store = self._store, None  # dropped even if it can no longer be read
         if store is not None:
             self._pending = _count_pending(store)
 

@@ -53,7 +53,7 @@ class TokenAnswer:
     """What Slack answered: the tokens, how long they hold, and the rest, which is no secret."""
 
     tokens: Tokens
-    lifetime: timedelta | None  # None: the token does not expire
+    lifetime: timedelta | None  # how long the token is valid; None: it does not expire
     about: dict[str, Any] = field(repr=False)
 
     def compute_expiry(self, now: datetime) -> datetime | None:
@@ -70,7 +70,7 @@ class OAuthClient:
         parts = urlsplit(api_url)
         self._authorize_url = f"{parts.scheme}://{parts.netloc}/oauth/v2/authorize"
         quiet = logging.getLogger("countersign.oauth")
-        quiet.setLevel(logging.WARNING)  # on debug, slack_sdk logs tokens
+        quiet.setLevel(logging.WARNING)  # slack_sdk logs tokens at level DEBUG
         self._client = WebClient(
             base_url=api_url, timeout=TIMEOUT_SECONDS, logger=quiet, retry_handlers=[]
         )
@@ -137,12 +137,12 @@ def _ask(request: Callable[[], Any]) -> Any:
         return request()
     except SlackApiError as error:
         code, status = extract_error_code(error), int(getattr(error.response, "status_code", 200))
-        if not ERROR_CODE_PATTERN.fullmatch(code):  # a proxy's page, or Slack's of an outage
+        if not ERROR_CODE_PATTERN.fullmatch(code):  # an error page of a proxy, or of Slack's outage
             raise OAuthError("", is_passing=True) from None
         is_passing = (
             status >= HTTP_TOO_MANY_REQUESTS
             or code in TEMPORARY_ERROR_CODES | UNKNOWN_OUTCOME_CODES
         )
         raise OAuthError(code, is_passing=is_passing) from None
-    except (SlackClientError, HTTPException, OSError, ValueError):  # the last: it is no JSON
+    except (SlackClientError, HTTPException, OSError, ValueError):  # ValueError: it is not JSON
         raise OAuthError("", is_passing=True) from None

@@ -13,7 +13,7 @@ from typing import Any
 from bot.workspaces import removals
 from storage.installations import InstallationRecord
 
-HasThread = Callable[[str, str, str], bool]  # whether a request of an installation is in a thread
+HasThread = Callable[[str, str, str], bool]  # whether a thread belongs to an installation's request
 _MENTION_PATTERN = re.compile(r"<@([UW][A-Z0-9]+)")
 _SLACK_ID_PATTERN = re.compile("[A-Z0-9]{0,40}")
 _ID_FIELDS = (
@@ -123,7 +123,7 @@ def _list_sender_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for team in teams:
         if team:
             yield ("", team) if str(team).startswith("E") else (team, enterprise)
-    if enterprise and "command" not in payload:  # whoever clicks may be of any workspace
+    if enterprise and "command" not in payload:  # whoever clicks may be in any of its workspaces
         yield "", enterprise
 
 

@@ -22,8 +22,8 @@ from storage.states import InstallationState
 log = logging.getLogger("countersign.workspaces")
 ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
 REMOVAL_EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
-LATE_EVENT_AGE = timedelta(seconds=30)  # after which an event may come behind a later one
-EVENT_TIME_TOLERANCE = timedelta(seconds=5)  # Slack gives whole seconds: either may come first
+LATE_EVENT_AGE = timedelta(seconds=30)  # an older event may arrive after a later one
+EVENT_TIME_TOLERANCE = timedelta(seconds=5)  # Slack's times are whole seconds: either may be first
 
 
 def apply_installation_event(
@@ -56,7 +56,7 @@ def apply_installation_event(
         return None
     if happened == "tokens_revoked":
         if row.bot_user not in (event.get("tokens") or {}).get("bot", ()):
-            return None  # a person's token, which this bot does not use
+            return None  # a person's token, which the bot does not use
     elif happened != "app_uninstalled":
         return None
     sent = payload.get("event_time")

@@ -18,10 +18,10 @@ from storage.states import InstallationState
 
 log = logging.getLogger("countersign.workspaces")
 RENEW_BEFORE_EXPIRY = timedelta(hours=2)
-CLAIM_DURATION = timedelta(minutes=1)  # in which no other process tries; Slack's answer takes less
+CLAIM_DURATION = timedelta(minutes=1)  # no other process tries during it; Slack answers faster
 FIRST_RETRY_INTERVAL = timedelta(seconds=30)
 MAX_RETRY_INTERVAL = timedelta(minutes=10)
-REFUSED_RETRY_INTERVAL = timedelta(hours=1)  # after an answer that will not change by itself
+REFUSED_RETRY_INTERVAL = timedelta(hours=1)  # after an answer that will stay the same
 
 
 class TokenRotation:
@@ -64,7 +64,7 @@ class TokenRotation:
         expires_at = answer.compute_expiry(self._clock.now())
         key = self._cipher.key_id
         stored = self._record.store_rotated_tokens(claimed, sealed, key, expires_at)
-        if stored is not None:  # else it was installed anew, or removed, meanwhile
+        if stored is not None:  # otherwise it was reinstalled or removed meanwhile
             log.info("workspace %s: its token was renewed, until %s", row.workspace, expires_at)
             self._on_renewed(stored)
 
@@ -92,6 +92,6 @@ class TokenRotation:
 def _is_due(row: Installation, now: datetime) -> bool:
     if row.token_expires_at is None or row.state is InstallationState.REMOVED:
         return False
-    # what has longer to wait was written by a clock that was ahead
+    # a longer wait was stored by a clock that was ahead
     waits = row.renewal_until and now < row.renewal_until <= now + 2 * REFUSED_RETRY_INTERVAL
     return row.token_expires_at - RENEW_BEFORE_EXPIRY <= now and not waits

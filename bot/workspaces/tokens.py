@@ -32,11 +32,11 @@ from storage.digest import (
 )
 from storage.installations import Installation, InstallationRecord
 
-INSTALLATIONS_FILE_NAME = "installations.db"  # in the folder of the workspaces
+INSTALLATIONS_FILE_NAME = "installations.db"  # in the workspaces' folder
 log = logging.getLogger("countersign.workspaces")
 KEY_SETTING = "COUNTERSIGN_TOKEN_KEYS"
 _KEY_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
-_NONCE_BYTES = 12  # as AES-GCM has it
+_NONCE_BYTES = 12  # the standard size for AES-GCM
 _KEY_PURPOSE = b"countersign installation tokens"
 
 
@@ -58,14 +58,14 @@ class TokenCipher:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets` by their ids; the first encrypts. TokenKeyError if they cannot be used."""
         for number, (key_id, secret) in enumerate(secrets.items(), 1):
-            # an id is not named here: where it is wrong, it may be the secret
+            # the id is not quoted: a wrong one may be the secret
             if not _KEY_ID_PATTERN.fullmatch(key_id) or not secret:
                 raise TokenKeyError(f"{KEY_SETTING}: write id:secret,id:secret with ids as 2026-11")
             if len(secret) < KEY_MIN_CHARS:
                 short = f"the secret of key {number} is shorter than {KEY_MIN_CHARS} characters"
                 raise TokenKeyError(f"{KEY_SETTING}: {short}")
         self._ciphers = {key_id: AESGCM(_derive_key(each)) for key_id, each in secrets.items()}
-        self.key_id = next(iter(secrets))  # of the key that encrypts
+        self.key_id = next(iter(secrets))  # id of the key that encrypts
 
     @classmethod
     def parse(cls, setting: SecretStr) -> Self:
@@ -98,7 +98,7 @@ class TokenCipher:
             text = self._ciphers[key_id].decrypt(
                 sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound
             )
-        except (InvalidTag, ValueError):  # ValueError: it is too short for any
+        except (InvalidTag, ValueError):  # ValueError: it is too short
             raise TokenKeyError(
                 f"the token of {workspace} is not what was encrypted with the key {key_id}: that"
                 " key has another secret now, or the record was changed by hand. Put the key back,"
@@ -150,7 +150,7 @@ def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCi
     try:
         if settings.token_keys is not None:
             return TokenCipher.parse(settings.token_keys)
-        assert record.path is not None  # on a server the setting is required
+        assert record.path is not None  # with a database server, the setting is required
         key = load_or_create_signing_key(key_file_path(record.path))
     except (TokenKeyError, KeyFileError) as error:
         raise StartupError([str(error)], ()) from None

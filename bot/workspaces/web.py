@@ -24,7 +24,7 @@ from bot.workspaces.dispatcher import UseApp
 from bot.workspaces.hosted import NotInstalledError, NotServedError
 
 _WORKSPACE_PATH_PATTERN = re.compile(rf"/w/({WORKSPACE_ID_PATTERN.pattern})(/.*)?", re.DOTALL)
-MAX_CONCURRENT_STARTS = 8  # of apps, because of requests to them
+MAX_CONCURRENT_STARTS = 8  # of apps that are requested over HTTP
 NOT_FOUND_TEXT = "There is nothing at this address."
 HOP_BY_HOP_HEADERS = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
 DROPPED_ANSWER_HEADERS = (*HOP_BY_HOP_HEADERS, b"date", b"server")  # this server sets the last two
@@ -37,7 +37,7 @@ class WorkspacePaths:
         """`rest`: the app for all other paths."""
         self._rest, self._use_app = rest, use_app
         self._turns = CapacityLimiter(MAX_CONCURRENT_STARTS)
-        self._others: httpx2.AsyncClient | None = None  # making it takes a tenth of a second
+        self._others: httpx2.AsyncClient | None = None  # made late: it takes a tenth of a second
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; with 404 where the bot is not installed, 503 where it is paused."""
@@ -72,7 +72,7 @@ class WorkspacePaths:
     async def _pass_on(self, url: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request to another process and stream its answer; 503 if it does not answer."""
         if self._others is None:
-            limits = httpx2.Limits(max_connections=None)  # many may wait for long
+            limits = httpx2.Limits(max_connections=None)  # many requests may wait for long
             self._others = httpx2.AsyncClient(timeout=None, limits=limits, trust_env=False)
         request = Request(scope, receive)
         left_out = (*HOP_BY_HOP_HEADERS, FORWARDED_HEADER.encode())
