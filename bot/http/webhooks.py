@@ -182,7 +182,7 @@ class WebhookNotifier:
                     webhooks.make_webhook_due(tx, each, at=now)
         with self._store.read() as tx:
             due = webhooks.list_due_webhooks(tx, now, MAX_CONCURRENT_POSTS)
-        # one per request at a time: its decision arrives before its end, as long as both are accepted
+        # one per request at a time: its decision arrives before its end, as long as both are taken
         first = {each.run_id: each for each in reversed(due)}
         under_way = [self._pool.submit(self._post_event, each) for each in first.values()]
         went_well = [_has_succeeded(each) for each in under_way]

@@ -60,7 +60,7 @@ _WRAPPER_NODES = frozenset(
         "paren_expr",
     }
 )
-_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # they take in their exprlist
+_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
 _VALID_ESCAPES_PATTERN = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
 )

@@ -209,7 +209,7 @@ def get_item(within: Any, key: Any) -> Any:
     """Return `within[key]`; raises UnknownValueError if there is none."""
     if isinstance(within, dict) and isinstance(key, str):
         if key not in within:
-            raise UnknownValueError("there is no such field in the map")  # no key: it may be secret
+            raise UnknownValueError("there is no such field in the map")  # not quoted: may be data
         return get_field(within, key)
     if not (isinstance(within, list) and isinstance(key, Fraction)):
         raise UnknownValueError("a list is read by number, a map by text")

@@ -119,7 +119,7 @@ class PasskeyTerms(_FrozenModel):
 class Escalation(_FrozenModel):
     """Who else may decide once a call has waited for `after` seconds."""
 
-    after: int  # seconds after the call was asked
+    after: int  # seconds after approval was requested
     approvers: Approvers
 
 
@@ -142,7 +142,7 @@ class Ask(_FrozenModel):
     stages: tuple[Stage, ...] = Field(min_length=1)
     any_order: bool = False  # all stages are open at once; otherwise one after the other
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
-    deadline: int = Field(3600, gt=0)  # seconds after it is asked
+    deadline: int = Field(3600, gt=0)  # seconds after approval was requested
     # hours in which deadline, reminders and escalation are counted; None: all hours
     hours: BusinessHours | None = None
     self_approval: bool = False  # the requester may decide
@@ -152,7 +152,7 @@ class Ask(_FrozenModel):
     editable: tuple[str, ...] | None = None
     veto: int = Field(1, ge=1)  # number of rejections that end it
     reasons: Reasons = "never"  # which decisions need a written reason
-    reminders: tuple[int, ...] = ()  # seconds after it is asked
+    reminders: tuple[int, ...] = ()  # seconds after approval was requested
     escalation: tuple[Escalation, ...] = ()
     # whether reminders and escalations notify people at night, too
     urgent: bool = Field(default=False, exclude_if=lambda urgent: not urgent)
@@ -234,7 +234,7 @@ class Ask(_FrozenModel):
         """
         terms = {"stages", "any_order", "escalation", "veto", "self_approval"}
         terms |= {"editor_counts", "reasons", "break_glass"}
-        terms |= {"hours"} if self.escalation else set()  # they delay an escalation's votes
+        terms |= {"hours"} if self.escalation else set()  # they decide whose vote came too early
         return self == other or self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def list_notification_delay_seconds(self) -> list[int]:

@@ -236,7 +236,7 @@ class Tool(Generic[A]):
     step: StepFunction[A] | None = None
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
-    # it only reads, but people approve it unless a policy rule allows it by name
+    # ask people although it only reads, unless a policy rule allows it by name
     needs_approval: bool = False
     risk: Risk = "medium"  # for policy rules
     agent: Agent | None = None  # the sub-agent that does it; `function` then returns its task

@@ -95,7 +95,7 @@ def _normalise_and_reveal_secrets(value: Any, exact: bool) -> Any:
         return value
     if isinstance(value, SecretStr | SecretBytes | Secret):
         return _normalise_and_reveal_secrets(value.get_secret_value(), exact)
-    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are the same amount: one text
+    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 must give one text
         return json.loads(canonical_json(value))
     if isinstance(value, dict):
         return {key: _normalise_and_reveal_secrets(each, exact) for key, each in value.items()}

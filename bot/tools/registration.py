@@ -42,7 +42,7 @@ def build_tool_schema(model: type[BaseModel]) -> Schema:
     schema: Schema = _shorten_schema(
         model.model_json_schema(schema_generator=_DecimalSchemaGenerator)
     )
-    for key in _REFUSED_AT_TOP:  # the tool has a description of its own
+    for key in _REFUSED_AT_TOP:  # no loss: the tool has its own description
         schema.pop(key, None)
     takes_more = getattr(model, "may_have_extra_keys", None)  # models made from a JSON Schema
     if takes_more is not None and takes_more():

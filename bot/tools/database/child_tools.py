@@ -106,7 +106,7 @@ def _decode_value(value: Any) -> Any:
 MAX_IDLE_PROCESSES = 2
 START_TIMEOUT_SECONDS = 30.0
 PARSE_TIMEOUT_SECONDS = 3.0
-_WITHHELD_VARIABLE_PREFIXES = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # not for the child
+_WITHHELD_VARIABLE_PREFIXES = ("SLACK_", "OPENAI_", "COUNTERSIGN_")  # secrets and settings
 
 log = logging.getLogger("countersign.databases")
 

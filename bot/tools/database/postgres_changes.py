@@ -64,7 +64,7 @@ _SELECT_INHERITING_TABLES = """
 _SELECT_COLUMN_NAMES = """
     SELECT DISTINCT attname::text FROM pg_catalog.pg_attribute
     WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped"""
-# such locks show changes that the row counts do not: TRUNCATE, ALTER
+# locks on whole tables mean changes that the row counts do not show: TRUNCATE, ALTER
 _COUNT_TABLE_LOCKS = """
     SELECT count(*) FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
@@ -287,7 +287,7 @@ class ChangeTrialRunner:
     def _run_trial(self, run: StatementRunner, max_rows: int) -> TrialRunResult:
         earlier = self._tables.count_writes()
         trial = TrialRunResult(self._run_statement(run))
-        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # deferred checks run now
+        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # no check is left for COMMIT
         counts = self._tables.count_writes().items()
         new_counts = {oid: count - earlier.get(oid, Counter()) for oid, count in counts}
         trial.counts = {oid: count for oid, count in new_counts.items() if count}

@@ -306,7 +306,7 @@ def _list_value_changes(
         yield "changed", "(nothing of what may be read)", "", ""
 
 
-_OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the summary
+_OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by verb
 
 
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:

@@ -75,7 +75,7 @@ def _append_table_name(deed: str, rest: list[Token]) -> str:
 
 MAX_VALUE_CHARS = 2_000
 MAX_LISTED_TABLES = 200
-MAX_DETAILED_TABLES = 40  # with all details
+MAX_DETAILED_TABLES = 40
 Sources = Mapping[str, Source]
 
 
