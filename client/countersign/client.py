@@ -44,9 +44,9 @@ from countersign.wire import (
 )
 
 MAX_LOOK_SECONDS = 60.0
-LOOK_SECONDS = 20.0  # of one of many: a line that died silently is noticed after it
-POLL_INTERVAL_SECONDS = 1.0  # between two looks that were answered at once
-SILENCE_TIMEOUT_SECONDS = 120.0  # without an answer, after which who waits without an end gives up
+LOOK_SECONDS = 20.0  # one poll of a wait; a connection that died silently is noticed after it
+POLL_INTERVAL_SECONDS = 1.0  # between two polls that were answered at once
+SILENCE_TIMEOUT_SECONDS = 120.0  # without an answer, after which an unlimited wait gives up
 REQUESTS_PATH = "/v1/requests"
 QUESTIONS_PATH = "/v1/questions"
 HOOK_PATH = "/v1/hooks/claude-code"
@@ -160,7 +160,7 @@ class Countersign:
     ) -> Request:
         """Post a call or question; in one run, the same `named` and `asked` make one request."""
         origin = {"requester": around.requester, "channel": around.channel}
-        body |= {name: text for name, text in origin.items() if text}  # else the key decides
+        body |= {name: text for name, text in origin.items() if text}  # else the key's defaults
         if while_open:
             body["while_open"] = True
         key = context.build_idempotency_key(around.run, named, asked)
@@ -347,23 +347,23 @@ class Countersign:
         longest = LOOK_SECONDS
         while True:
             asked_at = time.monotonic()
-            is_first = request is None  # what somebody else runs is only looked at, not waited for
+            is_first = request is None  # then no wait: the API would wait for a running call too
             wait = 0.0 if is_first else min(longest, until - asked_at)
             try:
                 request = self._look(request_id, wait, None)
                 heard_at = time.monotonic()
                 if is_first and not enough(request):
                     continue
-            except TooManyRequests:  # wait already: then it is looked at now and again
+            except TooManyRequests:  # too many requests wait already, so poll without waiting
                 longest = 0.0
-            except Unreachable:  # the request stands, and somebody may answer while there is time
+            except Unreachable:  # the request stays open, so try again while there is time
                 if time.monotonic() >= (
                     heard_at + SILENCE_TIMEOUT_SECONDS if seconds is None else until
                 ):
                     raise
             if request is not None and enough(request):
                 return request
-            pause = asked_at + POLL_INTERVAL_SECONDS - time.monotonic()  # it was answered at once
+            pause = asked_at + POLL_INTERVAL_SECONDS - time.monotonic()  # the answer came at once
             if pause > 0:
                 stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():

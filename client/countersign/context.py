@@ -82,7 +82,7 @@ def build_idempotency_key(run: str, what: str, arguments: Mapping[str, Any]) -> 
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-# For frameworks that save their work while people decide, so that no process waits.
+# For frameworks that save their state while people decide, so that no process waits.
 
 
 def raise_undecided(request: Request) -> None:
@@ -127,7 +127,7 @@ def suspend_undecided_calls(suspension: CallSuspension) -> Iterator[None]:
 
 def describe_call_error(error: CountersignError) -> str:
     """Return a sentence that says why a call did not run, for the person or agent that asked."""
-    known = isinstance(error, AlreadyTaken | DidNotWork | Undecided)  # it may have been done
+    known = isinstance(error, AlreadyTaken | DidNotWork | Undecided)  # then the call may have run
     return str(error) if known else f"It was not done. {error}"
 
 

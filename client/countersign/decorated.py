@@ -27,8 +27,8 @@ from countersign.gated_call import ClaimedGatedCall, GatedCall, GatedCallOptions
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
 from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
 
-# Blocking work for asyncio, each on its own thread: it may wait for days without holding up other
-# work or the end of the process.
+# Runs blocking work for asyncio, each on its own thread: it may wait for days without holding up
+# other work or the end of the process.
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     context = contextvars.copy_context()
 
     def settle(result: T | None, error: BaseException | None) -> None:
-        if ended.done():  # cancelled meanwhile
+        if ended.done():  # the future was cancelled in the meantime
             return
         if error is not None:
             ended.set_exception(error)
@@ -66,7 +66,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 P = ParamSpec("P")
 R = TypeVar("R")
 _GATED_CALL_ATTRIBUTE = "__countersigned__"
-_TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_]{1,64}")  # as policy has it
+_TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_]{1,64}")  # as the policy's tool names
 
 
 def countersigned(

@@ -28,8 +28,8 @@ from countersign.schema import convert_result_to_json, format_value
 
 log = logging.getLogger("countersign.client")
 RENEWALS_PER_LEASE = 3
-CANCEL_TIMEOUT_SECONDS = 5.0  # of what nobody waits for any more
-MAX_CLAIM_POLLS = 60  # at a claim of somebody else's
+CANCEL_TIMEOUT_SECONDS = 5.0  # to cancel a request that nobody waits for any more
+MAX_CLAIM_POLLS = 60  # while another process claims the same call
 CLAIM_POLL_SECONDS = 1.0
 
 
@@ -42,7 +42,7 @@ class GatedCallOptions:
     circumstances: context.RequestCircumstances = field(
         default_factory=context.RequestCircumstances
     )
-    tells_why: bool = False  # in words, where nothing ran, in the place of an error
+    tells_why: bool = False  # if nothing ran, return a sentence that says why instead of raising
 
     def merge_circumstances(self) -> dict[str, str]:
         """Return who asks, where and why; values of `asking` win over those of the decorator."""
@@ -63,7 +63,7 @@ class ClaimedGatedCall:
         """
         self.claimant = generate_claimant_id()
         handout = client.claim_verified(request.id, self.claimant, tool)
-        self.request = replace(request, arguments=handout.arguments)  # as people approved them
+        self.request = replace(request, arguments=handout.arguments)  # as approved
         self._client, self._lease = client, handout.lease
 
     @property
@@ -86,7 +86,7 @@ class ClaimedGatedCall:
 
     def _renew_lease_until(self, done: threading.Event) -> None:
         while not done.wait(self._lease / RENEWALS_PER_LEASE):
-            with contextlib.suppress(CountersignError):  # the outcome will say
+            with contextlib.suppress(CountersignError):  # reporting will show a lost lease
                 self._client.claim(self.request.id, self.claimant, patience=self._lease / 2)
 
     def report_outcome(self, *, succeeded: bool, result: Any) -> None:
@@ -119,7 +119,7 @@ class GatedCall:
     ) -> None:
         """Prepare the call; `given` holds its arguments as Python values."""
         self.bound_arguments = given
-        self.earlier_result: Any = None  # the result, where it was done before in the same run
+        self.earlier_result: Any = None  # the result of the same call earlier in this run
         self._action, self._arguments, self._terms = action, arguments, terms
         self._given_up = threading.Event()
         self._circumstances = terms.merge_circumstances()
@@ -168,7 +168,7 @@ class GatedCall:
 
     def _claim_or_suspend(self, suspension: context.CallSuspension) -> ClaimedGatedCall | None:
         """Claim an approved call or suspend an undecided one; wait for one that runs elsewhere."""
-        request = self.send_request()  # whoever is suspended does not take it back: nothing waits
+        request = self.send_request()  # not in self._request: giving up must not cancel it
         tries = MAX_CLAIM_POLLS
         while True:
             if not request.is_decided:
@@ -188,7 +188,7 @@ class GatedCall:
                     tries -= 1
                     if taken.request is None or not tries:
                         raise
-                    request = taken.request  # somebody else was faster, or it is asked again
+                    request = taken.request  # another process was faster, or people are asked again
                     if request.status is RequestStatus.APPROVED:  # their claim is being checked
                         self._given_up.wait(CLAIM_POLL_SECONDS)
 
@@ -202,7 +202,7 @@ class GatedCall:
         if self._given_up.is_set():
             raise WaitAbandonedError("Nobody waits for it any more.", request)
         self._claimed = ClaimedGatedCall(self._client, request, self._action.name)
-        if self._given_up.is_set():  # at that very moment
+        if self._given_up.is_set():  # given up during the claim
             self._cancel_request()
             raise WaitAbandonedError("Nobody waits for it any more.", request)
         return self._claimed

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 OUTPUT_FIELD = "hookSpecificOutput"
 NO_WORKAROUND_TEXT = "Do not try to get it done in another way."
-OWN_ID_PREFIX = "countersign-"  # of an id of ours, where Claude Code gives a use none
-# of what a tool returned: where it goes on; the rest does not travel
+OWN_ID_PREFIX = "countersign-"  # of the id we make if Claude Code gives none
+# of a tool's response: its status and background task; the rest is not sent
 RESPONSE_FIELDS = STATUS_FIELD, BACKGROUND_TASK_FIELD = "status", "backgroundTaskId"
 
 
@@ -21,10 +21,10 @@ class HookEventKind(StrEnum):
     """The kinds of Claude Code hooks that are answered."""
 
     BEFORE = "PreToolUse"
-    PERMISSION = "PermissionRequest"  # where it would ask whoever sits before it
+    PERMISSION = "PermissionRequest"  # when Claude Code would ask its user
     DONE = "PostToolUse"
     FAILED = "PostToolUseFailure"
-    DENIED = "PermissionDenied"  # by its own auto mode, after the hook had let it through
+    DENIED = "PermissionDenied"  # by Claude Code's auto mode, after our hook had allowed it
 
 
 APPROVAL_EVENTS = (HookEventKind.BEFORE, HookEventKind.PERMISSION)

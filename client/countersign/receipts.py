@@ -28,7 +28,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 DECISION_KIND = "urn:countersign:decision:v1"
 END_KIND = "urn:countersign:end:v1"
 MAX_RECEIPT_BYTES = 1_000_000
-EXACT = 2**53  # from here on a float is no exact integer
+EXACT = 2**53  # from here on not every integer has an exact float
 _TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -40,11 +40,11 @@ class ReceiptError(ValueError):
 class Receipt:
     """A receipt whose signature is right."""
 
-    kind: str  # DECISION_KIND or END
-    key_id: str  # of the installation's key that has signed it
-    subject: str  # SHA-256 of what may run, in hexadecimal digits
+    kind: str  # DECISION_KIND or END_KIND
+    key_id: str  # the installation's key that signed it
+    subject: str  # SHA-256 of what may run, in hex digits
     content: Mapping[str, Any]  # the statement's predicate
-    digest: str  # SHA-256 of the signed statement, by which the receipt of the end names it
+    digest: str  # SHA-256 of the signed statement; the receipt of the end refers to it
 
 
 # Public keys.
@@ -148,9 +148,9 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
 # Votes that were signed with passkeys (WebAuthn).
 
 SIGNED_VOTE_FIELDS = ("nonce", "expires", "authenticator", "signature", "key")
-MIN_RSA_BITS = 2048  # of a passkey's key
-PRESENT_AND_VERIFIED = 0x05  # flags: somebody was there, and the authenticator checked who
-SIGNING_LINK_DURATION = timedelta(minutes=5)  # for so long a link to sign works
+MIN_RSA_BITS = 2048  # for an RSA passkey
+PRESENT_AND_VERIFIED = 0x05  # WebAuthn flags: user present, user verified
+SIGNING_LINK_DURATION = timedelta(minutes=5)  # how long a signing link works
 Json = dict[str, Any]
 
 
@@ -258,7 +258,7 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
         raise ReceiptError("A vote's passkey is no public key.") from None
 
 
-# What a program may rely on before it runs the call.
+# Checks for a program to make before it runs the call.
 
 
 def compute_subject_digest(tool: str, arguments: Mapping[str, Any], nonce: str) -> str:
@@ -346,7 +346,7 @@ def check_end(receipt: Receipt, decision: Receipt) -> None:
         raise ReceiptError("The receipt of the end belongs to another decision.")
 
 
-# JSON, read strictly and written canonically.
+# Strict parsing and canonical writing of JSON.
 
 
 def _compute_digest(value: Any) -> bytes:
@@ -368,7 +368,7 @@ def encode_canonical_json(value: Any) -> str:
         return "[" + ",".join(map(encode_canonical_json, value)) + "]"
     if isinstance(value, float):
         return _format_float(value)
-    is_large = isinstance(value, int) and abs(value) >= EXACT  # as floats below 10**21 are written
+    is_large = isinstance(value, int) and abs(value) >= EXACT  # below 10**21 written like a float
     if is_large and (abs(value) >= 10**21 or _format_float(float(value)) != str(value)):
         raise ReceiptError("A number is too large to be exact.")
     return json.dumps(value, ensure_ascii=False)
@@ -380,10 +380,10 @@ def _format_float(value: float) -> str:
         raise ReceiptError("A number is not finite.")
     if value == 0:
         return "0"
-    # the shortest digits that stand for it
+    # the shortest digits that round-trip
     is_negative, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
     sign, digits = "-" * is_negative, "".join(map(str, figures))
-    point = int(exponent) + len(digits)  # where the decimal point stands, from the first digit
+    point = int(exponent) + len(digits)  # position of the decimal point, from the first digit
     if len(digits) <= point <= 21:
         text = digits + "0" * (point - len(digits))
     elif 0 < point <= 21:
@@ -481,7 +481,7 @@ class ReceiptVerifier:
 
     keys: Mapping[str, Ed25519PublicKey]
     approvers: int
-    passkeys: bool = False  # whether only approvals that are signed with one count
+    passkeys: bool = False  # whether only approvals signed with a passkey count
 
     def check_claim(self, request_id: str, tool: str, handout: Handout) -> None:
         """Raise ReceiptError unless the receipt approves just this call, now."""

@@ -20,12 +20,12 @@ class RequestStatus(StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"  # by policy, or it could not be asked
     INVALIDATED = "invalidated"  # the tool is no longer what was shown
-    SUPERSEDED = "superseded"  # something else is asked in its place
+    SUPERSEDED = "superseded"  # the requester asked for something else instead
     RUNNING = "running"  # it is being executed; a handed-over call has been claimed
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # it was begun, and nobody knows how it ended; people may say
-    ANSWERED = "answered"  # a question
+    UNKNOWN = "unknown"  # it started, and its outcome is unknown until somebody records it
+    ANSWERED = "answered"  # only questions
 
 
 S = RequestStatus
@@ -38,8 +38,8 @@ class Does(StrEnum):
     """The kind of effect a call has on the world; policy rules match on it."""
 
     READ = "read"  # changes nothing
-    WRITE = "write"  # changes what can be put right
-    DESTRUCTIVE = "destructive"  # cannot be taken back
+    WRITE = "write"  # its changes can be undone
+    DESTRUCTIVE = "destructive"  # cannot be undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Request:
 
     id: str
     status: RequestStatus
-    arguments: dict[str, Any]  # as they ran, or were last proposed: people may have edited them
+    arguments: dict[str, Any]  # as executed, or as last proposed; people may have edited them
     handed_over: bool  # the program runs it itself
     result: Any  # text or JSON; None until it ended
     note: str  # why it was refused, rejected, …
     link: str  # to its card
     decided_by: tuple[str, ...]  # Slack user ids
     edited_by: tuple[str, ...]
-    raw: Mapping[str, Any]  # all that the API says
+    raw: Mapping[str, Any]  # the API's whole answer
 
     @property
     def is_decided(self) -> bool:
@@ -106,8 +106,8 @@ class Handout:
     arguments: dict[str, Any]  # as they were approved
     revision: int
     digest: str  # the fingerprint of what was approved, in hex
-    lease: float  # seconds; a sign of life is due before they are over
-    receipt: Mapping[str, Any]  # the signed decision, an envelope; {} from an older bot
+    lease: float  # seconds; the claim has to be renewed before they are over
+    receipt: Mapping[str, Any]  # the signed decision (a DSSE envelope); {} from an older bot
 
 
 def parse_request(body: Mapping[str, Any]) -> Request:
@@ -207,7 +207,7 @@ def find_request_error(request: Request) -> CountersignError | None:
 # Text from others, made harmless to a terminal and to a model.
 
 _ZERO_WIDTH_JOINER = "\u200d"  # between the parts of one emoji
-_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # what a terminal may act upon
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # a terminal may act upon these
 
 
 def escape_control_characters(text: str) -> str:

@@ -11,12 +11,12 @@ from dataclasses import MISSING, dataclass, field, make_dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-if TYPE_CHECKING:  # loaded when a function is first called, so that importing this costs nothing
+if TYPE_CHECKING:  # loaded when a function is first called, so that importing this module is fast
     from pydantic import TypeAdapter
 
 MAX_RESULT_BYTES = 90_000  # as JSON
 MAX_RESULT_DEPTH = 30  # the API reads 32 levels of a body
-MAX_SHORTENED_CHARS = 20_000  # of a result that is longer
+MAX_SHORTENED_CHARS = 20_000  # kept of a longer result
 _VARIADIC_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -94,7 +94,7 @@ def build_function_codec(
     function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
 ) -> FunctionJsonCodec:
     """Return the JSON codec of a function with these parameters; TypeError for non-JSON types."""
-    from pydantic import TypeAdapter  # only now: whoever decorates need not wait for it
+    from pydantic import TypeAdapter  # here, so that decorating a function does not load pydantic
     from pydantic.errors import PydanticUserError
 
     fields = [
@@ -113,7 +113,7 @@ def build_function_codec(
     except PydanticUserError as error:
         raise _build_type_error(function.__name__, str(error).partition("\n")[0]) from None
     result = None
-    with suppress(NameError, PydanticUserError):  # what is no JSON comes back as it was reported
+    with suppress(NameError, PydanticUserError):  # then a result stays as its JSON was reported
         result = TypeAdapter(_resolve_annotation(function, "return"))
     return FunctionJsonCodec(schema, arguments, model, result)
 
@@ -153,7 +153,7 @@ def _find_lost_value(value: Any) -> str:
 def _build_default_field(parameter: inspect.Parameter) -> Any:
     if parameter.default is parameter.empty:
         return field(default=MISSING)
-    if type(parameter.default).__hash__ is None:  # a list, say
+    if type(parameter.default).__hash__ is None:  # a list, for example; it needs a factory
         return field(default_factory=lambda: parameter.default)
     return field(default=parameter.default)
 

@@ -52,7 +52,7 @@ def build_bot_socket_address(record: str | os.PathLike[str] = "") -> str:
 
 def _get_database_path() -> str:
     url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
-    if url.startswith("postgres"):  # as `storage.backend.build_local_path` has it
+    if url.startswith("postgres"):  # the same as `storage.backend.build_local_path`
         address = f"postgresql://{url.partition('://')[2]}"
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."
         return f"{folder}/countersign-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
@@ -91,11 +91,11 @@ class UnixHandler(HTTPHandler):
         return self.do_open(connect, req)
 
 
-# Requests with a key, and when they are tried again.
+# Requests with an API key, and when they are tried again.
 
 API_KEY_PREFIX = "csk_"
-RETRY_TIMEOUT_SECONDS = 60.0  # for a connection that is lost
-ANSWER_TIMEOUT_SECONDS = 20.0  # beyond what it was asked to wait
+RETRY_TIMEOUT_SECONDS = 60.0  # to retry after a lost connection
+ANSWER_TIMEOUT_SECONDS = 20.0  # beyond the wait that was asked for
 RETRY_PAUSES_SECONDS = (0.25, 0.5, 1.0)  # the last repeats; short, so that nobody notices a restart
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 log = logging.getLogger("countersign.client")
@@ -106,12 +106,12 @@ class ApiTransport:
 
     def __init__(self, url: str, key: str) -> None:
         """Check the address and the key; raises NotAllowed if one is missing or malformed."""
-        url, key = url.strip(), key.strip()  # a file's line may end in them
+        url, key = url.strip(), key.strip()  # a value read from a file may end in a newline
         is_local = url.startswith(UNIX_SCHEME)
         host = "" if is_local else _find_host(url)
         if not is_local and not host:
             raise NotAllowed("Set COUNTERSIGN_URL to where Countersign is, https://…")
-        # some other secret must not travel
+        # so that no other secret is sent by mistake
         is_key = key.startswith(API_KEY_PREFIX) and key.isascii() and key.isprintable()
         if not is_key and (key or not is_local):
             raise NotAllowed(
@@ -122,7 +122,7 @@ class ApiTransport:
         self._base = "http://localhost" if is_local else self.url
         self._key = key
         self._opener = _build_opener(host, url.removeprefix(UNIX_SCHEME) if is_local else "")
-        self._is_lost = False  # the last that was said had no answer
+        self._is_lost = False  # logged as not answering, and not yet as answering again
 
     def get(
         self, path: str, *, waits: float = 0.0, patience: float | None = RETRY_TIMEOUT_SECONDS

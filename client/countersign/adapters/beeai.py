@@ -137,7 +137,7 @@ async def _run_keeping_messages(
         if not _is_undecided(error):
             raise
         messages = [*captured["state"].memory.messages, *captured["said"].output]
-        for each in captured["said"].get_tool_calls():  # the others of this turn are asked as well
+        for each in captured["said"].get_tool_calls():  # asks for this turn's other calls too
             await _run_waiting_call(agent, each)
         return KeptRun([each.to_plain() for each in messages])
 

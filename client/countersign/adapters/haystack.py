@@ -21,8 +21,8 @@ try:
 except ImportError as error:
     raise build_missing_package_error("haystack-ai") from error
 
-WAITING = "waits_for_people"  # why the agent stopped
-_CONTEXT_KEY = "countersign"  # in the run's own context
+WAITING = "waits_for_people"  # the agent's exit condition while people decide
+_CONTEXT_KEY = "countersign"  # the key in the run's hook context
 
 
 def hooks(*functions: Callable[..., Any]) -> dict[str, list[Any]]:
@@ -86,7 +86,7 @@ class _ApprovalHook(ConfirmationHook):
             super().run(state)
             return
         state.data["hook_context"][_CONTEXT_KEY] = last
-        state.set("messages", before, handler_override=replace_values)  # no call to run
+        state.set("messages", before, handler_override=replace_values)  # so that no call runs
         state.set("stop_run", WAITING)
 
 

@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise build_missing_package_error("langchain") from error
 
-INTERRUPT_KEY = "countersign"  # in what an interrupt says
+INTERRUPT_KEY = "countersign"  # in the value of an interrupt
 ERROR_STATUS = "error"
 
 

@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     raise build_missing_package_error("pydantic-ai-slim") from error
 
-METADATA_KEY = "countersign"  # in what is kept of a call
+METADATA_KEY = "countersign"  # in the metadata kept for a call
 
 
 class ApprovalToolset(WrapperToolset[Any]):
@@ -63,7 +63,7 @@ def get_decisions(
     results = DeferredToolResults()
     for call in requests.approvals:
         request_id = requests.metadata.get(call.tool_call_id, {}).get(METADATA_KEY)
-        if request_id is None:  # somebody else's to decide
+        if request_id is None:  # not asked for by Countersign: somebody else decides it
             continue
         request = client.get_request(request_id)
         if not request.is_decided:

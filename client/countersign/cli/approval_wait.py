@@ -30,9 +30,9 @@ from countersign.request import (
     find_request_error,
 )
 
-# Asking and waiting for the decision, for the commands that ask.
+# For commands that ask for approval: their options, the request, and the wait for the decision.
 
-LINK_WAIT_SECONDS = 2.0  # after which a card has its link
+LINK_WAIT_SECONDS = 2.0  # by then the card usually has its link
 ALREADY_CLAIMED_ERROR = (
     "It was handed out before, and nobody has said how it went: it is not handed out again."
 )
@@ -69,8 +69,8 @@ def wait_for_approval(
     A tool that Countersign runs itself has ended by then. An interrupt (Ctrl-C, SIGTERM) cancels
     the request.
     """
-    interrupt_once_on(signal.SIGTERM)  # a CI runner sends it to a cancelled job
-    own = isinstance(what, OwnAction)  # this process does it: it goes on once it is approved
+    interrupt_once_on(signal.SIGTERM)  # a CI runner sends SIGTERM to a cancelled job
+    own = isinstance(what, OwnAction)  # this process runs it, so it waits only for the approval
     request = client.request(what, values, deadline=wait, **around)
     try:
         request = client.wait(request.id, min(LINK_WAIT_SECONDS, wait))

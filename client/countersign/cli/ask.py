@@ -38,8 +38,8 @@ from countersign.request import (
 )
 from countersign.schema import infer_schema_from_values
 
-# Which placeholders of a command would be read as code: by a shell, an interpreter or a program
-# that passes its words to one. Pure.
+# Finds placeholders whose value would be read as code: by a shell, by an interpreter, or by a
+# program that passes its arguments to one. Pure.
 
 PLACEHOLDER_PATTERN = re.compile(r"\{(\w+)\}")
 
@@ -56,7 +56,7 @@ INTERPRETERS = _split_words(
     "bun deno elixir erl ghc groovy guile jruby julia lua luajit node nodejs osascript perl php r"
     " racket raku rscript ruby scala swift tsx ts-node"
 )
-# they read their words as code or as commands, or join them for a shell, here or elsewhere
+# programs that read arguments as code or commands, or join them for a shell, here or elsewhere
 CODE_READING_PROGRAMS = _split_words(
     "adb ansible ansible-playbook awk bmake clickhouse clickhouse-client cmd clush dbclient dsh"
     " duckdb emacs eval ex expect fab gawk gdb gmake heroku hyperfine just less lldb m4 make man"
@@ -84,7 +84,7 @@ CODE_OPTION_BY_PROGRAM: Mapping[str, re.Pattern[str]] = {
     "tar": re.compile(r"-I|--to-command|--use-compress-program|--checkpoint-action|--rsh-command"),
     "zip": re.compile(r"-TT|--unzip-command"),
 }
-# they start another command, which stands fixed; and what has them start a shell instead
+# programs that start a command, which must be fixed; and their options that start a shell instead
 LAUNCHERS = _split_words(
     "busybox chroot command doas env exec ionice nice nohup nsenter pkexec setsid stdbuf sudo time"
     " timeout toybox unshare xargs"
@@ -97,7 +97,7 @@ SHELL_OPTION_BY_LAUNCHER: Mapping[str, re.Pattern[str]] = {
 _SHELL_VALUE_OPTION_PATTERN = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")
 _COMMAND_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
 _PYTHON_VALUE_OPTION_PATTERN = re.compile(r"-[WX]")
-_CODE_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # of other interpreters
+_CODE_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # may take a value
 _ASSIGNMENT_PATTERN = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -186,16 +186,15 @@ def _may_be_launched_command(name: str, given: Sequence[str]) -> bool:
     if shell and any(map(shell.fullmatch, given)):
         return True
     if any(not each.startswith("-") and not _ASSIGNMENT_PATTERN.match(each) for each in before):
-        return False  # that is what it starts, or the value of an option
+        return False  # the earlier word is the command it starts, or an option's value
     is_value = bool(before) and before[-1].startswith("-") and before[-1] != "--"
     return not _ASSIGNMENT_PATTERN.match(word) and not word.startswith("-") and not is_value
 
 
-# The command that a job runs once people have approved it, with the values as they approved
-# them.
+# The command that a job runs after approval, with the approved values.
 
 ARGUMENTS_VARIABLE = (
-    "COUNTERSIGN_ARGUMENTS"  # the environment variable in which the command finds all values
+    "COUNTERSIGN_ARGUMENTS"  # the environment variable that holds all values as JSON
 )
 
 
@@ -204,7 +203,7 @@ class CommandTemplate:
     """A command with a placeholder {name} for each approved value."""
 
     words: tuple[str, ...]
-    is_unsafe: bool = False  # who wrote it answers for what a value does in it
+    is_unsafe: bool = False  # the author allows values where they may be read as code
 
     def __str__(self) -> str:
         return shlex.join(self.words)
@@ -247,7 +246,7 @@ def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
     handlers: Mapping[signal.Signals, Callable[..., object]] = {
         signal.SIGTERM: lambda *_: child.send_signal(signal.SIGTERM),
-        signal.SIGINT: lambda *_: None,  # Ctrl-C reaches both by itself
+        signal.SIGINT: lambda *_: None,  # Ctrl-C reaches the child directly
     }
     with child, handle_signals(handlers):
         return child.wait()
@@ -267,9 +266,9 @@ class ExitCode(IntEnum):
 
     APPROVED = 0
     DECLINED = 1  # rejected, refused by policy, or cancelled
-    EXPIRED = 2  # nobody decided, or not within --wait
-    NOT_ASKED = 3  # it could not be asked, or was handed out before
-    FAILED = 4  # it was approved, and did not work; with --registered: or has not ended
+    EXPIRED = 2  # no decision in time, or not within --wait
+    NOT_ASKED = 3  # the request could not be made, or was handed out before
+    FAILED = 4  # approved, but the work failed; with --registered: or has not ended
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -348,7 +347,7 @@ def run(arguments: argparse.Namespace) -> int:
         _claim_and_print_request(client, request, arguments.name)
     except CountersignError as error:
         if error.request is not None and command is None:
-            with suppress(OSError):  # the exit code says it as well
+            with suppress(OSError):  # the exit code reports the failure too
                 _print_request(error.request)
         console.print_error(console.escape_control_characters(str(error)))
         return _get_exit_code(error)
@@ -378,13 +377,13 @@ def _claim_and_print_request(client: Countersign, request: Request, name: str) -
         _print_request(request)
         return
     claimed = ClaimedGatedCall(client, request, name)
-    with suppress(CountersignError):  # who asked goes on; people are then asked how it ended
+    with suppress(CountersignError):  # the job goes on; people are then asked for the outcome
         client.report(
             request.id, claimed.claimant, succeeded=None, result=ARGUMENTS_HANDED_OVER_TEXT
         )
     try:
         _print_request(claimed.request, claim=claimed.claim_text)
-    except OSError as error:  # a full disk, or nobody reads: nobody has the claim
+    except OSError as error:  # disk full or pipe closed: nobody has received the claim
         with suppress(CountersignError):
             client.report(
                 request.id, claimed.claimant, succeeded=False, result=CLAIM_NOT_PRINTED_ERROR

@@ -24,7 +24,7 @@ from countersign.cli.console import (
 )
 from countersign.version import VERSION
 
-# The commands that are installed, and the parser made of them.
+# The installed commands, and a parser for them.
 
 ENTRY_POINT_GROUP = "countersign.commands"
 
@@ -53,12 +53,12 @@ class CommandFunctions:
 class CommandEntry:
     """One command of the command table: its module, help text and exit codes."""
 
-    module: str  # or "module:NAME", where it holds several, each a `CommandFunctions`
+    module: str  # "module:NAME" if the module holds several, each a `CommandFunctions`
     help: str
-    is_server: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
-    takes_command: bool = False  # what stands behind -- is a command that it runs
-    misuse_exit_code: int = 2  # the exit code where it was typed in a way that makes no sense
-    # the exit code whatever keeps it from its end, where its caller takes others for a yes
+    is_server: bool = False  # it runs until Ctrl-C or SIGTERM, which is its normal end
+    takes_command: bool = False  # the words after -- are a command that it runs
+    misuse_exit_code: int = 2  # the exit code if it was typed wrongly
+    # the exit code if an error or signal cuts it short; set if its caller takes others for a yes
     failure_exit_code: int | None = None
 
     def load(self) -> CommandModule:
@@ -136,7 +136,7 @@ class _VersionAction(argparse.Action):
 class CommandLineParser(argparse.ArgumentParser):
     """The parser of the whole command line."""
 
-    # that of the command which was typed, if any
+    # the parser of the typed command, if one was typed
     command_parser: argparse.ArgumentParser | None = None
 
 
@@ -165,9 +165,9 @@ def build_parser(
     return parser
 
 
-INTERRUPTED_EXIT_CODE = 130  # of a command that Ctrl-C cut short
-MISUSE_EXIT_CODE = 2  # where there is no command
-BROKEN_PIPE_EXIT_CODE = 141  # of one whose output nobody reads to its end
+INTERRUPTED_EXIT_CODE = 130  # Ctrl-C ended the command
+MISUSE_EXIT_CODE = 2  # if no command was typed
+BROKEN_PIPE_EXIT_CODE = 141  # the reader closed the command's output, as `head` does
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class ParsedCommandLine:
     """A typed command line: its words, the command they name, and the commands there are."""
 
     words: list[str]
-    name: str  # "" where no command is named
+    name: str  # "" if no command was typed
     commands: Mapping[str, CommandEntry]
 
     @property
@@ -191,7 +191,7 @@ class ParsedCommandLine:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
-    if sys.stderr is None:  # it was closed, and what is printed to None goes to the other one
+    if sys.stderr is None:  # stderr was closed; print(file=None) would write to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 # open to the end
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.failure_exit_code if typed.entry else None
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse_command_line(words: list[str]) -> ParsedCommandLine:
     first = next((each for each in words if not each.startswith("-")), "")
-    if first in COMMANDS:  # what other distributions have brought is not even looked for
+    if first in COMMANDS:  # then entry points of other distributions are not looked up
         return ParsedCommandLine(words, first, COMMANDS)
     commands = list_installed_commands()
     return ParsedCommandLine(
@@ -222,11 +222,11 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
         process.interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         return _run_typed_command(typed)
     except SystemExit:
-        raise  # it was typed wrongly
+        raise  # the command was mistyped
     except BaseException as error:  # noqa: BLE001 # an interruption, too
         with suppress(Exception):
             print_error(f"{typed.name} was cut short ({type(error).__name__}).")
-        with suppress(Exception):  # what could not be written is not tried again at the exit
+        with suppress(Exception):  # unwritten output must not be flushed again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return broken
 
@@ -240,9 +240,9 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         process.install_stop_handlers()
     try:
         return _run_typed_command(typed)
-    except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
+    except KeyboardInterrupt:  # a stop signal is how a server command normally ends
         return 0 if serves else INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:  # whoever reads has had enough, as `head` has
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         return BROKEN_PIPE_EXIT_CODE
     except CommandError as error:
         print_error(error)
@@ -262,7 +262,7 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     with process.pause_garbage_collection():
         loaded = {typed.name: entry.load()} if entry else {}
     parser = build_parser(loaded, typed.commands)
-    own = parser.command_parser or parser  # whose usage is shown
+    own = parser.command_parser or parser  # the parser whose usage is shown on a mistake
     behind: list[str] | None = None
     if entry and entry.takes_command and "--" in words:
         at = words.index("--")
@@ -270,7 +270,7 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     try:
         arguments, more = parser.parse_known_args(words)
         if "values" in arguments and not any(each.startswith("-") for each in more):
-            arguments.values, more = [*arguments.values, *more], []  # name=value behind an option
+            arguments.values, more = [*arguments.values, *more], []  # name=value after an option
         if more:
             own.error(f"unrecognized arguments: {' '.join(more)}")
         if behind is not None:

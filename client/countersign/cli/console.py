@@ -10,7 +10,7 @@ from pathlib import Path
 
 from countersign.request import escape_control_characters as escape_control_characters
 
-DOTENV = Path(".env")  # where settings are read from, under the environment
+DOTENV = Path(".env")  # settings file; variables of the environment override it
 
 
 class UsageError(Exception):

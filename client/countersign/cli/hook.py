@@ -23,11 +23,11 @@ from countersign.client import MAX_LOOK_SECONDS, Countersign
 from countersign.gated_call import cancel_unwaited_request
 from countersign.request import CountersignError, Expired, Unreachable
 
-BLOCKED_EXIT_CODE = 2  # that Claude Code takes for a no
-DEADLINE_GRACE_SECONDS = 10.0  # after a deadline, in which the clock denies
-INPUT_TIMEOUT_SECONDS = 20.0  # for what Claude Code says to come
-PROCESSING_TIMEOUT_SECONDS = 15.0  # for all else, after which it is given up
-GIVE_UP_REPEAT_SECONDS = 10.0  # until it is given up once more
+BLOCKED_EXIT_CODE = 2  # Claude Code takes it for a no
+DEADLINE_GRACE_SECONDS = 10.0  # after the deadline, so that the bot itself can expire the request
+INPUT_TIMEOUT_SECONDS = 20.0  # to read Claude Code's input
+PROCESSING_TIMEOUT_SECONDS = 15.0  # for everything beside the wait for people
+GIVE_UP_REPEAT_SECONDS = 10.0  # raise the timeout again, in case the first was swallowed
 
 
 class HookTimeoutError(Exception):
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read a Claude Code hook's input from stdin and print the answer; returns the exit code."""
     wait = approval_wait.parse_wait_option(arguments)
-    if sys.stdout is None:  # closed: nobody would read a no
+    if sys.stdout is None:  # stdout is closed, so a JSON denial could not be read
         return BLOCKED_EXIT_CODE
     try:
         with _time_limit(INPUT_TIMEOUT_SECONDS):
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return BLOCKED_EXIT_CODE
     if event not in hook_formats.APPROVAL_EVENTS:
         return _report_tool_use(hook_input)
-    # the same each time it is asked
+    # one id for all attempts, so that each finds the same request
     hook_input["tool_use_id"] = hook_formats.get_use_id(hook_input)
     try:
         with _time_limit(wait + DEADLINE_GRACE_SECONDS + PROCESSING_TIMEOUT_SECONDS):
@@ -87,7 +87,7 @@ def _wait_for_decision(
     client, request_id = Countersign(), ""
     names = ("does", "requester", "channel")
     terms = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
-    # first only to know what to take back, then until its card has a link
+    # popped from the end: first to learn the id, for a cancellation; then for the card's link
     looks = [approval_wait.LINK_WAIT_SECONDS, 0.0]
     until = time.monotonic() + wait + DEADLINE_GRACE_SECONDS
     try:
@@ -129,7 +129,7 @@ def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
 def _time_limit(limit: float) -> Iterator[None]:
     """Raise HookTimeoutError if the block takes longer; Claude Code takes a late hook for a yes."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals come to the main thread alone
+        yield  # Python delivers signals to the main thread only
         return
     before = signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, limit, GIVE_UP_REPEAT_SECONDS)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from countersign.mcp_client.connection import Address, UrlAddress
 
 EXTRA_PACKAGES = ("mcp", "mcp_types", "httpx2", "anyio", "jsonschema", "referencing")
-HOLD = 50.0  # seconds: hosts wait for a minute where they are told nothing
+HOLD = 50.0  # seconds; hosts give up after a minute without a progress message
 MAX_NAME_CHARS = 40
-START_TIMEOUT_SECONDS = 60.0  # of the server behind
+START_TIMEOUT_SECONDS = 60.0  # for the proxied server
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,10 +119,10 @@ def _build_server_address(arguments: argparse.Namespace) -> Address:
     return CommandAddress(command, tuple(rest), own)
 
 
-# The server behind `countersign mcp-proxy --url`: its address, its headers, and who logs in.
+# The proxied server of `countersign mcp-proxy --url`: its address, its headers, and the login.
 
 _URL_PATTERN = re.compile(r"https?://[^\s]+")
-_HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # as RFC 9110 has it
+_HEADER_NAME_PATTERN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # as in RFC 9110
 _SECRET_HEADER = "authorization"  # noqa: S105 # the header that says who asks
 DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -152,10 +152,10 @@ def show_login_address(address: str) -> None:
     where = console.escape_control_characters(address)
     console.print_beside_result(f"To log in at the server behind, open {where}")
     if sys.platform == "linux" and not any(os.environ.get(each) for each in DISPLAY_VARIABLES):
-        return  # a browser of the terminal would write where the host listens
+        return  # a text browser would write to the output that the host reads
     quiet = subprocess.DEVNULL
     command = [sys.executable, "-m", "webbrowser", address]
-    with suppress(OSError):  # the address was written
+    with suppress(OSError):  # the address was printed anyway
         subprocess.Popen(  # noqa: S603 # ourselves, with an address of the web
             command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
         )

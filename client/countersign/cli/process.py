@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-# The start of a command that serves: imports without garbage collection, since they leave no
-# garbage, and memory that all threads share.
+# How a server process starts: imports without garbage collection, since they leave no garbage,
+# and few malloc arenas, so that threads share memory.
 
-M_ARENA_MAX = -8  # of glibc's mallopt
+M_ARENA_MAX = -8  # option of glibc's mallopt
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def limit_memory_arenas() -> None:
 
 log = logging.getLogger("countersign")
 STOP_TIMEOUT_SECONDS = 13.0
-KILL_GRACE_SECONDS = 1.5  # after them the system ends the process, whatever Python is at
+KILL_GRACE_SECONDS = 1.5  # after which SIGALRM ends the process, even if Python hangs
 HANGING_EXIT_CODE = 1
 
 _begun = threading.Event()
@@ -91,9 +91,9 @@ def handle_signals(handlers: Mapping[signal.Signals, Callable[..., object]]) -> 
 def install_stop_handlers() -> None:
     """Install handlers that end the process on the first SIGTERM or Ctrl-C and ignore others."""
     handled = {each for each in STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN}
-    for each in handled:  # a shell has what it starts in the background ignore Ctrl-C
+    for each in handled:  # not one that is ignored: a shell lets its background jobs ignore Ctrl-C
         signal.signal(each, _handle_stop_signal)
-    # a handler has to wait where the main thread is inside of a library, a thread has not
+    # Python runs a handler only once the main thread leaves library code; the thread need not wait
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -115,7 +115,7 @@ def _start_time_limit() -> None:
     if _timed.is_set():
         return
     _timed.set()
-    # not even the interpreter is needed for it
+    # ends the process even if the interpreter hangs
     signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_SECONDS + KILL_GRACE_SECONDS)
     watchdog = threading.Timer(STOP_TIMEOUT_SECONDS, _exit_hanging_process)
     watchdog.name, watchdog.daemon = "watchdog", True

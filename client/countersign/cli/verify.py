@@ -125,7 +125,7 @@ def _verify_decision(
     console.print_lines(map(console.escape_control_characters, lines))
 
 
-LABEL_AND_VERB_BY_DECISION = {  # as they are said, those by votes with the verb of these
+LABEL_AND_VERB_BY_DECISION = {  # the label, and the verb of its votes ("" if decided without)
     "approved": ("Approved by", "approve"),
     "rejected": ("Rejected by", "reject"),
     "break_glass": ("Run without approval by", "break_glass"),

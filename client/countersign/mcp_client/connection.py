@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from countersign.mcp_client.login import ServerLogin
 
 
-# How requests go out to a server over HTTP: a tool's call goes once, whatever the answer is.
+# Requests to a server over HTTP: a tool call is sent only once, whatever the answer is.
 
-MAX_REDIRECTS = 5  # that are remembered, from one address to the next
+MAX_REDIRECTS = 5  # followed from one remembered address to the next
 
 
 class SendCallsOnceAuth(httpx2.Auth):
@@ -60,14 +60,14 @@ class SendCallsOnceAuth(httpx2.Auth):
         self._redirect_source: WeakKeyDictionary[httpx2.Request, httpx2.URL] = WeakKeyDictionary()
         self._redirects: dict[
             httpx2.URL, httpx2.URL
-        ] = {}  # as redirects of other requests have shown
+        ] = {}  # learned from requests other than tool calls
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send one request, with the token of the login if there is one."""
         if (came_from := self._redirect_source.pop(request, None)) is not None:
-            self._redirects[came_from] = request.url  # the SDK has followed it
+            self._redirects[came_from] = request.url  # the SDK has followed the redirect
         is_call = sent_calls.find_tool_call_id(request) is not None
         if is_call:
             request.url = self._resolve_known_redirects(request.url)
@@ -99,7 +99,7 @@ class SendCallsOnceAuth(httpx2.Auth):
             self._redirect_source[response.next_request] = response.request.url
 
 
-# Where a server is: a command to be started, or an address; and how it is spoken to there.
+# A server's address (a command to start, or a URL), and the transport to it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class UrlAddress:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     connect_timeout: float = 60.0  # seconds
-    read_timeout: float = 300.0  # seconds between two signs of life
-    login: ServerLogin | None = field(default=None, repr=False)  # None: the headers say who asks
+    read_timeout: float = 300.0  # seconds without data
+    login: ServerLogin | None = field(default=None, repr=False)  # None: `headers` authenticate
 
 
 Address = CommandAddress | UrlAddress
@@ -131,7 +131,7 @@ async def open_transport(
 ) -> AsyncGenerator[Any, None]:
     """Connect and yield the two message streams; their traffic is noted in `wire`."""
     if isinstance(address, UrlAddress):
-        # as it is, for what the server answers is read along
+        # uncompressed, since the server's answer is read along
         headers = {"Accept-Encoding": "identity", **address.headers}
         patience = httpx2.Timeout(address.connect_timeout, read=address.read_timeout)
         hooks: dict[str, list[Callable[..., Any]]] = {
@@ -154,14 +154,14 @@ async def open_transport(
         command=address.command,
         args=list(address.args),
         env=dict(address.env),
-        encoding_error_handler="replace",  # else one odd byte, of a log line say, ends all
+        encoding_error_handler="replace",  # else one invalid byte, as in a log line, ends all
     )
     started = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
     async with sent_calls.watch_streams(started, wire, reads=True) as streams:
         yield streams
 
 
-# One life of a connection to a server: opened, used by many calls at once, over.
+# One connection to a server: opened, shared by many calls at once, then closed for good.
 
 
 class _OneCallClient(Client):
@@ -198,7 +198,7 @@ class ServerSession:
         self._client: Client | None = None
         self.wire = sent_calls.ServerTraffic()
         self.is_over = False
-        self.end_reason = ""  # it is over; "" where it just ended
+        self.end_reason = ""  # why it is over; "" if without an error
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._handle_end)
 
@@ -233,7 +233,7 @@ class ServerSession:
         )
         with self._scope:
             async with client, anyio.create_task_group() as group:
-                # what a tool did is told in any case, also where it is not what was promised
+                # a tool's result is always passed on, even if it breaks the output schema
                 client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign, assignment] # on purpose
                 self._client = client
                 self._ready.set()
@@ -249,7 +249,7 @@ class ServerSession:
                 async for _ in events:
                     self._changed()
         except (MCPError, SubscriptionLost, TimeoutError):
-            return  # every call looks for itself as well
+            return  # each call checks the tool list as well
 
     async def _notice_changed_tool_list(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -284,12 +284,12 @@ def describe_connection_error(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
-# Checks a result against its tool's output schema; a mismatch is only remarked on.
+# Checks a result against its tool's output schema; a mismatch only adds a remark.
 
 MAX_REMARK_CHARS = 300
 
 
-# patterns may take endless time, and nothing depends on this check
+# patterns may take forever to match, and nothing depends on this check
 _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
     Draft202012Validator, dict.fromkeys(("pattern", "patternProperties"), lambda *_: iter(()))
 )
@@ -302,7 +302,7 @@ def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] |
     if result.structured_content is None:
         return "The tool promises values, and its result has none."
     try:
-        validator = _Plain(schema, registry=Registry())  # it fetches nothing
+        validator = _Plain(schema, registry=Registry())  # an empty registry fetches nothing
         wrong = best_match(validator.iter_errors(result.structured_content))
     except Exception:  # noqa: BLE001 # a schema that cannot be used promises nothing
         return ""
@@ -311,8 +311,8 @@ def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] |
     return f"The result is not what the tool promises: {wrong.message}"[:MAX_REMARK_CHARS]
 
 
-LIST_TIMEOUT_SECONDS = 10.0  # in which a server says what tools it has
-MAX_RECONNECT_SECONDS = 300.0  # between two tries
+LIST_TIMEOUT_SECONDS = 10.0  # to list its tools
+MAX_RECONNECT_SECONDS = 300.0  # between two attempts
 NO_REASON_TEXT = "The server says that it failed, and not why."
 
 

@@ -37,9 +37,9 @@ class StoredLogin(BaseModel):
     """The content of a login file."""
 
     tokens: auth.OAuthToken
-    expires_at: float | None = None  # of the access token, by the clock of this machine
+    expires_at: float | None = None  # when the access token expires, by this machine's clock
     client: auth.OAuthClientInformationFull
-    server: auth.OAuthMetadata | None = None  # that gave the tokens, and renews them
+    server: auth.OAuthMetadata | None = None  # issued the tokens, and renews them
     resource: auth.ProtectedResourceMetadata | None = None
 
 
@@ -86,7 +86,7 @@ def build_login_path(folder: Path, url: str) -> Path:
     return folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
 
-# Where a browser is sent after a login: an address that only this machine can reach.
+# Where the browser returns after a login: an address that only this machine can reach.
 
 CALLBACK_HOST = "127.0.0.1"
 CALLBACK_PATH = "/callback"
@@ -106,7 +106,7 @@ class LoginRedirectReceiver:
     """The local address to which a browser returns after a login, and the result of the login."""
 
     url: str
-    state: str = ""  # without it nothing is believed
+    state: str = ""  # OAuth's `state`; every result is refused while it is ""
     _result: asyncio.Future[auth.AuthorizationCodeResult] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -123,12 +123,12 @@ class LoginRedirectReceiver:
             async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                 line = await reader.readuntil(b"\n")
                 while (await reader.readuntil(b"\n")).strip():
-                    pass  # its headers
+                    pass  # skip the headers
                 status, text = self._accept_result(line.decode("latin-1"))
                 writer.write(_build_http_response(status, text))
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # no browser of the person's
+            pass  # no valid request, so not from the person's browser
         finally:
             writer.close()
 
@@ -181,7 +181,7 @@ def _build_http_response(status: str, text: str) -> bytes:
     return f"{head}{text}".encode()
 
 
-LOGIN_TIMEOUT_SECONDS = 600.0  # that a person has
+LOGIN_TIMEOUT_SECONDS = 600.0  # for the person to log in
 RENEWAL_TIMEOUT_SECONDS = 20.0
 PAST_EXPIRY_TIME = 1.0
 _TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
@@ -256,7 +256,7 @@ class ServerLogin:
             return
         context = self._sdk.context
         if context.current_tokens and context.current_tokens.access_token == used:
-            context.token_expiry_time = PAST_EXPIRY_TIME  # whatever was said
+            context.token_expiry_time = PAST_EXPIRY_TIME  # forces a renewal
         if is_call:
             return
         again = await self._add_token(request)
@@ -277,7 +277,7 @@ class ServerLogin:
         request.headers.pop("authorization", None)
         async with aclosing(self._sdk.async_auth_flow(request)) as flow:
             outgoing = await anext(flow)
-            with CancelScope(shield=True):  # a renewed token that is lost was the last
+            with CancelScope(shield=True):  # a renewed token lost now could not be renewed again
                 while outgoing is not request:
                     answer = await self._send_token_renewal(outgoing)
                     if answer is None:

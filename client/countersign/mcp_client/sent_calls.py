@@ -30,9 +30,9 @@ from pydantic import ValidationError
 
 from countersign.mcp_client import tool_list
 
-# The outcomes of a tool call. Only the server's own answer makes a call a failure.
+# The outcomes of a tool call. It counts as failed only if the server itself says so.
 
-MAX_UNREADABLE_CHARS = 2_000  # of an answer that cannot be read
+MAX_UNREADABLE_CHARS = 2_000  # of an unreadable answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FailedOutcome:
     """The server itself reported a failure, as a result or as a JSON-RPC error."""
 
     message: str
-    code: int | None = None  # of the JSON-RPC error
+    code: int | None = None  # the JSON-RPC error code
     result: CallToolResult | None = None
 
 
@@ -57,7 +57,7 @@ class UnknownOutcome:
     """The call was sent, and no answer from the server says how it ended."""
 
     why: str
-    unread_answer: str = ""  # what the server did say, cut to a length
+    unread_answer: str = ""  # the server's answer, shortened
     timed_out: bool = False
 
 
@@ -84,7 +84,7 @@ def format_unreadable_answer(answer: Any) -> str:
     return text if len(text) <= MAX_UNREADABLE_CHARS else f"{text[:MAX_UNREADABLE_CHARS]}…"
 
 
-# JSON may name half a character, as a text has it that was cut amid one; the SDK reads none
+# JSON may hold half of a surrogate pair, from a text cut in the middle; the SDK cannot read it
 
 _JSON_ESCAPE_PATTERN = re.compile(
     r"\\(?:ud[89ab]\w\w\\ud[c-f]\w\w|(?P<half>ud[89a-f]\w\w)|.)", re.IGNORECASE | re.DOTALL
@@ -106,9 +106,9 @@ def read_whole_message(error: Exception) -> SessionMessage | Exception:
     return error
 
 
-MAX_MESSAGE_BYTES = 1_048_576  # that are looked at
+MAX_MESSAGE_BYTES = 1_048_576  # a longer answer is not inspected
 FIRST_ERROR_STATUS = 300
-PARSE_ERROR_CODE = -32700  # JSON-RPC's, for what cannot be read
+PARSE_ERROR_CODE = -32700  # JSON-RPC's code for invalid JSON
 
 
 @dataclass(slots=True)
@@ -119,9 +119,9 @@ class TrackedCall:
     """
 
     was_sent: bool = False
-    http_status: int = 0  # of HTTP, where it is no success
-    error: ErrorData | None = None  # the server's own
-    answer: Any = None  # the server's own, before it was read
+    http_status: int = 0  # 0 for success
+    error: ErrorData | None = None  # as sent by the server itself
+    answer: Any = None  # as sent by the server itself, before parsing
 
     def matches_server_error(self, code: int, message: str) -> bool:
         """Return whether the server itself sent this error."""
@@ -136,7 +136,7 @@ CURRENT_CALL: ContextVar[TrackedCall | None] = ContextVar("current_call", defaul
 class ServerTraffic:
     """Notes on the traffic of one connection, by request id."""
 
-    http_status: int = 0  # of HTTP, of the last answer that was no call's, where it is no success
+    http_status: int = 0  # of the last answer to anything but a call; 0 for success
     _calls: dict[str, TrackedCall] = field(default_factory=dict)
 
     def note_sent_message(self, item: SessionMessage) -> None:
@@ -179,7 +179,7 @@ class ServerTraffic:
             return
         if not isinstance(message, dict) or "method" in message:
             return
-        request = message.get("id") if posted is None else posted  # as the SDK has it
+        request = message.get("id") if posted is None else posted  # as the SDK assigns it
         try:
             self.note_server_error(request, ErrorData.model_validate(message.get("error")))
         except ValidationError:
@@ -281,7 +281,7 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
         self._line, self._data, self._size = bytearray(), list[str](), 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        line = bytearray()  # the last one, of which the rest is still to come
+        line = bytearray()  # the last line so far, still incomplete
         async for chunk in self._stream:
             line += chunk
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
@@ -300,7 +300,7 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
         """Note whole lines of the body, and return them with each half of a character replaced."""
         chunk = replace_half_characters(part.decode("latin-1")).encode("latin-1")
         self._size += len(chunk)
-        if self._size > MAX_MESSAGE_BYTES:  # too long to be looked at
+        if self._size > MAX_MESSAGE_BYTES:  # too long to inspect
             self._line.clear()
             self._data.clear()
             self._size = 0 if self._events else MAX_MESSAGE_BYTES + 1

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from countersign.request import escape_control_characters
 
-MAX_PAGES = 50  # of one server
+MAX_PAGES = 50  # per server
 MAX_TOOLS = 1_000
 log = logging.getLogger("countersign.servers")
 
@@ -47,7 +47,7 @@ def _leave_out_names_of_two(tools: list[Tool]) -> list[Tool]:
     return [each for name, each in found.items() if name not in twice]
 
 
-# The SDK reads all of a page of the list or nothing, so what it cannot read is taken out before.
+# The SDK rejects a whole page for one unreadable tool, so those tools are taken out first.
 
 
 def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str]) -> None:
@@ -62,7 +62,7 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
     tools = answer.get("tools")
     if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
         return
-    if "content" in answer:  # it is the result of a call
+    if "content" in answer:  # a call's result rather than a tool list
         return
     if not _find_fault(answer, tools) or _find_fault(answer, []):
         return

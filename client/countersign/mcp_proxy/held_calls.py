@@ -32,10 +32,10 @@ from countersign.request import (
     find_request_error,
 )
 
-# A host gets progress messages while it waits for people, and after a while is told to call again.
+# While people decide, a host gets progress messages; after a while it is told to call again.
 
-LOOK_SECONDS = 10.0  # that one look at a request waits; so often the host hears that it waits
-MIN_LOOK_SECONDS = 1.0  # less would be answered at once
+LOOK_SECONDS = 10.0  # one poll of a request; between two, the host gets a progress message
+MIN_LOOK_SECONDS = 1.0  # a shorter wait would be answered at once
 NOT_DECIDED_TEXT = "People have not decided yet{link}. Nothing was done."
 ProgressSender = Callable[[str], Awaitable[None]]
 
@@ -59,22 +59,22 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-# Calls that hosts have made: the same call, made again while it is open, is asked only once.
+# Calls made by hosts: people are asked only once, even if a host repeats the call meanwhile.
 
-MAX_KNOWN_CALLS = 500  # of one key and server
-RESULT_RETENTION_SECONDS = 600.0  # for a host which had given up
+MAX_KNOWN_CALLS = 500  # per key and server
+RESULT_RETENTION_SECONDS = 600.0  # for a host that had given up and calls again
 
 
 @dataclass(slots=True)
 class HostCall:
     """One tool call that hosts have made, kept until one of them was given the result."""
 
-    run: str  # under which it is asked
+    run: str  # the run id of its request
     request_id: str = ""
     result: Any = None
-    is_done: bool = False  # there is a result
-    waiting_hosts: int = 0  # that wait for it now
-    last_waited_at: float = 0.0  # when a host last waited for it, by the monotonic clock
+    is_done: bool = False  # `result` is set
+    waiting_hosts: int = 0  # hosts waiting for it now
+    last_waited_at: float = 0.0  # by the monotonic clock
     ask_lock: anyio.Lock = field(default_factory=anyio.Lock)
     claim_lock: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -144,7 +144,7 @@ class OpenHostCalls:
         A request that has ended is still returned if a host waited for it in the last 600 seconds.
         `ask` also finds an open request that an earlier life of this process has made.
         """
-        async with call.ask_lock:  # of the same call twice at once, one asks
+        async with call.ask_lock:  # if a call comes twice at once, only one asks
             request: Request | None = None
             if call.request_id:
                 request = await run_in_thread(
@@ -178,9 +178,9 @@ T = TypeVar("T")
 class HeldOutcome(Generic[T]):
     """The outcome of a call that was made, according to the code that ran it."""
 
-    result: T  # for the host
+    result: T  # what the host gets
     succeeded: bool
-    reported_result: Any  # what is reported of it
+    reported_result: Any  # what the record gets
 
 
 class HeldCallRunner:
@@ -222,7 +222,7 @@ class HeldCallRunner:
             request = await self._wait_until(
                 IS_DECIDED, request, look, progress, says, NOT_DECIDED_TEXT
             )
-            async with call.claim_lock:  # of the same call twice at once, one runs, both hear of it
+            async with call.claim_lock:  # of two at once, one runs and both get its result
                 if not call.is_done:
                     call.result = await self._claim_and_run(request, action.name, run)
                     call.is_done = True
@@ -297,7 +297,7 @@ class HeldCallRunner:
             except NotRunError as error:
                 await _report_outcome(claimed, False, str(error))
                 raise
-            except OutcomeUnknownError as error:  # people are asked what became of it
+            except OutcomeUnknownError as error:  # people are asked for the outcome
                 log.warning("request %s: %s", request.id, error)
                 raise
             except Exception as error:

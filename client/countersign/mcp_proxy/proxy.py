@@ -49,7 +49,7 @@ from countersign.mcp_proxy.held_calls import (
 )
 from countersign.version import VERSION
 
-# How an MCP tool is put before people: its name, title, effect and class. Pure.
+# How an MCP tool is described to people: its name, title, effect and class. Pure.
 
 _MAX_NAME_CHARS = 64
 _MAX_TITLE_CHARS = 80
@@ -121,9 +121,9 @@ def _build_argument_label(name: str, field: dict[str, Any]) -> str:
     return " ".join(words.lower().replace("{", "(").replace("}", ")").split())[:_MAX_LABEL_CHARS]
 
 
-# A server's texts, without characters that a terminal or a model would act upon unseen.
+# Server texts, with characters that would act on a terminal or model unseen written out.
 
-_TEXT_KEYWORDS = ("title", "description", "$comment")  # of a schema; all else of it is values
+_TEXT_KEYWORDS = ("title", "description", "$comment")  # of a schema; the rest of it is values
 
 
 def escape_control_characters_in_tool(tool: Tool) -> Tool:
@@ -166,8 +166,8 @@ OUTCOME_UNKNOWN_ERROR = (
 )
 SERVER_SAID_TEXT = " This is what the server said: {said}"
 CALL_DONE_TEXT = "The call was made and this is its result; do not make it again for that. {remark}"
-MAX_REPORTED_CHARS = 20_000  # of a result that the record keeps
-CALL_IDLE_TIMEOUT_SECONDS = 300.0  # of a call which was sent, from its last sign of life
+MAX_REPORTED_CHARS = 20_000  # of a result, for the record
+CALL_IDLE_TIMEOUT_SECONDS = 300.0  # of a sent call, since its last sign of life
 MAX_CALL_SECONDS = 3600.0
 Context = ServerRequestContext[Any]
 
@@ -215,7 +215,7 @@ class McpProxy:
             for each in listed
             if each.name.isprintable()
         ]
-        own = {each.name for each in server_tools}  # the server's own of these names go before
+        own = {each.name for each in server_tools}  # these win over ours of the same name
         more = [each for each in TOOLS.values() if each.name not in own]
         return types.ListToolsResult(tools=[*server_tools, *more])
 
@@ -360,8 +360,8 @@ async def serve_host(
             await behind.close()
 
 
-STOP_TIMEOUT_SECONDS = 1.7  # after a signal
-SERVER_STOP_STEP_SECONDS = 0.4  # at each step of being ended
+STOP_TIMEOUT_SECONDS = 1.7  # to close the proxied server after a signal
+SERVER_STOP_STEP_SECONDS = 0.4  # for each step of stopping the server: terminate, then kill
 
 
 def run_proxy_process(
@@ -376,7 +376,7 @@ def run_proxy_process(
     `build_connection` returns the connection to the server behind. Raises ServerNotReachedError if
     that server cannot be reached at the start.
     """
-    sdk = logging.getLogger("mcp")  # it logs tracebacks of what a server says
+    sdk = logging.getLogger("mcp")  # it logs tracebacks about server messages
     sdk.addHandler(logging.NullHandler())
     sdk.propagate = False
 
