@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _print_history(store, arguments.id)
         case _:
             write = FORMATTER_BY_FORMAT[arguments.format or "jsonl"]
-            with store.read() as tx:  # printed as they are read: a long record takes no more memory
+            with store.read() as tx:  # rows are printed while read, so memory stays small
                 console.print_lines(write(trail.iterate_audit_rows_between(tx, since, until)))
             return 0
 
@@ -91,13 +91,13 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
         chain = AuditChainSealer(signing_key or read_key_file(key_file_path(store.path)))
     except (OSError, ValueError) as error:
         return console.print_error(f"Without its key the record cannot be checked: {error}.")
-    noted = None  # else before the rows: it is never ahead
+    noted = None  # read before the rows, so that it is never ahead of them
     if not store.is_multi_process:
         noted = trail.AuditHeadFile(trail.audit_head_file_path(store.path), chain).read_head()
     with store.read() as tx:
         copied = record_copies.find_copy_note(tx)
         if copied is not None and copied.has_valid_seal(chain):
-            noted = copied.audit_head  # a file beside it is of another life
+            noted = copied.audit_head  # the file beside a copy belongs to an older database
         examination = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
     if copied is not None:
         console.print_line(f"Note: {copied.why}, and nobody has started on it yet.")

@@ -30,7 +30,7 @@ from storage.record_copies import UnreadableRowsError
 from storage.sqlite import lock_database
 
 AS_WRITTEN_SUFFIX = ", as it was when it was written"
-_COUNTED_TABLES = (  # of which tables, and what a row of each is called
+_COUNTED_TABLES = (  # each table, and the name of its rows in the singular and the plural
     ("run", "request", "requests"),
     ("call", "call", "calls"),
     ("audit", "row of the audit", "rows of the audit"),

@@ -26,7 +26,7 @@ from countersign.cli import console
 from countersign.wire import UnixConnection
 from storage.backend import socket_path
 
-ANSWER_TIMEOUT_SECONDS = 45.0  # longer than the bot itself takes to give up
+ANSWER_TIMEOUT_SECONDS = 45.0  # longer than the bot's own time limit
 BOT_NOT_RUNNING_ERROR = "No bot listens at {path} ({why}): it is not running."
 NO_ANSWER_ERROR = "The bot does not answer; `countersign show` says what became of it."
 CONNECTION_CLOSED_ERROR = "The bot closed the line without an answer; its log says why."
@@ -88,10 +88,10 @@ def open_chat_event_socket(path: Path, run_id: str) -> socket.socket:
     ):
         bot.settimeout(ANSWER_TIMEOUT_SECONDS)
         bot.connect(str(path.absolute()))
-        # in this older version an answer ends with the connection, and its lines are not chunked
+        # HTTP/1.0, so that the answer ends with the connection and its lines are not chunked
         bot.sendall(f"GET /v1/chats/{quote(run_id, safe='')} HTTP/1.0\r\n\r\n".encode())
         answer = HTTPResponse(bot)
-        # without a buffer, so that the lines are left to who reads them
+        # unbuffered, so that the event lines are left in the socket for the caller
         answer.fp = bot.makefile("rb", buffering=0)  # type: ignore[assignment] # it reads as well
         answer.begin()
         if answer.status == HTTPStatus.OK:

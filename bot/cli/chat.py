@@ -35,7 +35,7 @@ class ChatEventFeed:
     def __init__(self, bot: Path) -> None:
         """`bot`: the path of the bot's socket. Nothing is connected yet."""
         self.run_id = ""  # the newest request of the chat
-        self.is_bot_gone = False  # the bot has hung up
+        self.is_bot_gone = False  # the bot has closed the connection
         self.lines: chat_painter.LineReader | None = None
         self._bot = bot
         self._socket: socket.socket | None = None
@@ -112,9 +112,9 @@ def _parse_event(line: bytes) -> ChatEvent:
         ) from None
 
 
-PROMPT_DELAY_SECONDS = 0.4  # for what comes of what was typed
+PROMPT_DELAY_SECONDS = 0.4  # so that the bot's answer to a typed line appears before the prompt
 RECONNECT_INTERVAL_SECONDS = 1.0
-RECONNECT_TIMEOUT_SECONDS = 60.0  # only of a pipe: a person can end the chat
+RECONNECT_TIMEOUT_SECONDS = 60.0  # for piped input only: at a terminal, a person can end the chat
 
 
 class Conversation:
@@ -164,7 +164,7 @@ class Conversation:
         if news and news.has_line:
             self._handle_bot_event()
             return
-        # a pipe's next line waits for its turn
+        # the next line of piped input waits until the request is done or waits for people
         waits = self._is_at_terminal or not self._expects_events
         if not self._expects_events and not self._is_prompt_shown and waits:
             if news:
@@ -373,7 +373,7 @@ def build_painter(*, plain: bool) -> chat_painter.Painter:
     if plain or not sys.stdout.isatty():
         return chat_painter.Painter()
     try:
-        # here, since Rich may be missing: it comes with the extra `chat` only
+        # here, since Rich may be missing: only the extra `chat` brings it
         from bot.cli.chat_rich_painter import RichPainter
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rich"):

@@ -61,16 +61,16 @@ def format_field_prompt(field: TerminalField) -> str:
     return f"{field.label}{one_of}{several}{there}: "
 
 
-# says it to the bot; True: what came of it is drawn
+# sends the bot a command; True: its answer is drawn in any case
 SendCommand = Callable[[OperatorCommand, bool], CommandResult]
-AskForLine = Callable[[str], str | None]  # shows a question; the line that is typed, None for none
+AskForLine = Callable[[str], str | None]  # asks a question; returns the typed line, None for none
 
 
 class CallNumbers:
     """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []  # ids of calls without their revisions
+        self._names: list[str] = []  # call ids without their revision, by number
         self.latest_calls: dict[str, TerminalCall] = {}
 
     def assign_number(self, call: TerminalCall) -> int:
@@ -89,7 +89,7 @@ class CallNumbers:
         return open_[0] if not number and len(open_) == 1 else None
 
 
-# what sends the bot a command about one call: its kind, and which words have to be typed
+# the commands that only name a call: the kind to send, and the words that must follow the number
 SIMPLE_CALL_COMMANDS: Mapping[str, tuple[CommandKind, str]] = {
     "/reject": (CommandKind.REJECT, "why not"),
     "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
@@ -175,7 +175,7 @@ class ChatCommands:
         call = self._find_call(rest.partition(" ")[0], f"{name} 1")
         if call is None:
             return
-        # who may not is told so by the bot
+        # if the person may not do this, the bot says so
         asks = call.is_final and AllowedAction(wish) in call.may
         sure = call_pieces.build_approval_confirmation(
             call.effect, call.final or call_pieces.IRREVERSIBLE_TEXT

@@ -20,8 +20,8 @@ from bot.terminal.terminal_messages import AllowedAction, TerminalCall
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import CallStatus
 
-# News from the bot interrupts a line; the next prompt has its text again. The lines are remembered
-# as long as the chat runs, and never written to disk.
+# An event from the bot interrupts the line being typed; the next prompt has its text again. Lines
+# are remembered while the chat runs, and never written to disk.
 
 ANSI_RESET = "\x1b[0m"
 
@@ -36,7 +36,7 @@ class LineEditor:
     def __init__(self, readline: ModuleType) -> None:
         """Use the module `readline`, and let SIGIO interrupt a line."""
         self._readline = readline
-        self._typed = ""  # so far, before the bot said something
+        self._typed = ""  # the text typed when an event interrupted the line
         self._asks = False
         signal.signal(signal.SIGIO, self._handle_sigio)
 
@@ -50,7 +50,7 @@ class LineEditor:
         """
         self._readline.set_auto_history(add_to_history)
         before = self._readline.get_current_history_length()
-        # between these marks stands what takes no room
+        # \x01 and \x02 enclose what takes no room on the screen
         styled_prompt = f"\x01{style}\x02{prompt}\x01{ANSI_RESET}\x02" if style else prompt
         try:
             with self._interrupt_on_input(news):
@@ -64,7 +64,7 @@ class LineEditor:
             if now == before:
                 self._erase_prompt(prompt)
                 return None
-            line = self._readline.get_history_item(now) or ""  # it was typed to its end by then
+            line = self._readline.get_history_item(now) or ""  # the line was finished before
         if add_to_history:
             self._typed = ""
         return line
@@ -146,7 +146,7 @@ QUIT_COMMANDS = ("/quit", "/q")
 YES_ANSWERS = ("yes", "y")
 NOT_APPROVED_NOTICE = "It is not approved, and still waits."
 ALWAYS_DRAWN_STATUSES = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
-NEVER_DRAWN_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # steps say so
+NEVER_DRAWN_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # the steps show these
 NUMBER_MISSING_ERROR = "Say which one, by its number: {example}"
 SLACK_HINT_BY_COMMAND = {
     "/remember": "In Slack: the card's menu (⋯) has “Details, approve with a note or remember it…”"
@@ -192,11 +192,11 @@ class LineReader:
         """Read what has arrived; block until something has."""
         try:
             part = os.read(self.source, 65_536)
-        except ConnectionResetError:  # the other side was killed
+        except ConnectionResetError:  # the bot was killed
             part = b""
         if not part:
             self.is_over = True
-            if self._rest:  # a last line without an end
+            if self._rest:  # a last line without a newline
                 self._ready.append(self._rest)
                 self._rest = b""
             return

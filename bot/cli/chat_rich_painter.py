@@ -20,7 +20,7 @@ from countersign.cli.console import escape_control_characters
 from storage.states import CallStatus
 
 MAX_COLUMNS = 100  # longer lines are hard to read
-FRAME_COLUMNS = 12  # of a frame's first line, that are not its title's
+FRAME_COLUMNS = 12  # used by a frame's first line beside its title
 COLOUR_BY_STATUS = {
     CallStatus.PENDING: "yellow",
     CallStatus.APPROVED: "cyan",
@@ -54,7 +54,7 @@ class RichPainter(chat_painter.Painter):
             self._live = Live(
                 console=self._console,
                 auto_refresh=False,
-                transient=True,  # the whole answer takes its place
+                transient=True,  # the complete answer replaces it
                 vertical_overflow="ellipsis",
             )
             self._live.start()
@@ -90,7 +90,7 @@ class RichPainter(chat_painter.Painter):
             parts.insert(0, Text(status, style=colour))
         elif call.is_final:
             parts.insert(0, Text(call.final or IRREVERSIBLE_TEXT, style="bold red"))
-        if effect.cell_len + FRAME_COLUMNS > self._width:  # a title is one line
+        if effect.cell_len + FRAME_COLUMNS > self._width:  # a frame's title takes one line only
             parts.insert(0, effect)
         else:
             head.append_text(effect)

@@ -10,11 +10,11 @@ from bot.version import describe_version as describe_version
 from countersign.cli.commands import CommandEntry
 from countersign.cli.console import CommandError
 
-# commands say themselves what matters; the log is for those that configure one
+# commands print what matters; only those that configure logging show the log
 logging.getLogger("countersign").addHandler(logging.NullHandler())
 
-_SERVER_COMMANDS = ("run", "serve", "demo", "sandbox")  # they go on until Ctrl-C
-_COMMAND_TABLE = (  # the name, where it is in bot.cli, and the help
+_SERVER_COMMANDS = ("run", "serve", "demo", "sandbox")  # they run until Ctrl-C
+_COMMAND_TABLE = (  # name, place in bot.cli, and help
     ("run", "service:RUN", "the bot, with settings from the environment and .env"),
     ("serve", "service:SERVE", "the same, where Slack sends signed HTTP requests"),
     ("key", "key", "keys by which programs ask over HTTP: new, renew, list, revoke"),

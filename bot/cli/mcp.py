@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         return console.print_error(f"{error}.")
     agree = _ask_yes_or_no if not arguments.yes else lambda _question: True
     done, log_handler = [], logging.StreamHandler()
-    log.addHandler(log_handler)  # which tools of a server are left out, and why
+    log.addHandler(log_handler)  # prints which tools are left out, and why
     for server in chosen:
         try:
             done.append(_accept_tools(file, server, fetch_tool_definitions(server), agree))
@@ -132,7 +132,7 @@ def _print_change(server: server_file.Server, change: server_file.ToolChange) ->
     console.print_line(
         _format_on_one_line(f"{server.name}: {change.name} is {_LABEL_BY_CHANGE[change.kind]}")
     )
-    for line in change.lines[2:]:  # without the names of the two sides
+    for line in change.lines[2:]:  # skip diff's two lines with file names
         if not line.startswith("@@"):
             console.print_line(console.escape_control_characters(f"  {line}"))
 

@@ -66,7 +66,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    # only now: what they import takes a moment, and the other words do without
+    # here, since these imports take a moment and the other actions need none of them
     from bot.checks.check import build_ok_result, print_checks
     from bot.checks.inspection import check_freezes_and_business_hours
     from bot.checks.people_checks import check_signing_setup

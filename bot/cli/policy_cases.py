@@ -49,7 +49,7 @@ from storage.digest import NonCanonicalValueError
 from storage.models import Run
 
 PersonName = Annotated[str, StringConstraints(pattern=r"^(@\S{1,80}|[UW][A-Z0-9]{2,30})$")]
-_KEYS_BY_VERDICT = {  # the keys that say what is expected, by the verdict that they go with
+_KEYS_BY_VERDICT = {  # the keys of an expectation that only one verdict allows
     "allow": {"after_rejection"},
     "deny": {"reason"},
     "ask": {*ASK_KEYS, "added"},
@@ -77,7 +77,7 @@ class EarlierCall(_Entry):
 
     tool: str
     args: dict[str, Any] = {}
-    requester: PersonName | None = None  # None: that of the case
+    requester: PersonName | None = None  # None: the requester of the case
     ago: str
 
 
@@ -246,7 +246,7 @@ class PolicyCaseRunner:
     def _load_facts(self, case: CaseEntry) -> Facts:
         """Return the facts of a case's call, with the sums over its earlier calls."""
         at = case.at or self._file.at
-        assert at is not None  # checked when the file was read
+        assert at is not None  # required when the file was read
         now = at if at.tzinfo else at.replace(tzinfo=UTC)
         sources = replace(self._core.sources, policy=self._policy, clock=FixedClock(now))
         tool, args = self._load_call(case)

@@ -79,7 +79,7 @@ class FailingSlackDirectory:
     def _raise_error(self, *_: object, **__: object) -> Any:
         raise LookupFailedError(self.why)
 
-    _fail: Callable[..., Any] = _raise_error  # whose parameters a subclass may narrow
+    _fail: Callable[..., Any] = _raise_error  # subclasses may narrow the parameters
     find_person = find_people = find_people_by_name = find_group = list_channel_members = _fail
     find_channel_id = can_see_channel = is_externally_shared_channel = list_channels = (
         list_people
@@ -131,8 +131,8 @@ class ReadOnlyCore:
     tools: Registry
     directory: CachedDirectory
     authority: Authority
-    slack_problem: str  # why Slack was not asked; "" where it was
-    record_problem: str  # why the record was not read; "" where it was
+    slack_problem: str  # why Slack was not asked; "" if it was
+    record_problem: str  # why the record was not read; "" if it was
 
     @property
     def sources(self) -> PolicyFactSources:
@@ -171,7 +171,7 @@ def build_read_only_core(
     environ = dict(os.environ)
     if policy is not None:
         environ["COUNTERSIGN_POLICY"] = str(policy)
-        read_policy(policy)  # before the settings: its own complaint is the better one
+        read_policy(policy)  # before the settings, since its error message says more
     settings = Settings.load(environ, DOTENV, reading=True)
     asks_slack = directory is None and bool(settings.slack_bot_token.get_secret_value())
     client = build_retrying_client(settings) if asks_slack else None

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         return print_error(
             "The record holds several workspaces, and without Slack it is not known which is meant."
         )
-    until = core.clock.now() + timedelta(seconds=1)  # what was asked just now is in it
+    until = core.clock.now() + timedelta(seconds=1)  # includes calls asked for just now
     since = until - arguments.since
     with core.store.read() as tx:
         decided_calls = call_history.list_calls_people_had_to_decide(tx, team, since, until)
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write_picture(computed: Report, titles: Mapping[str, str], path: Path) -> int:
     try:
-        # here, since matplotlib may be missing: it comes with the extra only
+        # here, since matplotlib may be missing: only an extra brings it
         from bot.explain.report_picture import draw_report_png, has_decisions_to_draw
     except ModuleNotFoundError as error:
         return print_missing_package("picture", error, ("matplotlib",), "countersign-bot[report]")

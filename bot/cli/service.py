@@ -47,7 +47,7 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         logging.getLogger("countersign").warning(warning)
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     with pause_garbage_collection():
-        # only now: Bolt and what else it imports see the prepared environment
+        # here, so that Bolt and its dependencies see the prepared environment
         from bot.app import build
         from bot.inbound_connections import NOT_INSTALLED_ERROR
 
@@ -66,7 +66,7 @@ def run_bot(settings: Settings, policy: Policy) -> int:
             bot.start_inspection()
             bot.wait()
         finally:
-            begin_shutdown()  # a signal that comes in between raises here, and none does after it
+            begin_shutdown()  # until here signals raise KeyboardInterrupt, then they are ignored
     finally:
         bot.stop()
     return 0
@@ -132,7 +132,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run the demo until Ctrl-C."""
     try:
-        # here, since aiohttp may be missing: it comes with the extra only
+        # here, since aiohttp may be missing: only an extra brings it
         from bot.app import build
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
@@ -169,7 +169,7 @@ def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the local Slack, if it is installed."""
     try:
         from slack_sandbox.__main__ import add_arguments as add
-    except ModuleNotFoundError:  # it comes with the extra only, which `run` then says
+    except ModuleNotFoundError:  # only an extra brings it; `run` says so
         parser.add_argument("anything", nargs=argparse.REMAINDER)
     else:
         add(parser)

@@ -26,7 +26,7 @@ from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
 ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
-UNINSTALLED_ERROR_CODES = ("account_inactive", "token_revoked")  # what Slack says of its token
+UNINSTALLED_ERROR_CODES = ("account_inactive", "token_revoked")  # for an uninstalled app's token
 SINGLE_WORKSPACE_ERROR = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
 ONE_KEY_IN_USE_NOTICE = (
     "All tokens are encrypted with the first key. No other key is in use any more."
@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise console.UsageError(f"{what} is about all workspaces; leave out {workspace}")
     if what not in ("list", "keys", "doctor") and not workspace:
         raise console.UsageError(f"{what} needs a workspace's id; `list` shows them")
-    with suppress(DotenvError):  # which the settings say
+    with suppress(DotenvError):  # the settings report it
         if "COUNTERSIGN_CLIENT_ID" not in read_environment_variables(os.environ, console.DOTENV):
             raise console.UsageError(SINGLE_WORKSPACE_ERROR)
-    # of all of them, also where a shell has one for the other commands
+    # all workspaces, even if the shell's COUNTERSIGN_WORKSPACE chooses one for other commands
     settings = Settings.load(
         {**os.environ, "COUNTERSIGN_WORKSPACE": ""}, console.DOTENV, transport=None
     )

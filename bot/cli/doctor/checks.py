@@ -194,7 +194,7 @@ def _check_secret_columns(
         )
 
 
-DISK_FAILURE_MEGABYTES = 50  # with less free disk it is a failure, else a warning
+DISK_FAILURE_MEGABYTES = 50  # less free disk is a failure; below the next, a warning
 DISK_WARNING_MEGABYTES = 500
 
 
@@ -351,7 +351,7 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     try:
         with closing(ReadOnlyStore(path)) as store, store.read() as tx:
             waiting = count_open_calls_by_signing_key(tx)
-    except SQLAlchemyError:  # none of ours, or another look has found it damaged
+    except SQLAlchemyError:  # not our database, or another check reports the damage
         return
     yield from _check_waiting_calls(settings, waiting, key, key_path)
 

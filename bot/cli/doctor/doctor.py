@@ -44,7 +44,7 @@ from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage.record import ReadOnlyStore
 
-MIN_OUTPUT_TOKENS = 16  # the Responses API takes no smaller limit
+MIN_OUTPUT_TOKENS = 16  # the smallest limit that the Responses API accepts
 READY_TOOL = {
     "name": "ready",
     "description": "Say that you are ready.",
@@ -86,7 +86,7 @@ def _build_model_request(settings: Settings, clock: Clock) -> ModelRequest:
     """Return the model request that a short message would lead to, with all usable tools."""
     try:
         tools = list(checks.build_tools_without_slack(settings))
-    except ToolsError:  # another look tells of it
+    except ToolsError:  # another check reports it
         tools = []
     said = [build_request_item("U0", "Countersign", "Answer with one word.", clock.now())]
     functions = [build_function_schema(each) for each in tools]
@@ -177,7 +177,7 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
     body = {"model": name, "messages": messages, "tools": tools}
     answer: dict[str, Any] | None = None
     for choice in ("required", {"type": "function", "function": {"name": READY_TOOL["name"]}}):
-        with suppress(OpenAIError):  # some servers know no such choice
+        with suppress(OpenAIError):  # some servers do not accept this choice
             answer = _post_to_model(client, CHAT_DIALECT, {**body, "tool_choice": choice})
             break
     if answer is None:
@@ -240,7 +240,7 @@ def write_first_policy(approvers: Sequence[str]) -> int:
     Returns the exit code.
     """
     if not approvers and sys.stdin.isatty():
-        with suppress(EOFError):  # Ctrl-D: nobody
+        with suppress(EOFError):  # Ctrl-D: no approvers
             approvers = input(
                 "Who decides? User ids (U0123), groups (@shop-leads)"
                 ' or "channel", separated by spaces: '
@@ -255,7 +255,7 @@ def write_first_policy(approvers: Sequence[str]) -> int:
         return print_error(
             f"{POLICY_PATH} is already there and was left as it is; move it away to have a new one."
         )
-    except PolicyError as error:  # of a file that is not there, by its place in it
+    except PolicyError as error:  # its problems name places in a file that was not written
         problems = (each.partition("] approvers: ")[2] or each for each in error.problems)
         return print_error(f"{POLICY_PATH} was not written: {'; '.join(problems)}")
     print_line(
@@ -280,7 +280,7 @@ def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
         with file:
             file.write(text)
     except OSError:
-        path.unlink()  # half a policy is none, and would be left as it is the next time
+        path.unlink()  # an incomplete policy would stop the next `--init`
         raise
     return policy
 
@@ -312,7 +312,7 @@ def run(arguments: argparse.Namespace) -> int:
         return write_first_policy(arguments.approver)
     if arguments.approver:
         raise UsageError("--approver goes with doctor --init")
-    with suppress(DotenvError):  # which the checks say
+    with suppress(DotenvError):  # the checks report it
         if "COUNTERSIGN_CLIENT_ID" in read_environment_variables(os.environ, DOTENV):
             raise UsageError(MANY_WORKSPACES_ERROR)
     return check.print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)

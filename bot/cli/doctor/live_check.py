@@ -44,7 +44,7 @@ from bot.slack.socket_client import EnvelopeAcknowledger, HelloMessage, Reconnec
 from countersign.cli.console import print_error, print_line
 from countersign.cli.process import handle_signals
 
-WAIT_SECONDS = 120.0  # that a person has to click
+WAIT_SECONDS = 120.0  # for the person to click
 CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how a click arrives."
 CLICK_RECEIVED_TEXT = "Thank you: your click has arrived."
 CONNECT_STEP = "connect by Socket Mode"
@@ -182,7 +182,7 @@ def _render_dialog(key: str, words: str) -> dict[str, Any]:
     }
 
 
-_APP_ID_IN_TOKEN_PATTERN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # as Slack makes them
+_APP_ID_IN_TOKEN_PATTERN = re.compile(r"xapp-\d+-(A[A-Z0-9]+)-")  # the app's id is in the token
 
 
 def check_app_token(client: WebClient, settings: Settings, own_app: str) -> CheckResult:
@@ -231,7 +231,7 @@ OTHER_CONNECTION_WARNING = (
     "Another process is connected with this app: the bot itself? Slack gives each delivery to one"
     " of the two, so your click may go there, and people's clicks may fail while this is tried."
 )
-OPERATOR_HANDLE = "@me"  # whoever COUNTERSIGN_OPERATOR names
+OPERATOR_HANDLE = "@me"  # the person in COUNTERSIGN_OPERATOR
 _PERSON_PATTERN = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
 
 
@@ -240,7 +240,7 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
 
     Returns the exit code: 0 if every step succeeded, 1 if one did not, 2 if nothing was tried.
     """
-    # on the first day there may be no policy, and none is read: any file stands for one
+    # a new installation may have no policy yet; none is read, so any file will do
     settings = Settings.load(
         {**environ, "COUNTERSIGN_POLICY": __file__}, dotenv_path, reading=True, transport=None
     )

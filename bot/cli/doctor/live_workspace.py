@@ -32,11 +32,11 @@ _SCOPES_PATTERN = re.compile(r"[a-z_.:,]{1,200}")
 class LiveStep:
     """One step of the live check: the Slack method, the result, and how long it took."""
 
-    step: str  # for people
+    step: str  # what was tried, for people
     method: str  # Slack's
-    result: str  # `ok`, Slack's error code, or the kind of what went wrong on the way
-    seconds: float | None = None  # None: it was not tried
-    is_refused: bool = False  # Slack itself said no, so nothing came of it
+    result: str  # `ok`, Slack's error code, or the kind of another error
+    seconds: float | None = None  # None: not tried
+    is_refused: bool = False  # Slack itself refused, so nothing was changed
 
     @property
     def is_ok(self) -> bool:
@@ -48,9 +48,9 @@ class LiveStep:
 class LiveStepRunner:
     """Runs the live check's steps and keeps the result of each; used by one thread."""
 
-    on_step: Callable[[LiveStep], object] = lambda _: None  # of each step, at once
+    on_step: Callable[[LiveStep], object] = lambda _: None  # called after each step
     all_steps: list[LiveStep] = field(default_factory=list)
-    retry_after: float = 0.0  # seconds that Slack asked for last
+    retry_after: float = 0.0  # the last Retry-After from Slack, in seconds
 
     def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:
         """Run `call` as a step and note the result; return what it gave, None if it failed."""
@@ -121,11 +121,11 @@ def render_live_report(steps: Sequence[LiveStep], facts: Sequence[str], cut_shor
 
 
 METADATA_EVENT_TYPE = "countersign_live"
-MAX_CLOCK_DRIFT_SECONDS = 600.0  # between our clock and Slack's
+MAX_CLOCK_DRIFT_SECONDS = 600.0  # between this machine's clock and Slack's
 BUSY_STATUS_TEXT = "is trying things out…"
 EMPTY_STATUS_TEXT = ""
 MAX_MESSAGES_PER_PAGE = 100
-MAX_WAIT_SECONDS = 60.0  # Slack counts calls by the minute
+MAX_WAIT_SECONDS = 60.0  # after that, Slack's limits per minute allow calls again
 GONE_ERROR_CODES = (
     "message_not_found",
     "file_not_found",
@@ -161,12 +161,12 @@ class LiveTrial:
     steps: LiveStepRunner
     user: str
     team: str
-    key: str  # unguessable, in all that is made
+    key: str  # an unguessable text in everything that is made
     channel: str = ""
-    root_ts: str = ""  # ts of the message under which the rest is tried
-    stream_ts: str = ""  # ts of one that may not have ended
-    posted_ts: set[str] = field(default_factory=set)  # ts of what is known to stand there
-    unknown_posts: int = 0  # messages that may stand there, and whose ts is not known
+    root_ts: str = ""  # the message in whose thread the rest is tried
+    stream_ts: str = ""  # a stream that may still be open
+    posted_ts: set[str] = field(default_factory=set)  # messages known to exist
+    unknown_posts: int = 0  # messages that may exist, with unknown ts
     has_status: bool = False
     has_session: bool = False
     has_home: bool = False
@@ -188,7 +188,7 @@ class LiveTrial:
             return
         self.root_ts = self.post_message("post a message", TRIAL_MESSAGE_TEXT)
         message_ts = take("find it by its metadata", "conversations.history", self._get_message_ts)
-        if message_ts and not self.root_ts:  # the answer to the post was lost
+        if message_ts and not self.root_ts:  # Slack's answer to the post was lost
             self.root_ts, self.unknown_posts = str(message_ts), 0
         self.root_ts = self.root_ts or self.post_message(
             "post one more, for the rest", TRIAL_MESSAGE_TEXT
@@ -321,7 +321,7 @@ class LiveTrial:
         )
         for file in sorted(self.client.started_uploads.union(*messages.values())):
             self._remove("delete the file", "files.delete", {"file": file})
-        # the newest first: what stands in a thread goes before its root
+        # newest first, so that replies are deleted before the message that starts their thread
         for ts in sorted(self.posted_ts | messages.keys(), reverse=True):
             at = {"channel": self.channel, "ts": ts}
             if self._remove("delete a message", "chat.delete", at):
