@@ -31,8 +31,8 @@ from storage import calls, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
 
-MAX_MESSAGE_CHARS = 12_000  # of words for the agent
-PREVIEW_TIMEOUT_SECONDS = 10.0  # as long as any preview may take
+MAX_MESSAGE_CHARS = 12_000  # in one message to the agent
+PREVIEW_TIMEOUT_SECONDS = 10.0  # the time limit of any preview
 ACTION_BY_COMMAND = {
     CommandKind.DECLINE: Action.DECLINE,
     CommandKind.DONE: Action.RESOLVE_DONE,
@@ -84,7 +84,7 @@ class CommandDeliveryBuilder:
                 return self._build_chat_message(command)
             case CommandKind.CANCEL | CommandKind.RETRY:
                 return self._build_request_click(command)
-            case kind:  # declines a question, or says how an UNKNOWN call ended
+            case kind:  # declining a question, or recording how an UNKNOWN call ended
                 target, _, run = self._find_call(command.target)
                 delivery = operator_input.build_click_delivery(
                     ACTION_BY_COMMAND[kind], target, run, self._operator
@@ -189,7 +189,7 @@ class CommandDeliveryBuilder:
                 at=now,
                 patience=PREVIEW_TIMEOUT_SECONDS,
             )
-        except LookupPendingError:  # the tool is slow: the loop waits for it, and tells the rest
+        except LookupPendingError:  # the tool is slow: the loop will wait, and report errors
             return
         match read:
             case ForbiddenEdit(sentence=sentence):

@@ -24,8 +24,8 @@ from storage.masking import mask_secrets
 from storage.record import Delivery, Run, new_id
 from storage.states import CallVerb, DeliveryKind, Surface
 
-OTHER_REASON_VALUE = "other"  # the choice in the Reject dialog that stands for words of one's own
-State = Mapping[str, Mapping[str, Any]]  # of a dialog's elements, by the ids of its blocks
+OTHER_REASON_VALUE = "other"  # the Reject dialog's choice to type one's own reason
+State = Mapping[str, Mapping[str, Any]]  # a dialog's values, by block id and action id
 
 
 def build_vote_delivery(
@@ -115,7 +115,7 @@ def list_edit_inputs(tool: Tool[Any] | None, gate: Gate | None, arguments: str) 
         return []
     try:
         readable = build_readable_arguments(tool, arguments)
-    except ValidationError:  # the tool has changed since
+    except ValidationError:  # the stored arguments no longer fit the tool
         return []
     places = lay_out_fields(restrict_editable_fields(tool, gate), readable)[0]
     return [place.input for place in places if place.input]
@@ -191,7 +191,7 @@ def _build_terminal_field(made: FieldInput) -> TerminalField:
 def _format_initial_value(made: FieldInput) -> str:
     if made.initial_entry is None:
         return ""
-    if isinstance(made.initial_entry, int):  # a moment, in seconds
+    if isinstance(made.initial_entry, int):  # a time, as Unix seconds
         return f"{datetime.fromtimestamp(made.initial_entry, UTC):%Y-%m-%d %H:%M}"
     return show_hidden_characters(mask_secrets(made.initial_entry))
 

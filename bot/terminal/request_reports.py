@@ -34,21 +34,21 @@ MAX_LISTED_CALLS = 500
 class WaitingCallReport:
     """One call that waits for a decision, an answer, or word of how it ended."""
 
-    id: str  # with its revision: what `approve` takes
+    id: str  # with its revision, as `approve` takes it
     status: CallStatus
     tool: str
     effect: str
     requester: str
-    client: str  # the program by which they ask; "" for none
+    client: str  # the program that asks for them; "" for none
     channel: str
     asked_at: datetime | None
     deadline: datetime | None
-    starts_at: datetime | None  # of one that is approved and waits for that time
-    deciders: Approvers | None  # of the step that is open; None where the gate cannot be read
+    starts_at: datetime | None  # when an approved call is to start; None if it is not scheduled
+    deciders: Approvers | None  # of the open step; None if the gate cannot be read
     approved_by: tuple[str, ...]
-    needed: int  # more people in that step
-    question: bool  # it is answered, and nothing is approved
-    plan: str  # with its revision, where more of it waits: what `approve --plan` takes; else ""
+    needed: int  # how many more people have to approve in that step
+    question: bool  # the call is a question to a person, to be answered rather than approved
+    plan: str  # with its revision, as `approve --plan` takes it; "" if no other call waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RevisionReport:
     """One revision of a call."""
 
     number: int
-    author: str  # `storage.calls.WRITERS`, or a person's id
+    author: str  # one of `storage.calls.NON_PERSON_AUTHORS`, or a person's Slack user id
     at: datetime
     digest: str
     effect: str
@@ -68,8 +68,8 @@ class AnswerReport:
 
     person: str
     at: datetime
-    values: dict[str, str]  # by the field's title; none where they could not say, or it is purged
-    declined: bool  # they could not say
+    values: dict[str, str]  # by field title; empty if declined or purged
+    declined: bool  # the person could not answer it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,15 @@ class CallReport:
     status: CallStatus
     tool: str
     effect: str
-    arguments: dict[str, str]  # those that are set, by the field's title, as its card shows them
+    arguments: dict[str, str]  # the arguments that are set, by field title, as on the card
     digest: str
     rule: str
     deciders: Approvers | None
     asked_at: datetime | None
     deadline: datetime | None
-    is_scheduled: bool  # it is approved, and starts then
+    is_scheduled: bool  # approved, and to start at `deadline`
     agent_reason: str
-    chain: tuple[str, ...]  # which sub-agents stand between the requester's agent and it
+    chain: tuple[str, ...]  # the sub-agents between the requester's agent and this call
     preview: str
     revisions: tuple[RevisionReport, ...]
     votes: tuple[PastVote, ...]
@@ -105,10 +105,10 @@ class RequestReport:
     id: str
     status: RunStatus
     requester: str
-    client: str  # the program by which they asked; "" for none
+    client: str  # the program that asked for them; "" for none
     channel: str
     thread_ts: str
-    asked: tuple[str, ...]  # in whose words it began and went on
+    asked: tuple[str, ...]  # the messages in which it was asked and continued
     created_at: datetime
     calls: tuple[CallReport, ...]
 

@@ -67,7 +67,7 @@ from storage.record import Call, Delivery, Message, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb, DeliveryStatus, MessageKind
 
 SIGN_IN_SLACK_TEXT = "to approve it, with a passkey"
-MAX_JUDGED_CALLS = 50  # of which it is judged whether the operator may decide
+MAX_JUDGED_CALLS = 50  # of each kind, since it takes time to find what the operator may do
 C = CallStatus
 
 
@@ -86,7 +86,7 @@ class OperatorCallFinder:
             team = host.identity.team
             found = list_waiting_and_unknown_calls(tx, team, now, MAX_JUDGED_CALLS)
         looked = [self.find_call(each.id) for each in found]
-        alone = {AllowedAction.BREAK_GLASS}  # nobody is asked for that
+        alone = {AllowedAction.BREAK_GLASS}  # nobody is expected to use it
         return tuple(each for each in looked if each and {*each.may} - alone)
 
     def find_call(self, call_id: str) -> TerminalCall | None:
@@ -97,7 +97,7 @@ class OperatorCallFinder:
             run = runs.find_run(tx, call.run_id) if call else None
             if call is None or run is None:
                 return None
-            # what was refused before policy was asked has no more to show
+            # a call refused before policy was asked has nothing else to show
             view = build_call_view(host.tools, tx, call_id) if parse_stored_gate(call) else None
             question = find_question(tx, call_id) if is_question_to_person(call) else None
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
@@ -172,7 +172,7 @@ class OperatorCallFinder:
         if call.status is not C.PENDING:
             return
         voted = any(self._operator in (vote.person, vote.for_person) for vote in votes)
-        here = not view.masked_pieces  # else what they would let run is shown in Slack only
+        here = not view.masked_pieces  # if False, values are hidden that only Slack shows in full
         may_approve = here and not voted and not view.needs_signature
         if may_approve and self._is_permitted(CallVerb.APPROVE, call, run):
             yield AllowedAction.APPROVE
@@ -231,8 +231,8 @@ def _list_question_values(
 
 # What happens in a chat: from the rows, so that nothing is missed, and words as they stream.
 
-POLL_INTERVAL_SECONDS = 0.25  # between two looks at the rows
-TYPED_KEY_PREFIX = "typed:"  # what the keys of notices begin with that only repeat what was typed
+POLL_INTERVAL_SECONDS = 0.25  # between two reads of the rows
+TYPED_KEY_PREFIX = "typed:"  # key prefix of notices that only repeat what the operator typed
 
 
 class ChatFollower:
@@ -244,11 +244,11 @@ class ChatFollower:
         self._finder = seen
         self._run_id = run_id
         self._live_events: queue.SimpleQueue[ChatEvent | None] = queue.SimpleQueue()
-        self._reported_seqs: set[int | None] = set()  # messages
+        self._reported_seqs: set[int | None] = set()  # of messages
         self._calls: dict[str, tuple[object, ...]] = {}
         self._state = ""
-        self._place = ("", "")  # channel and thread, once there is one
-        self.close = host.signals.live.listen(self._handle_live_event)  # hears nothing any more
+        self._place = ("", "")  # channel and thread, once known
+        self.close = host.signals.live.listen(self._handle_live_event)  # ends the subscription
 
     def read_new_events(self) -> list[ChatEvent]:
         """Return the events since this was last called, at first the present state; may wait."""
@@ -256,7 +256,7 @@ class ChatFollower:
         with suppress(queue.Empty):
             events.append(self._live_events.get(timeout=POLL_INTERVAL_SECONDS))
         news = list(self._list_stored_events())
-        # only now: all the words of an answer that is among the news have been heard
+        # only now, so that the words of an answer in `news` come before it
         with suppress(queue.Empty):
             while True:
                 events.append(self._live_events.get_nowait())
@@ -279,7 +279,7 @@ class ChatFollower:
                     ChatEvent(ChatEventKind.STEP, event.run.id, step.doing or step.title)
                 )
             case _:
-                self._live_events.put(None)  # a reason to look
+                self._live_events.put(None)  # wakes read_new_events, which then reads the rows
 
     def _list_stored_events(self) -> Iterator[ChatEvent]:
         """Yield what is new in the rows: ended calls, messages, pending calls, the run's status."""
@@ -294,11 +294,11 @@ class ChatFollower:
         call_events = [
             ChatEvent(ChatEventKind.CALL, run.id, call=each) for each in terminal_calls if each
         ]
-        # an answer stands between what it tells of and what it asks for
+        # in between comes the answer, which reports ended calls and announces pending ones
         yield from (each for each in call_events if not _is_pending_call_event(each))
         yield from (line for line in map(self._build_message_event, unsaid) if line.text.strip())
         yield from filter(_is_pending_call_event, call_events)
-        state = f"{run.id}:{run.status}:{run.fence}"  # each time somebody has worked on it
+        state = f"{run.id}:{run.status}:{run.fence}"  # differs after each claim by a worker
         if state != self._state:
             self._state = state
             yield ChatEvent(ChatEventKind.STATE, run.id, run.status, id=state)
@@ -355,7 +355,7 @@ def _is_pending_call_event(event: ChatEvent) -> bool:
     return event.call is not None and event.call.status is CallStatus.PENDING
 
 
-ANSWER_TIMEOUT_SECONDS = 30.0  # long, as Slack is asked who the operator is
+ANSWER_TIMEOUT_SECONDS = 30.0  # Slack may have to be asked who the operator is
 
 
 class OperatorCommandExecutor:

@@ -19,44 +19,44 @@ class AllowedAction(StrEnum):
     EDIT = "edit"
     REJECT = "reject"
     ANSWER = "answer"
-    RESOLVE = "resolve"  # say what became of it
-    BREAK_GLASS = "break_glass"  # run it alone, without approval
+    RESOLVE = "resolve"  # record how an UNKNOWN call ended
+    BREAK_GLASS = "break_glass"  # run it without the missing approvals
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalField:
     """One input that the operator can fill in."""
 
-    name: str  # what is typed before the "="
+    name: str  # as typed before "="
     label: str
-    text: str  # what stands there
-    options: tuple[str, ...] = ()  # where it is one of these
-    lines: bool = False  # one on each line
+    text: str  # its present value
+    options: tuple[str, ...] = ()  # the allowed values; empty if any will do
+    lines: bool = False  # a list, one value on each line
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalCall:
     """One call as the terminal shows it, with what everybody who sees its card may read."""
 
-    id: str  # with its revision: what a decision is about
-    plan: str  # the plan with its revision, where more of it waits; "" where nothing does
+    id: str  # with its revision, which a decision is about
+    plan: str  # the plan with its revision; "" if nothing else of the plan waits
     run: str
     status: CallStatus
     effect: str
     requester: str
-    values: tuple[tuple[str, str, str], ...]  # title, what it is, what it was before an edit
-    is_final: bool = False  # it cannot be undone, or that is not known
-    final: str = ""  # what is known of that, in a sentence
-    chain: tuple[str, ...] = ()  # which sub-agents stand between, a line each
+    values: tuple[tuple[str, str, str], ...]  # title, value, and value before an edit
+    is_final: bool = False  # it cannot be undone, or its effect is unknown
+    final: str = ""  # a sentence about what cannot be undone
+    chain: tuple[str, ...] = ()  # the sub-agents in between, a line each
     preview: str = ""
-    reason: str = ""  # why, in the words of the agent or of whoever asked
-    deciders: str = ""  # who may decide, or is asked
+    reason: str = ""  # given by the agent or the program
+    deciders: str = ""  # who may decide, or who is asked a question
     deadline: str = ""
     approved_by: str = ""
-    note: str = ""  # what came of it
+    note: str = ""  # its outcome
     question: bool = False
-    declined: bool = False  # who was asked could not say
-    covered: tuple[str, ...] = ()  # what of it is shown or done in Slack only
+    declined: bool = False  # the person asked could not answer
+    covered: tuple[str, ...] = ()  # which parts can be seen or done in Slack only
     may: tuple[AllowedAction, ...] = ()
     fields: tuple[TerminalField, ...] = ()
 
@@ -65,21 +65,21 @@ class CommandKind(StrEnum):
     """What a command is to do; its target is a call with its revision, unless noted otherwise."""
 
     APPROVE = "approve"
-    REJECT = "reject"  # words: why
-    BREAK_GLASS = "break_glass"  # run it alone, without approval; words: why
-    APPROVE_PLAN = "approve_plan"  # all that waits in it; the target: a plan with its revision
-    SEND_BACK = "send_back"  # its plan is made anew; words: how
-    EDIT = "edit"  # values: what was changed
-    ANSWER = "answer"  # a question; values, or words where it asks for one
-    DECLINE = "decline"  # they cannot say
-    DONE = "done"  # a call that is UNKNOWN has happened
+    REJECT = "reject"  # words: the reason
+    BREAK_GLASS = "break_glass"  # run it without the missing approvals; words: the reason
+    APPROVE_PLAN = "approve_plan"  # approve all its pending calls; target: a plan with its revision
+    SEND_BACK = "send_back"  # have the plan made anew; words: what should change
+    EDIT = "edit"  # values: the changed fields
+    ANSWER = "answer"  # answer a question; values, or words if it asks for one value
+    DECLINE = "decline"  # the operator cannot answer a question
+    DONE = "done"  # an UNKNOWN call has run
     NOT_DONE = "not_done"
-    AGAIN = "again"  # it is to run once more
+    AGAIN = "again"  # an UNKNOWN call is to run once more
     CANCEL = "cancel"  # target: a request
-    RETRY = "retry"  # target: a request that could not go on
-    SAY = "say"  # words for the agent; target: a request of the chat, "" to begin one
-    PENDING = "pending"  # tell what the operator may decide
-    LOOK = "look"  # tell how one call stands
+    RETRY = "retry"  # target: a request that failed
+    SAY = "say"  # words for the agent; target: a request of the chat, "" for a new chat
+    PENDING = "pending"  # list what the operator may decide
+    LOOK = "look"  # show one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class OperatorCommand:
     """One command of the operator's."""
 
     kind: CommandKind
-    target: str = ""  # as it was shown: "PCG7SqfUal4mukN38Utqcw:1"
-    words: str = ""  # a note, why not, an answer, a request
-    values: Mapping[str, str] = field(default_factory=dict)  # what was typed, by the field's name
+    target: str = ""  # as displayed: "PCG7SqfUal4mukN38Utqcw:1"
+    words: str = ""  # a note, a reason, an answer or a request
+    values: Mapping[str, str] = field(default_factory=dict)  # typed values, by field name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +98,20 @@ class CommandResult:
 
     counted: bool
     sentence: str
-    run: str = ""  # the request that words went to
+    run: str = ""  # the request that received the words
     calls: tuple[TerminalCall, ...] = ()
 
 
 class ChatEventKind(StrEnum):
     """The kinds of events in a chat."""
 
-    STEP = "step"  # a tool begins; text: what it does
-    WORDS = "words"  # more of an answer that is on its way
-    VOID = "void"  # the words so far are taken back
-    ANSWER = "answer"  # the whole of one, in Markdown
-    NOTICE = "notice"  # a line that the thread was told
-    CALL = "call"  # how a call stands now
-    STATE = "state"  # how the request stands now; text: its status
+    STEP = "step"  # a tool begins, or reports progress; text: what it does, or how far it is
+    WORDS = "words"  # the next words of an answer being written
+    VOID = "void"  # the words so far do not count
+    ANSWER = "answer"  # a complete answer, in Markdown
+    NOTICE = "notice"  # a notice in the thread
+    CALL = "call"  # a new or changed call
+    STATE = "state"  # the request's status; text: the status
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,10 @@ class ChatEvent:
     run: str
     text: str = ""
     call: TerminalCall | None = None
-    id: str = ""  # of an answer, a notice or a state: the same each time it is told
+    id: str = ""  # of an answer, notice or state; the same if it is sent again
 
 
-# of parsed JSON, and of a line of JSON; both raise pydantic.ValidationError
+# from parsed JSON, and from a line of JSON; both raise pydantic.ValidationError
 parse_command_result = TypeAdapter(CommandResult).validate_python
 parse_chat_event = TypeAdapter(ChatEvent).validate_json
 
