@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from bot.policy.evaluation import Policy
 
 
-# The guide for first-time visitors: what this is, what to ask for, and who can decide a card.
+# The guide for first-time visitors: what this is, what to ask for, and who can decide each card.
 
-WAITING_CARD_ACTION_IDS = ("approve", "review")  # of the buttons that only a waiting card has
+WAITING_CARD_ACTION_IDS = ("approve", "review")  # a card has these buttons only while it waits
 SUGGESTED_PROMPTS = [
     ("Refund part of an order", "refund 15 EUR of order 1042, the mug was chipped"),
     ("Look an order up", "what is the status of order 1042?"),
@@ -54,7 +54,7 @@ WELCOME_TEXT = (
     "{0} does what people ask it for in Slack, but whatever changes something waits on a card "
     "until somebody else approves it. This Slack and its shop are made up, so try anything."
 )
-ROLE_BY_PERSON = {  # what each may do by the demo's policy
+ROLE_BY_PERSON = {  # by the demo's policy
     "ben": "asks for things.",
     "ana": "may approve, edit or reject what others ask for.",
     "cleo": "may, too; only Cleo decides cancellations, in #finance-approvals, with a passkey.",
@@ -155,17 +155,17 @@ def _list_mentioned_users(world: World, text: str) -> list[str]:
 
 MANIFEST_PATH = Path(__file__).parents[1] / "manifest.yml"
 DEMO_POLICY_PATH = Path(__file__).with_name("demo_policy.toml")
-URL_FILE_NAME = "demo.url"  # of the demo that runs in a folder
-DOTENV = ".env"  # the settings, for commands that are typed in that folder
+URL_FILE_NAME = "demo.url"  # holds the address of the demo that runs in a folder
+DOTENV = ".env"  # settings for commands that are typed in the demo's folder
 STATE_FILE_PATTERNS = (
     *("countersign.db*", "shop.db*", "databases.toml", "demo.log"),
     *(URL_FILE_NAME, DOTENV, first_days.VARIABLES_FILE_NAME),
 )
-EXAMPLE_AGENT_PATH = "docs/terminal_agent.py"  # is there in a copy of the repository
+EXAMPLE_AGENT_PATH = "docs/terminal_agent.py"  # exists in a copy of the repository only
 EXAMPLE_ASK_COMMAND = (
     "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
 )
-DEFAULT_OPERATOR_ID = "UANA00001"  # who asks and decides at a terminal beside it
+DEFAULT_OPERATOR_ID = "UANA00001"  # Ana, who asks and decides at a terminal beside the demo
 DATABASES_TEMPLATE = """\
 [[database]]
 name = "shop"
@@ -228,7 +228,7 @@ class Demo:
     planner: StandInPlanner | None  # None: a real model plans
     settings: Settings
     app: App
-    missing_for_programs: str = ""  # what there has to be for programs to ask; "" where they can
+    missing_for_programs: str = ""  # what programs lack to ask; "" if they can
 
 
 def start_demo(
@@ -252,7 +252,7 @@ def start_demo(
     Shop(folder / "shop.db").create_database()
     planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(stand_in())
     own_policy = find_policy_file(environ) != DEMO_POLICY_PATH
-    # a real model is not asked for a past, and another policy would have made another one
+    # only the stand-in plays the past, and its decisions fit only the demo's own policy
     has_past = planner is not None and not own_policy
     clock = ShiftedClock(first_days.get_history_start() if has_past else None)
     sandbox = stack.enter_context(
@@ -287,7 +287,7 @@ def _offer_software_keys(app: App, sandbox: Sandbox) -> None:
     core, web = app.core, app.endpoints.web
     pages = web.signing if web else None
     if pages and any(each.wants_signature for each in core.policy.policy.asks()):
-        from bot.demo.software_keys import SoftwareKeys  # only now: it comes with `passkeys`
+        from bot.demo.software_keys import SoftwareKeys  # here, since only an extra brings it
 
         keys = SoftwareKeys(pages.address)
         keys.add_passkeys(core, [sandbox.world.people[each].id for each in ROLE_BY_PERSON])
@@ -364,7 +364,7 @@ def write_demo_settings(
         "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", DEFAULT_OPERATOR_ID),
     }
-    # the key is not ours to write down, and no command beside the bot needs one
+    # the user's own key; no command other than the bot needs it
     saved_values = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
     (folder / DOTENV).write_text(
         "".join(f"{name}='{saved_values[name]}'\n" for name in saved_values), "utf-8"

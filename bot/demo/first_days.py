@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.demo")
 MINUTES_PER_HOUR = 60
 STEP_TIMEOUT_SECONDS = 10.0
-ORDERS_CHANNEL = "orders"  # of all that happened before
+ORDERS_CHANNEL = "orders"  # the channel of all past requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ PAST_REQUESTS = (
     ),
     PastMessageRequest(
         26 * MINUTES_PER_HOUR, "dan", "refund 5 EUR of order 1037, the tea was late"
-    ),  # nobody answered
+    ),  # expired, as nobody decided
     PastMessageRequest(
         3 * MINUTES_PER_HOUR,
         "ben",
@@ -176,7 +176,7 @@ def get_history_start() -> datetime:
 
 
 VARIABLES_FILE_NAME = (
-    "program.sh"  # what a program at another terminal needs to ask, as a shell reads it
+    "program.sh"  # the shell variables that a program at another terminal needs to ask
 )
 DEPLOY_ACTION = OwnAction(
     "deploy_shop",
@@ -203,7 +203,7 @@ class PastProgramRequest:
     action: str | OwnAction
     arguments: Mapping[str, Any]
     reason: str
-    result: str = ""  # how it went, where it did it itself
+    result: str = ""  # the outcome, if the program executed it itself
 
     def play(self, sandbox: Sandbox, settle: Callable[[], None]) -> None:
         """Send the request; if it has a `result`, get it approved, claim it and report."""

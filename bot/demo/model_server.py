@@ -30,7 +30,7 @@ class StandInPlanner:
     """The stand-in server for the model; it runs between `start` and `stop`, or in a `with`."""
 
     def __init__(self) -> None:
-        self._port = 0  # any free one
+        self._port = 0  # 0: any free port
         self._scripted: deque[Turn] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -79,7 +79,7 @@ class StandInPlanner:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # the server's thread
+    # methods on the server's thread
 
     def _run_server_thread(self, listening: Future[None]) -> None:
         try:
@@ -159,7 +159,7 @@ def build_model_entry(name: str) -> Item:
     return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "offline-stand-in"}
 
 
-# The answers of the Responses API: a turn as output items, as a whole answer, and as events.
+# Answers of the Responses API: a turn as output items, as a whole answer, and as events.
 
 
 def build_output_items(turn: Turn) -> list[Item]:
@@ -288,7 +288,7 @@ def replace_media_data(value: Any) -> Any:
     return value
 
 
-# The answers of Chat Completions: output items as a whole answer, and as the chunks of a stream.
+# Answers of Chat Completions: output items as a whole answer, and as the chunks of a stream.
 
 CHAT_STREAM_END = b"data: [DONE]\n\n"
 
@@ -370,10 +370,10 @@ def _build_chat_usage(items: list[Item], body: Mapping[str, Any]) -> Item:
     }
 
 
-# Chat Completions requests in the form of the Responses API.
+# Converts Chat Completions requests to the form of the Responses API.
 
-# Several things that were said one after the other come as one message: each has a first line by
-# which the model can tell, and so can this.
+# One message may join several user texts. Each text has a first line by which a model can tell, and
+# so can this stand-in.
 _HEADING_REGEXES = (
     r"(?:Earlier messages|Files)\b[^\n]*\bquoted\b",
     r"[^\n:]{0,80}<@[UW]\w+>\) writes, on [^\n]* UTC:\n",

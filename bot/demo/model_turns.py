@@ -25,7 +25,7 @@ class Turn:
     calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
 
 
-# The texts of the stand-in for the model: what it is, what it still needs, what became of calls.
+# Texts of the stand-in for the model: what it is, what it still needs, and the outcome of calls.
 
 STAND_IN_NOTICE = "_I am the offline stand-in planner, not a language model._"
 EXAMPLE_REQUEST_BY_TOOL = {
@@ -52,14 +52,14 @@ PHRASE_BY_STATUS = {
 }
 STATUS_PATTERN = re.compile(rf"({'|'.join(each.upper() for each in PHRASE_BY_STATUS)})\b")
 NOT_RUN_AGAIN_PREFIX = "NOT RUN AGAIN"
-FIRST_LINE_PATTERN = re.compile(r'(?:[^"\n]|"(?:\\.|[^"\\])*")*', re.S)  # quotes may span lines
-# Sentences of an output that are meant for a model's ears only; what is quoted is a person's.
+FIRST_LINE_PATTERN = re.compile(r'(?:[^"\n]|"(?:\\.|[^"\\])*")*', re.S)  # a quote may span lines
+# Instructions for the model in a call's output. Quoted text is a person's, and is kept.
 MODEL_INSTRUCTIONS_PATTERN = re.compile(
     r"(\".*\")|\s*\b(?:Do not|Propose|Change it, or|If an earlier call)\b[^.]*\.", re.S
 )
 EDITED_ARGUMENTS_PATTERN = re.compile(r" and ran with: (\{.*\})$", re.S)
-MAX_ITEMS = 20  # of a list that is shown
-# What the thread says of a call in a line of its own: not told over again, but what comes next.
+MAX_ITEMS = 20  # shown of a list
+# The thread already shows the outcome in a line of its own; these say only what comes next.
 FOLLOW_UP_BY_STATUS = {
     "succeeded": "That is done.",
     "rejected": "Then I leave it. If something should be different, tell me what, "
@@ -75,12 +75,12 @@ NO_ANSWER_TEXT = "Without an answer I cannot go on. Ask me again once you know."
 class ReportedOutcome:
     """What became of a call, as its output in the transcript says."""
 
-    status: str  # a key of PHRASE_BY_STATUS; "" where the output does not say
-    result: Any = None  # of a success: parsed where it is JSON
-    explanation: str = ""  # what else the output says about it
-    # the arguments that ran, where a person edited them
+    status: str  # a key of PHRASE_BY_STATUS; "" if the output has none
+    result: Any = None  # of a success; parsed if it is JSON
+    explanation: str = ""  # the rest of the output
+    # the arguments that ran, if a person edited them
     edited_arguments: Mapping[str, Any] | None = None
-    # that of an earlier call which is the same, this one having done nothing
+    # whether the output is an earlier, equal call's; this call did not run
     is_repeat: bool = False
 
 
@@ -247,7 +247,7 @@ QUOTED_ANSWER_PATTERN = re.compile(r'Quoted: > "(.*)"$')
 MAX_REQUEST_CHARS = 4_000
 MAX_SUMMARY_LINE_CHARS = 80
 MAX_SUMMARY_LINES = 20
-CORRECTION_NOTE = "This corrects what I proposed before."  # said to the approver
+CORRECTION_NOTE = "This corrects what I proposed before."  # for the approver
 
 
 @dataclass
@@ -264,12 +264,12 @@ class Conversation:
     """A transcript as read: the newest request, the calls made for it, and what came before."""
 
     request: str = ""
-    is_request_newest: bool = False  # the newest words are a person's, not a tool's
-    calls: list[TranscriptCall] = field(default_factory=list)  # calls since the request
+    is_request_newest: bool = False  # whether the newest item is a person's message
+    calls: list[TranscriptCall] = field(default_factory=list)  # since the request
     earlier_calls: list[TranscriptCall] = field(default_factory=list)  # the last calls before it
     previous_request: str = ""  # the one before; after answers, the one that was asked about
-    answered: Values = field(default_factory=dict)  # what people said in answer to questions
-    last_reply: str = ""  # what the assistant said last
+    answered: Values = field(default_factory=dict)  # values that people gave in answer to questions
+    last_reply: str = ""  # the assistant's latest text
 
     @property
     def ends_in_question(self) -> bool:
@@ -313,7 +313,7 @@ def parse_conversation(source: str | list[dict[str, Any]]) -> Conversation:
                 _add_user_message(talk, _join_text_parts(item["content"]))
             case "message", "assistant":
                 talk.last_reply, talk.is_request_newest = _join_text_parts(item["content"]), False
-            case "message", "developer":  # what waited has been decided
+            case "message", "developer":  # calls that waited have been decided
                 talk.calls, talk.is_request_newest = talk.calls or talk.earlier_calls, False
             case "function_call", _ if item["name"] == REPLACE_PLAN_TOOL:
                 open_calls[item["call_id"]] = TranscriptCall(REPLACE_PLAN_TOOL, {})
@@ -341,14 +341,14 @@ def _find_summary(source: str | list[dict[str, Any]]) -> str | None:
 
 def _add_user_message(talk: Conversation, text: str) -> None:
     if QUOTED_HISTORY_PATTERN.match(text):
-        return  # what was said before, quoted as data
+        return  # earlier messages, quoted as data
     lines = [
         line
         for line in AUTHOR_PATTERN.sub("", text).splitlines()
         if not line.startswith((">", "&gt;"))
     ]
     message_text = html.unescape(LEADING_MENTION_PATTERN.sub("", "\n".join(lines))).strip()
-    if talk.is_request_newest:  # the person goes on
+    if talk.is_request_newest:  # the person adds to the request
         talk.request = f"{talk.request}. {message_text}".strip(". ")
         return
     values = order_phrases.parse_order_amount_reason(message_text) if talk.ends_in_question else {}

@@ -19,7 +19,7 @@ ORDER_REGEX = r"(?:(?:the )?order #?|#?(?=\d{4}))(?P<order_id>\d+)"
 CHANNEL_REGEX = r"(?P<channel><#C\w+(?:\|[^>]*)?>|#[a-z][\w-]*)"
 MENTION_PATTERN = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 WHY = r"(?:(?:,|,? because) (?P<why>.+))?"
-# Requests, each matched from its beginning to its end.
+# Phrases for a whole request, by the tool that it asks for.
 REGEXES_BY_TOOL = (
     ("look_up_order", rf"(?:(?:look up|show me|what is the status of) {ORDER_REGEX})"),
     ("look_up_order", r"#?(?P<order_id>\d{4,})"),
@@ -37,7 +37,7 @@ REGEXES_BY_TOOL = (
     ("query", r"run `(?P<sql>select\b[^`]+)` on (?P<database>[\w-]+)"),
     ("change", r"run `(?P<sql>(?:insert|update|delete)\b[^`]+)` on (?P<database>[\w-]+)"),
 )
-# What is said to change a request, or to complete it.
+# Phrases that change or complete a request.
 CHANGE_PATTERN = re.compile(
     r"(?:(?:make it|only|i meant|it is) )?"
     rf"(?:(?P<amount>{AMOUNT_REGEX})|(?:order )?#?(?P<order_id>\d{{4,}})){WHY}",
@@ -49,7 +49,7 @@ POLITE_WORDS_PATTERN = re.compile(
     r"\b[\s,]*)+|,? (?:please|instead)$",
     re.I,
 )
-# Where an order begins, also one that no tool is for, so that none is passed over.
+# The beginning of the next order, even of one that has no tool, so that it is not overlooked.
 NEXT_ORDER_PATTERN = re.compile(
     r"(?:[,;.]? +(?:and|then|and then)|[,;.]) +(?=(?:please )?(?:refund|cancel|look|tell|post"
     r"|archive|block|call|change|charge|close|create|delete|e?-?mail|invite|message|notify|put"
@@ -67,7 +67,7 @@ WORDS_REGEX_BY_REASON = {
     "goodwill": r"goodwill|sorry|gesture",
 }
 
-SENTENCE_BY_REASON = {  # for the approver
+SENTENCE_BY_REASON = {  # what the approver reads
     "damaged": "Something in the order was damaged.",
     "wrong_item": "Something in the order was wrong.",
     "late": "The order came late.",
@@ -168,7 +168,7 @@ def _complete_call(name: str, values: Values, schema: Values, order: str) -> Req
         reason = why or f"As asked: {order}"
         values = values | {"reason": f"{reason[:1].upper()}{reason[1:]}"[:300]}
     values = {key: value for key, value in values.items() if key in known}
-    if REASON_FIELD in known:  # in words of its own: the card quotes the request already
+    if REASON_FIELD in known:  # a reason of its own, since the card already quotes the request
         values[REASON_FIELD] = SENTENCE_BY_REASON.get(values.get("reason", ""), "")
     missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
     return RequestedCall(name, values, tuple(missing))
@@ -205,7 +205,7 @@ def _find_quoted_text(text: str) -> str | None:
     return next(filter(None, found.groups()), None) if found else None
 
 
-# Calls of any other tool.
+# Calls of any other tool, found by the words of its name.
 
 
 def _split_at_tool_words(name: str, text: str) -> list[str] | None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bot.core import Core
 
 KEY_NAME = "The demo’s software key"
-PRESENT_AND_VERIFIED = 0x05  # flags: somebody is there, and it was checked who
-ATTESTED_KEY_INCLUDED = 0x40  # and: a new key follows
+PRESENT_AND_VERIFIED = 0x05  # WebAuthn flags: user present, user verified
+ATTESTED_KEY_INCLUDED = 0x40  # WebAuthn flag: a new key follows
 
 
 class SoftwareKeys:
