@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-FIX_ERRORS_ABOVE_REMEDY = "Correct what is wrong above first"  # for where Slack cannot be asked
+FIX_ERRORS_ABOVE_REMEDY = "Correct what is wrong above first"  # when Slack cannot be asked
 CHECK_TIMEOUT_SECONDS = 15.0
-NO_REVIEWER_FINDING = (  # what is wrong, and what to do
+NO_REVIEWER_FINDING = (  # the problem, and the remedy
     "its approvers may all break glass, so nobody else is left to look at it afterwards",
     "Name an approver who is not in break_glass",
 )
@@ -17,8 +17,8 @@ NO_REVIEWER_FINDING = (  # what is wrong, and what to do
 class CheckLevel(StrEnum):
     """How good or bad the result of a check is."""
 
-    OK = "ok"  # nothing is to be done
-    WARN = "warn"  # it works, and somebody should look at it
+    OK = "ok"  # nothing to do
+    WARN = "warn"  # it works, but somebody should look at it
     FAIL = "fail"  # Countersign would not work
 
 

@@ -35,9 +35,9 @@ from bot.toml_file import nearest_name_hint
 from bot.tools import Effect, Registry, Tool
 from storage.record import Store
 
-MAX_NESTING_LEVELS = 5  # of a made-up value
-SAMPLE_SPENT_SUMS = (Decimal(0), Decimal(1), Decimal(7))  # some conditions divide by it
-CURRENCY_FIELD = "currency"  # a field that amounts mean nothing without
+MAX_NESTING_LEVELS = 5  # of a sample value
+SAMPLE_SPENT_SUMS = (Decimal(0), Decimal(1), Decimal(7))  # some conditions divide by the sum
+CURRENCY_FIELD = "currency"  # without it, an amount is meaningless
 ToolsByName = dict[str, Tool[Any]]
 _SAMPLE_TIME_BY_FORMAT: dict[str, Any] = {
     "date": date(2026, 1, 5),
@@ -98,14 +98,14 @@ def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check
 def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
     """Yield a warning for each rule whose calls are all taken by rules before it."""
     for index, rule in enumerate(policy.rules):
-        if isinstance(rule.gate, Deny | GateAddOn):  # which apply wherever they stand
+        if isinstance(rule.gate, Deny | GateAddOn):  # these apply wherever they stand in the policy
             continue
         takers = [
             next((each for each in policy.rules[:index] if _takes_every_call(each, tool)), None)
             for tool in tools.values()
             if rule.can_match(tool.name, tool.does, tool.risk)
         ]
-        # a pattern may be about tools to come as well
+        # a pattern may also be meant for future tools
         covered_tools = {name for each in takers if each for name in each.tools}
         to_come = {each for each in rule.tools if set(each) & set("*?[")} - covered_tools
         if takers and all(takers) and (not to_come or "*" in covered_tools):
@@ -177,7 +177,7 @@ def _check_rule(
             rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
         )
     )
-    for key, wrong, remedy in refused:  # the bot does not start with these
+    for key, wrong, remedy in refused:  # with these the bot does not start
         yield check.build_failure_result(
             about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:]
         )
@@ -323,7 +323,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
             return [make(field.get("items", {}))]
         case "object":
             return {name: make(each) for name, each in field.get("properties", {}).items()}
-    # text that may be an id: whether a field holds ids or names is not known
+    # a text that may be an id, since nobody knows whether the field holds ids or names
     return _SAMPLE_TIME_BY_FORMAT.get(field.get("format", ""), "TEXT")
 
 
@@ -381,8 +381,8 @@ def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
 
 
 log = logging.getLogger("countersign.setup")
-FIRST_CHECK_DELAY_SECONDS = 1.0  # a start has other things to do
-RECHECK_INTERVAL_SECONDS = 600.0  # where something was wrong
+FIRST_CHECK_DELAY_SECONDS = 1.0  # leaves time for other work at a start
+RECHECK_INTERVAL_SECONDS = 600.0  # while there are problems
 
 
 class SetupInspector:
@@ -435,7 +435,7 @@ class SetupInspector:
             already_logged = self._log_new_findings(problems, already_logged)
             changed.wait(RECHECK_INTERVAL_SECONDS if problems else None)
             if changed.is_set():
-                already_logged = frozenset()  # of another policy all is said
+                already_logged = frozenset()  # after a change of policy, everything is logged again
 
     def find_setup_problems(self) -> list[check.CheckResult]:
         """Make all checks of the setup; return the results that are warnings or failures."""

@@ -36,7 +36,7 @@ from storage.record import Store
 
 MAX_DIRECT_MESSAGE_RECIPIENTS = 50
 LOOKBACK_DAYS = 30
-RequestCounts = dict[str, Counter[str]]  # rule -> who asked how often
+RequestCounts = dict[str, Counter[str]]  # rule -> how often each person asked
 
 
 def check_workspace(
@@ -262,7 +262,7 @@ class _ApproverChecks:
         """
         about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
         if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
-            return  # hangs on where it is asked, by whom, and with which arguments
+            return  # depends on channel, requester and arguments
         try:
             notified = ask.approvers.notified
             meant = self._authority.list_named_people(notified, requester="", channel="")
@@ -279,7 +279,7 @@ class _ApproverChecks:
                 else []
             )
         except LookupFailedError:
-            return  # said for whom it concerns
+            return  # reported by the check of the person or group
         if missing > 0:
             steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
             can = (
@@ -296,7 +296,7 @@ class _ApproverChecks:
         if notified is not ask.approvers and not self._list_able_approvers(ask, notified):
             text = "none of its approvers who are notified can decide, so the silent ones are told"
             yield check.build_warning_result(about, text, "Name somebody else in approvers")
-        if able and able <= alone and ask.break_glass != ask.approvers:  # else said already
+        if able and able <= alone and ask.break_glass != ask.approvers:  # else warned about already
             yield check.build_warning_result(about, *check.NO_REVIEWER_FINDING)
         if ask.post_to == "approvers" and len(meant) > MAX_DIRECT_MESSAGE_RECIPIENTS:
             text = (
@@ -443,13 +443,13 @@ def check_signers(
     gates, terms = [each for each in policy.asks() if each.wants_signature], policy.passkeys
     authority = Authority(workspace.directory, workspace.team)
     host = get_page_host(settings.url)
-    if not (gates and host):  # without an address the check of the setup says so
+    if not (gates and host):  # a missing address is reported by the check of the setup
         return
     try:
         with store.read() as tx:
             rows = list_passkeys_of_team(tx, authority.team)
             able = list_people_who_can_sign(tx, authority.team, terms, now, host)
-    except SQLAlchemyError:  # the check of the database says so; before a start there is none
+    except SQLAlchemyError:  # the check of the database reports it; before a start there is none
         return
     odd = {e.person for e in rows if not terms.allows_model(e.aaguid, attested=e.attested)}
     if odd:
@@ -467,7 +467,7 @@ def check_signers(
     for gate in gates:
         try:
             yield from _check_gate(gate, authority, able)
-        except LookupFailedError:  # said of whom it concerns
+        except LookupFailedError:  # reported by the check of the person or group
             continue
 
 
@@ -478,7 +478,7 @@ def _check_gate(
     for index, stage in enumerate(ask.stages):
         who = ask.get_stage_approvers(index, timedelta(seconds=ask.deadline))
         if not stage.signature or who.channel or who.requester or who.owners:
-            continue  # or it hangs on where it is asked, by whom, and with which arguments
+            continue  # not signed, or it depends on channel, requester and arguments
         named = authority.list_able_approvers(ask, who, requester="", channel="")
         signers = len(named & able)
         if signers >= stage.quorum:

@@ -28,7 +28,7 @@ from bot.slack.client import ListWorkspaces, SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import list_granted_scopes
 
-# what slack_sdk raises besides SlackApiError
+# errors that slack_sdk raises besides SlackApiError
 SLACK_UNREACHABLE_ERRORS = (SlackClientError, HTTPException, OSError)
 
 
@@ -65,7 +65,7 @@ def describe_network_error(error: Exception) -> str:
     return type(error).__name__
 
 
-MAX_CLOCK_DRIFT_SECONDS = 60.0  # between our clock and Slack's
+MAX_CLOCK_DRIFT_SECONDS = 60.0  # between this machine's clock and Slack's
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Workspace:
     client: WebClient
     directory: SlackDirectory
     team: str
-    bot: str = ""  # the bot's id as a bot
+    bot: str = ""  # the bot user's bot id, B…; "" if Slack names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class SignInAnswer:
     """What Slack answered to the bot token."""
 
     workspace: Workspace
-    name: str  # the bot's, and where it is
+    name: str  # the bot's name and workspace
     headers: Mapping[str, str]
-    asked_at: float  # when Slack was asked by our clock, Unix seconds
+    asked_at: float  # this machine's time of the question, as Unix seconds
 
 
 def sign_in_to_slack(

@@ -12,24 +12,24 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-MISSING = SecretStr("")  # never read from a variable: blank means unset there
+MISSING = SecretStr("")  # no variable can have this value, since a blank one counts as unset
 
 
 class Transport(StrEnum):
     """The ways in which Slack's deliveries arrive."""
 
     SOCKET = "socket"  # Slack's Socket Mode: the bot opens a connection
-    HTTP = "http"  # Slack sends signed requests to an address of ours
+    HTTP = "http"  # Slack sends signed requests to our address
 
 
 class ListeningAddress(NamedTuple):
     """The host and port on which the bot listens for requests."""
 
     host: str
-    port: int  # 0: any that is free
+    port: int  # 0: any free port
 
 
-# where `countersign serve` listens unless it is told
+# where `countersign serve` listens by default
 DEFAULT_ADDRESS = ListeningAddress("127.0.0.1", 8080)
 
 
@@ -42,9 +42,9 @@ def describe_listening_error(error: OSError) -> str:
 class PageAddress:
     """The address at which browsers reach this installation, with its WebAuthn origin and RP id."""
 
-    url: str  # without a slash at its end
-    origin: str  # as browsers say it: https://approve.example.com, with the port if it is unusual
-    rp_id: str  # the host name alone
+    url: str  # without a trailing slash
+    origin: str  # as browsers send it: https://approve.example.com, with the port if not the usual
+    rp_id: str  # the WebAuthn RP id: the host name alone
 
 
 def parse_page_address(url: str) -> PageAddress:
@@ -127,7 +127,7 @@ class ConnectionSettings(BaseModel):
         prefix, other = ("xoxb-", "xapp-")[:: 1 if info.field_name == "slack_bot_token" else -1]
         if value.get_secret_value().startswith(other):
             raise ValueError(f"it begins with {other}, which is the other token: they are swapped")
-        rotated = r"(xoxe\.)?" if prefix == "xoxb-" else ""  # a token that expires
+        rotated = r"(xoxe\.)?" if prefix == "xoxb-" else ""  # Slack's prefix for tokens that expire
         if not re.fullmatch(rotated + prefix + r"[!-~]+", value.get_secret_value()):
             raise ValueError(
                 f"it does not begin with {prefix}, or holds characters that no token has"
@@ -173,7 +173,7 @@ def describe_missing_secret(values: Mapping[str, Any], transport: Transport) -> 
         yield f"{field.title}: is missing. {field.description}"
 
 
-MIN_INTERVAL_SECONDS = 0.05  # below this a loop would spin
+MIN_INTERVAL_SECONDS = 0.05  # with less, a loop would be busy all the time
 
 
 class ModelApi(StrEnum):
@@ -181,14 +181,14 @@ class ModelApi(StrEnum):
 
     RESPONSES = "responses"  # OpenAI's Responses API
     CHAT = "chat"  # Chat Completions, which most other servers speak
-    AUTO = "auto"  # the first of them that it has
+    AUTO = "auto"  # the first of the two that the server has
 
 
 class AttachedFilesMode(StrEnum):
     """The kinds of attached files that the model is given."""
 
-    ON = "on"  # pictures, PDFs and texts
-    TEXT = "text"  # texts alone
+    ON = "on"  # pictures, PDFs and text files
+    TEXT = "text"  # text files only
     OFF = "off"  # none
 
 

@@ -27,7 +27,7 @@ class LoadedEntryPoint:
     """One entry point with its loaded object."""
 
     name: str
-    source: str  # "package 1.0", or BUILT_IN_SOURCE for what comes with the bot
+    source: str  # "package 1.0", or BUILT_IN_SOURCE for the bot's own
     value: Any
 
     @property
@@ -67,7 +67,7 @@ def _list_declared_entry_points(_path: tuple[str, ...]) -> Any:
 def _load_entry_point(entry: EntryPoint) -> Any:
     try:
         return entry.load()
-    except Exception as error:  # whatever a module does when it is imported
+    except Exception as error:  # importing a module may raise anything
         why = f"{type(error).__name__}: {error}"
         of = f"{entry.name} = {entry.value!r} of {_describe_package(entry)}"
         raise EntryPointError(f"the entry point {of} cannot be loaded ({why})") from error
@@ -78,7 +78,7 @@ def _describe_package(entry: EntryPoint) -> str:
 
 
 FUNCTION_TIMEOUT_SECONDS = 5.0
-_FUNCTION_SLOTS = threading.BoundedSemaphore(16)  # held also by those that have taken longer
+_FUNCTION_SLOTS = threading.BoundedSemaphore(16)  # also held by calls that timed out
 
 
 def import_owner_function(name: str) -> Callable[[Any], Any]:
@@ -86,7 +86,7 @@ def import_owner_function(name: str) -> Callable[[Any], Any]:
     module, _, function = name.partition(":")
     try:
         imported = getattr(importlib.import_module(module), function)
-    except Exception as error:  # whatever a module does when it is imported
+    except Exception as error:  # importing a module may raise anything
         why = f"{name} cannot be imported ({type(error).__name__}: {error})"
         raise LookupFailedError(why) from error
     if not callable(imported):
@@ -121,5 +121,5 @@ def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
         raise LookupFailedError(
             f"{name} has not answered within {FUNCTION_TIMEOUT_SECONDS:.0f} s"
         ) from None
-    except BaseException as error:  # also what it is that it returned
+    except BaseException as error:  # includes errors of the returned values
         raise LookupFailedError(f"{name} failed ({type(error).__name__})") from error

@@ -14,7 +14,7 @@ from dotenv.parser import parse_stream
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _VARIABLE_PREFIX = "COUNTERSIGN_"
-_CLIENT_VARIABLES = frozenset({"COUNTERSIGN_API_KEY"})  # of programs that ask by HTTP
+_CLIENT_VARIABLES = frozenset({"COUNTERSIGN_API_KEY"})  # for programs that ask over HTTP
 _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -75,7 +75,7 @@ def read_dotenv_file(path: Path) -> dict[str, str]:
         raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
     for each in bindings:
         if each.error:
-            text = each.original.string  # with the blank lines before it
+            text = each.original.string  # begins with the blank lines before the binding
             line = each.original.line + text[: -len(text.lstrip())].count("\n")
             raise DotenvError(f"{path}:{line}: write it as NAME=value, or remove it")
     return {each.key: each.value or "" for each in bindings if each.key}
@@ -114,7 +114,7 @@ def describe_misspelt_setting_names(
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
 
 
-@cache  # it takes milliseconds, and is asked for every workspace
+@cache  # takes milliseconds, and is repeated for every workspace
 def _find_close_names(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
     return get_close_matches(name, known, 1, cutoff)
 
@@ -130,7 +130,7 @@ def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api
         environ.pop(name, None)
     if is_exempt_from_proxy(slack_api_url, environ):
         proxies = [environ.pop(name, "").strip() for name in PROXY_VARIABLES]
-        # the model's client honours both of these, slack_sdk neither
+        # the model's client respects ALL_PROXY and no_proxy, slack_sdk ignores both
         for proxy in filter(None, proxies):
             environ.setdefault("ALL_PROXY", proxy)
         spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""

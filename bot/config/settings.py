@@ -42,7 +42,7 @@ class SettingsError(ValueError):
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-MIN_KEEP_DAYS = 90  # rules may count what was done that long ago
+MIN_KEEP_DAYS = 90  # rules may count calls of that many days
 
 
 class OperationSettings(BaseModel):
@@ -183,7 +183,7 @@ class Settings(
     database_url: str = Field(
         "sqlite:///countersign.db",
         title="DATABASE_URL",
-        repr=False,  # a password may be in it
+        repr=False,  # it may hold a password
         description="Where the record is kept: sqlite:///file (relative), sqlite:////folder/file, "
         "or postgresql://user:password@host/database.",
     )
@@ -282,7 +282,7 @@ class Settings(
             problems.append(f"COUNTERSIGN_POLICY: {problem}. {remedy}")
             path = None
         if problems:
-            # outside the handler: a traceback would carry the values along
+            # outside the `except` block, since a traceback would contain the values
             raise SettingsError(problems, path)
         return settings
 

@@ -122,12 +122,12 @@ class PolicyReloader:
         self._list_policy_misfits, self._tracer = misfits, tracer
         self._path = path
         self._current = current
-        self._applied_digest = current.digest  # of the policy that was last taken
+        self._applied_digest = current.digest  # of the policy applied last
         self._store = store
         self._clock = clock
         self._looked_at = datetime.min.replace(tzinfo=UTC)
-        self._seen_fingerprint = ""  # fingerprint of what the last look found
-        self._settled_fingerprint = ""  # fingerprint of what was last taken or refused
+        self._seen_fingerprint = ""  # of the file when last read
+        self._settled_fingerprint = ""  # of the file when last applied or refused
 
     def reload_if_changed(self) -> timedelta | None:
         """Read the policy file at most every 3 seconds; apply a change that two reads agree on.

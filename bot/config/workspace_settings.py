@@ -17,10 +17,10 @@ from storage.backend import is_postgres_url
 from storage.digest import KEY_MIN_CHARS, list_current_and_older_keys, parse_signing_key
 
 WORKSPACE_ID_PATTERN = re.compile("[TE][A-Z0-9]{1,30}")  # of a workspace or an organisation
-WORKSPACE_SETTINGS_FILE = "settings.env"  # in a workspace's folder: what is set for it alone
-WORKSPACE_POLICY_FILE = "policy.toml"  # beside it
-WORKSPACE_DATABASE_FILE = "countersign.db"  # beside it, where the record is in SQLite
-# what is one for all workspaces
+WORKSPACE_SETTINGS_FILE = "settings.env"  # in the workspace's folder; its own settings
+WORKSPACE_POLICY_FILE = "policy.toml"  # in the same folder
+WORKSPACE_DATABASE_FILE = "countersign.db"  # in the same folder, unless the record is in PostgreSQL
+# variables that are the same for all workspaces
 SHARED_VARIABLES_PATTERN = re.compile(
     "SLACK_.*|DATABASE_URL|COUNTERSIGN_(CLIENT_.*|WORKSPACES?|URL|HTTP|TOKEN_KEYS|TRACES|LOG.*"
     "|KEEP_REMOVED_DAYS|OTHER_CONNECTIONS|POLICY)"
@@ -111,7 +111,7 @@ def read_workspace_variables(variables: Mapping[str, str]) -> tuple[dict[str, st
     """
     workspace = variables.get("COUNTERSIGN_WORKSPACE", "")
     if not WORKSPACE_ID_PATTERN.fullmatch(workspace):
-        return dict(variables), []  # another than "" the setting itself refuses
+        return dict(variables), []  # any value but "" is reported by the setting's own check
     folder = Path(variables.get("COUNTERSIGN_WORKSPACES", "workspaces")) / workspace
     own_settings, problems = _read_own_settings(folder)
     installation_only = ("COUNTERSIGN_CLIENT_ID", "COUNTERSIGN_CLIENT_SECRET", "COUNTERSIGN_HTTP")
@@ -128,7 +128,7 @@ def read_workspace_variables(variables: Mapping[str, str]) -> tuple[dict[str, st
         merged["DATABASE_URL"] = f"{database}{sign}schema={get_schema_name(workspace)}"
     else:
         merged["DATABASE_URL"] = f"sqlite:///{folder / WORKSPACE_DATABASE_FILE}"
-    # a record that moved has one
+    # a record moved here brings the key that it was signed with
     if "COUNTERSIGN_KEY" in merged and "COUNTERSIGN_KEY" not in own_settings:
         merged["COUNTERSIGN_KEY"] = _derive_keys(merged["COUNTERSIGN_KEY"], workspace)
     return merged, problems
@@ -157,6 +157,6 @@ def _derive_keys(keys: str, workspace: str) -> str:
     try:
         known = list_current_and_older_keys(parse_signing_key(keys))
     except ValueError:
-        return keys[: KEY_MIN_CHARS - 1]  # which is refused in the usual words
+        return keys[: KEY_MIN_CHARS - 1]  # too short, so that it is refused with the usual message
     about = f"countersign workspace {workspace}".encode()
     return ",".join(hmac.new(each, about, hashlib.sha256).hexdigest() for each in known)
