@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 
-_READ_TIMEOUT_SECONDS = 300.0  # between two signs of life over HTTP
+_READ_TIMEOUT_SECONDS = 300.0  # without data from a server over HTTP
 
 
 def build_server_address(server: Server) -> Address:
@@ -104,7 +104,7 @@ def _build_definition(tool: Tool) -> ToolDefinition:
     )
 
 
-# Converting the result of a server's tool: text, values, links; pictures by type and size.
+# Converts a tool's result: text, values and links are kept; pictures become their type and size.
 
 _KB = 1_000
 _CODE_FENCE_PATTERN = re.compile(r"\s*```[a-z]*\n(.*)\n```\s*", re.S)
@@ -126,7 +126,7 @@ def convert_tool_result(result: CallToolResult) -> Any:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
     is_all_text = all(each.type == "text" for each in result.content)
-    # then a single value beside it says the same
+    # then a single value has the same content as the text
     if list(values) == ["result"] and result.content and is_all_text:
         return text or values["result"] if isinstance(values["result"], str) else values["result"]
     if not text:
@@ -152,7 +152,7 @@ def _is_copy_of_values(block: ContentBlock, values: dict[str, Any] | None) -> bo
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return parsed in (values, single_value)  # in any order of keys
+    return parsed in (values, single_value)  # the order of keys does not matter
 
 
 def _parse_json_container(text: str) -> Any:
@@ -194,7 +194,7 @@ def _format_data_size(data: str) -> str:
     return f"{size} bytes" if size < _KB else f"{size // _KB:,} kB"
 
 
-# the server answers so before it does anything
+# errors that a server returns before it executes anything
 _NOT_EXECUTED_ERROR_CODES = (INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH)
 
 _CURRENT_CALL: ContextVar[RunningServerCall | None] = ContextVar("current_call", default=None)
@@ -219,7 +219,7 @@ class AcceptedToolConnection:
             put_off=self._log_unreachable,
             elicit=self._handle_elicitation if server.answer_within else None,
         )
-        self._disabled_tools: dict[str, str] = {}  # tools that are not what was accepted, and why
+        self._disabled_tools: dict[str, str] = {}  # tool -> how it differs from what was accepted
         self._comparison: asyncio.Task[None] | None = None
         self._running_calls: list[RunningServerCall] = []
 

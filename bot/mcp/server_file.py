@@ -47,12 +47,12 @@ class Server(BaseModel):
     env: dict[str, SecretStr] = {}
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     headers: dict[str, SecretStr] = {}
-    # what its tools are called by: prefix_tool; unset: the name
+    # prefix of its tools' names: prefix_tool; unset: the server's name
     prefix: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,19}$")] | None = None
-    tools: tuple[str, ...] = ("*",)  # those that are used, by name or pattern
-    trusted: bool = False  # whether its hints count: what it says that its tools do to the world
-    timeout: float = Field(60.0, ge=1, le=3600)  # seconds a call, or its start, may take
-    # seconds that people have, in each call, to answer what it asks them; 0: it asks nobody
+    tools: tuple[str, ...] = ("*",)  # names or patterns of the tools to use
+    trusted: bool = False  # whether its hints about what its tools do are believed
+    timeout: float = Field(60.0, ge=1, le=3600)  # seconds for a call, or for its start
+    # seconds that people have in each call to answer its questions; 0: it may not ask
     answer_within: float = Field(600.0, ge=0, le=3600)
 
     @property
@@ -157,7 +157,7 @@ def _substitute_nested_variables(
     return value
 
 
-MIN_OPEN_TIMEOUT_SECONDS = 30.0  # for a server to be there, if its calls have no more
+MIN_OPEN_TIMEOUT_SECONDS = 30.0  # to start the server, if `timeout` is shorter
 
 
 class AcceptedToolsFileError(ValueError):
@@ -171,8 +171,8 @@ class ToolDefinition:
     name: str
     title: str
     description: str
-    schema: Mapping[str, Any]  # of its arguments
-    # hints; None: not said
+    schema: Mapping[str, Any]  # of the arguments
+    # hints; None: not given
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
@@ -194,15 +194,15 @@ class ToolDefinition:
         ]
 
 
-Definitions = Mapping[str, ToolDefinition]  # by the server's own name for each
+Definitions = Mapping[str, ToolDefinition]  # by the server's name for the tool
 
 
 class ToolChangeKind(StrEnum):
     """How a tool differs from what was accepted."""
 
-    NEW = "new"  # it was not there
-    CHANGED = "changed"  # it says something else of itself
-    GONE = "gone"  # the server has it no longer
+    NEW = "new"  # not accepted before
+    CHANGED = "changed"  # its definition has changed
+    GONE = "gone"  # the server no longer has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class ToolChange:
 
     kind: ToolChangeKind
     name: str
-    lines: tuple[str, ...]  # what differs, as a diff has it
+    lines: tuple[str, ...]  # the difference as lines of a diff
 
 
 def list_tool_changes(accepted: Definitions, found: Definitions) -> Iterator[ToolChange]:

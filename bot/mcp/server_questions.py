@@ -32,9 +32,9 @@ from bot.tools import (
 from bot.tools.invisible_characters import is_hidden_character
 from bot.tools.person_question import MAX_FIELDS, AnswerField, AnswerKind, AskPerson
 
-# Converting a server's elicitation to questions for a person, and the answers back.
+# Converts a server's elicitation to questions for a person, and the answers back.
 
-MAX_QUESTIONS = 3  # for one elicitation
+MAX_QUESTIONS = 3  # per elicitation
 MAX_VALUE_NAME_CHARS = 200
 Content = dict[str, str | int | float | bool | list[str] | None]
 _CAMEL_CASE_PATTERN = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -43,8 +43,8 @@ _SECRET_WORDS_PATTERN = re.compile(
     r"|(?:api|access|private|signing|ssh) ?key|\btoken\b|\b(?:pin|tan|otp|cvv|cvc|ssn)\b"
     r"|card number|credit card|kreditkarte|social security|one ?time code"
 )
-# "do not tell us your phone number, PIN": whoever says that wants none; what follows another verb
-# is no part of it, and each word is bounded
+# A caution such as "do not tell us your phone number, PIN" asks for no secret. It ends at the next
+# verb, and each of its words has a limited length.
 _CAUTION_PATTERN = re.compile(
     r"\b(?:(?:do not|don't|never) (?:enter|give|include|put|send|share|state|tell|type|use|write) "
     r"(?:(?!(?:and|but|enter|give|just|put|send|tell|then|type|write)\b)\w{1,20},? ){0,8}"
@@ -76,7 +76,7 @@ class _RequestedValue:
     name: str
     schema: Mapping[str, Any]
     answer_field: AnswerField
-    option_values: Mapping[str, str]  # what stands for each option
+    option_values: Mapping[str, str]  # the server's value for each option
 
     def convert_answer(self, answer: Any) -> Any:
         """Return an answer in the form that the server accepts; raises InvalidAnswerError."""
@@ -146,7 +146,7 @@ class Elicitation:
         except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
             raise UnaskableQuestionError("it wants a value that nobody can be asked for") from error
         self._message = message.strip()
-        list(self.build_questions())  # what cannot be put, or is too long, is said first
+        list(self.build_questions())  # raises if a question is too long or cannot be asked
         labels = [each.answer_field.label for each in self._fields]
         descriptions = [
             _CAUTION_PATTERN.sub("", _describe_requested_value(each)) for each in self._fields
@@ -274,7 +274,7 @@ def _normalize_text(text: str) -> str:
     return re.sub(r"[_\-\s]+", " ", _CAMEL_CASE_PATTERN.sub(" ", seen)).lower()
 
 
-MAX_ANSWER_ATTEMPTS = 3  # until the server takes one
+MAX_ANSWER_ATTEMPTS = 3  # per question
 MIN_ANSWER_SECONDS = 1.0
 
 log = logging.getLogger("countersign.servers")
@@ -318,7 +318,7 @@ class RunningServerCall:
         answer was acceptable.
         """
         with self._pause_time_limit():
-            async with self._question_lock:  # of several at once, each is put by itself
+            async with self._question_lock:  # of several at once, one after the other
                 try:
                     content = await self._collect_answers(request)
                     return ElicitResult(action="accept", content=content)

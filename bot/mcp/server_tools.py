@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _MAX_TOOL_NAME_CHARS = 64
 _MAX_TITLE_CHARS = 80
-_MAX_NAMED_ARGUMENTS = 3  # in the sentence of what a call does
-_EXTRA_TIMEOUT_SECONDS = 45.0  # to reach the server, and to look at its tools
+_MAX_NAMED_ARGUMENTS = 3  # in the sentence about a call
+_EXTRA_TIMEOUT_SECONDS = 45.0  # to reach the server and compare its tools
 
 log = logging.getLogger("countersign.servers")
 
@@ -120,7 +120,7 @@ def build_prefixed_tool_name(server: server_file.Server, name: str) -> str:
     whole = f"{server.tool_prefix}_{plain}"
     if plain == name and len(whole) <= _MAX_TOOL_NAME_CHARS:
         return whole
-    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two names may look alike by now
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # keeps shortened or converted names apart
     return f"{whole[: _MAX_TOOL_NAME_CHARS - 7]}_{mark}"
 
 

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 
 from bot.monitoring.spans import Exporter
 
-METRICS_EXTRA = "metrics"  # the extras that bring what they need
+METRICS_EXTRA = "metrics"  # name of the extra that installs what the exporter imports
 TRACES_EXTRA = "traces"
-# what is imported of each; `opentelemetry` alone may be there with other packages
+# modules that each extra installs; other packages may install `opentelemetry` alone
 MODULES_BY_EXTRA = {
     METRICS_EXTRA: ("prometheus_client",),
     TRACES_EXTRA: ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
@@ -47,7 +47,7 @@ def is_extra_installed(extra: str) -> bool:
     """Return whether all modules that an extra installs can be found."""
     try:
         return all(find_spec(each) is not None for each in MODULES_BY_EXTRA[extra])
-    except ModuleNotFoundError:  # of a package around it
+    except ModuleNotFoundError:  # raised if the parent package is missing
         return False
 
 

@@ -22,19 +22,19 @@ log = logging.getLogger("countersign.live")
 class EventKind(StrEnum):
     """The kinds of live events; a closed set."""
 
-    # RunEvent: how it stands
-    WORKS = "works"  # the model is asked, or an answer put together
-    WAITS = "waits"  # for people; stored before it is told, as is OVER
-    OVER = "over"  # completed, failed or cancelled; may be told more than once
+    # RunEvent: the state of a request
+    WORKS = "works"  # the model is asked, or an answer composed
+    WAITS = "waits"  # for people; sent only after it is stored, as is OVER
+    OVER = "over"  # completed, failed or cancelled; may be sent more than once
     # StepEvent: one tool, from its start to its end
     STEP_BEGAN = "step_began"
-    STEP_GOES_ON = "step_goes_on"  # after a second, and then every few: it takes long
-    STEP_TOLD = "step_told"  # the tool itself says how far it is
-    STEP_ENDED = "step_ended"  # and how; stored before it is told
-    # WordsEvent: one answer of the model while it comes
-    WORDS = "words"  # more of it, unchecked and with whatever marks it has
-    WORDS_VOID = "words_void"  # all that came of it does not count: it is asked for again, or fails
-    WORDS_ENDED = "words_ended"  # the whole of it, as it was stored
+    STEP_GOES_ON = "step_goes_on"  # it takes long; sent after one second, then every few seconds
+    STEP_TOLD = "step_told"  # the tool itself reports progress
+    STEP_ENDED = "step_ended"  # with its outcome; sent only after it is stored
+    # WordsEvent: one answer of the model while it is written
+    WORDS = "words"  # the next words, unchecked, with any formatting they have
+    WORDS_VOID = "words_void"  # the words so far do not count: the answer is tried again, or fails
+    WORDS_ENDED = "words_ended"  # the complete answer, as stored
 
 
 class ToolStepOutcome(StrEnum):
@@ -42,9 +42,9 @@ class ToolStepOutcome(StrEnum):
 
     DONE = "done"
     FAILED = "failed"
-    UNKNOWN = "unknown"  # nobody knows whether it happened
-    ENTRUSTED = "entrusted"  # to a sub-agent, whose own steps are heard; the call goes on
-    NOT_DONE = "not_done"  # what was shown no longer holds: people are asked again
+    UNKNOWN = "unknown"  # it may have run, or not
+    ENTRUSTED = "entrusted"  # to a sub-agent, which reports its own steps; the call continues
+    NOT_DONE = "not_done"  # what people approved has changed, so they are asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class ToolStep:
     call_id: str
     tool: str
     title: str  # "Look up an order"
-    doing: str  # "looking up order 1042"; "" where the tool does not say
-    asked: bool  # people were asked: a card shows it
-    so_far: str = ""  # how far it is: "3 of 10 files"; "" where the tool has not said
+    doing: str  # "looking up order 1042"; "" if the tool does not say
+    asked: bool  # people approve it, so a card shows it
+    so_far: str = ""  # progress, "3 of 10 files"; "" if the tool reports none
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RunEvent:
     """An event that says in which state a request is."""
 
     kind: EventKind
-    run: Run  # as it was then; nobody changes it
+    run: Run  # a snapshot; must not be changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class StepEvent:
     kind: EventKind
     run: Run
     step: ToolStep
-    end: ToolStepOutcome | None = None  # of STEP_ENDED
+    end: ToolStepOutcome | None = None  # set for STEP_ENDED only
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class WordsEvent:
 
 
 Event = RunEvent | StepEvent | WordsEvent
-# Called on the thread that works on the request or its tool, which waits for it: it keeps what it
-# hears for a thread of its own. Events of one request come in order.
+# Called on the thread that works on the request or its tool, which is blocked meanwhile: a listener
+# hands the event to a thread of its own. Events of one request come in order.
 Listener = Callable[[Event], None]
 
 

@@ -19,7 +19,7 @@ from storage.masking import mask_secrets, mask_secrets_in_json
 
 _PLAIN_FORMATTER = logging.Formatter()
 _TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-# What the lines of this project say of themselves in their templates: "run %s call %s: failed".
+# Words before placeholders in this project's log templates: "run %s call %s: failed".
 _FIELD_BY_WORD = {
     "run": "run_id",
     "call": "call_id",
@@ -91,7 +91,7 @@ class JsonLineFormatter(logging.Formatter):
         }
         line |= {"workspace": get_current_workspace(), "run_id": run_id, "call_id": call_id}
         line |= record.__dict__.get("named", {})
-        line |= mask_secrets_in_json(record.__dict__.get("fact") or {})  # of a row of the audit
+        line |= mask_secrets_in_json(record.__dict__.get("fact") or {})  # data of an audit row
         line = {name: value for name, value in line.items() if value not in ("", None)}
         line |= {"message": record.getMessage(), "thread": record.threadName}
         if record.exc_text:
@@ -127,7 +127,7 @@ def create_log_handler(form: LogFormat, stream: TextIO | None = None) -> logging
 def configure_logging(level: str, form: LogFormat) -> None:
     """Configure the root logger to write lines of this level and format to standard error."""
     logging.basicConfig(level=level.upper(), handlers=[create_log_handler(form)])
-    if level.upper() == "INFO":  # a line for each time that it wakes somebody says nothing
+    if level.upper() == "INFO":  # at this level it writes a line for each time it wakes a thread
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
 
 

@@ -42,7 +42,7 @@ class MetricDefinition:
     metric_type: type[Counter | Gauge | Histogram]
     help_text: str
     labels: tuple[str, ...] = ()
-    values: Sequence[str] = ()  # of its one label, where the set is closed
+    values: Sequence[str] = ()  # all values of its only label, if they are known
     buckets: tuple[float, ...] = ()
 
 
@@ -72,7 +72,7 @@ ANSWER_VERB = "answer"
 OTHER_REFUSAL = "other"
 COMMON_VERBS = (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.EDIT, CallVerb.RESOLVE)
 DECISION_VERBS = (*COMMON_VERBS, CallVerb.BREAK_GLASS, *LOOK_VERBS, ANSWER_VERB)
-# the verdict's reasons for which a click did not count; then other kinds of refusals
+# reasons of a verdict for not counting a click; then other kinds of refusals
 VERDICT_REASONS = ("stranger", "not_approver", "not_requester", "not_yet", "enough", "own_request")
 REFUSAL_KINDS = (
     *VERDICT_REASONS,
@@ -264,7 +264,7 @@ RECORDED_METRICS = (
         BUILD_INFO,
     ),
 )
-# what the record says: each replica says the same; all others are of one process
+# read from the record, so that each replica reports the same; all others are of one process
 INSTALLATION_METRICS = (
     PENDING_CALLS,
     OLDEST_PENDING_CALL_SECONDS,
@@ -294,7 +294,7 @@ class PrometheusMetrics(Exporter):
         self._now = now
         self._backlog: BacklogCollector | None = None
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # its own
-        self.registry = CollectorRegistry()  # of all metrics, to which others may be added
+        self.registry = CollectorRegistry()  # holds all metrics; others may be added
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._of = {each.name: self._create_metric(each) for each in RECORDED_METRICS}

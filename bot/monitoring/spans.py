@@ -28,25 +28,25 @@ log = logging.getLogger("countersign.watch")
 class WorkKind(StrEnum):
     """The kinds of work that a span stands for; a closed set."""
 
-    ACKNOWLEDGE = "acknowledge"  # what arrived, up to its acknowledgement
+    ACKNOWLEDGE = "acknowledge"  # a delivery, from its arrival to its acknowledgement
     TICK = "tick"  # one pass of the loop
-    DECIDE = "decide"  # one delivery is taken from the inbox
-    ADVANCE = "advance"  # one worker with one run, from its claim until it lets go
-    TURN = "turn"  # one turn of the model, with all its tries
+    DECIDE = "decide"  # one delivery from the inbox is decided
+    ADVANCE = "advance"  # one worker with one run, from claim to release
+    TURN = "turn"  # one turn of the model, with all attempts
     MODEL = "model"  # one request to the model
-    TOOL = "tool"  # one call runs
-    POST = "post"  # one message of the outbox is sent, or drawn again
-    SLACK = "slack"  # one call of Slack's Web API
-    LOOK_UP = "look_up"  # one question about a person, a group or a channel
+    TOOL = "tool"  # one call is executed
+    POST = "post"  # one message of the outbox is sent or updated
+    SLACK = "slack"  # one request to Slack's Web API
+    LOOK_UP = "look_up"  # one look-up of a person, a group or a channel
 
 
 class Incident(StrEnum):
     """The kinds of momentary trouble that are counted because they leave no audit row."""
 
     POLICY_REFUSED = "policy_refused"  # a new policy file could not be used
-    PAUSE = "pause"  # Slack wants not to be asked for a while
-    UNSTORED = "unstored"  # the database could not take something; it is tried again or refused
-    LATE = "late"  # no job had a request taken up in time, and the loop did
+    PAUSE = "pause"  # Slack wants no requests for a while
+    UNSTORED = "unstored"  # the database could not store something; it is tried again or refused
+    LATE = "late"  # no replica's job started a request in time, so the loop did
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -55,16 +55,16 @@ class Span:
 
     _tracer: Tracer
     work: WorkKind
-    subject: str  # which one of its kind: a tool's name, a Slack method
+    subject: str  # the tool's name, the Slack method and so on
     run_id: str
     call_id: str
-    since: datetime | None  # when it began to wait for being done; None: that is not measured
+    since: datetime | None  # when the work became due; None: not measured
     within: Span | None = None
-    end: str = ""  # how it ended, where that is not well: a code or a kind, never words
+    end: str = ""  # how it failed: a code or kind, never a sentence; "" if it went well
     amounts: dict[str, int] = field(default_factory=dict)
     begun_at: datetime = field(init=False)
     seconds: float = 0.0
-    number: int = 0  # its number in a trace, once one is needed
+    number: int = 0  # its span id in a trace, once one is needed
     _began: float = field(init=False)
     _token: Token[Span | None] = field(init=False)
 
@@ -96,7 +96,7 @@ class Span:
 
 
 _CURRENT_SPAN: ContextVar[Span | None] = ContextVar("span", default=None)
-_CURRENT_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # where there is no span
+_CURRENT_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # used outside of spans
 
 
 class Exporter:

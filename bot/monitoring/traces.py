@@ -26,11 +26,11 @@ from bot.monitoring.spans import Exporter, Span, WorkKind, get_current_run_and_c
 from storage.audit_log import AuditLine
 from storage.states import CallStatus, RunStatus
 
-FLUSH_TIMEOUT_SECONDS = 3.0  # for what has yet to be sent when the bot stops
+FLUSH_TIMEOUT_SECONDS = 3.0  # for sending the remaining spans when the bot stops
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED_FLAGS = TraceFlags(TraceFlags.SAMPLED)
-_UNTRACED_WORK_KINDS = (WorkKind.ACKNOWLEDGE, WorkKind.TICK)  # of no request
-_CLIENT_WORK_KINDS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # that ask another server
+_UNTRACED_WORK_KINDS = (WorkKind.ACKNOWLEDGE, WorkKind.TICK)  # they belong to no request
+_CLIENT_WORK_KINDS = (WorkKind.MODEL, WorkKind.SLACK, WorkKind.LOOK_UP)  # they call another server
 _GOOD_OUTCOMES = ("", ToolStepOutcome.DONE, ToolStepOutcome.ENTRUSTED)
 _DECIDED_STATUSES = (CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.EXPIRED)
 _DECISION_EVENTS = {f"call.{status}" for status in _DECIDED_STATUSES} | {"question.answered"}
