@@ -80,9 +80,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("countersign")
-NAME_LOOKUP_TIMEOUT_SECONDS = 2.0  # for a text that mentions people
-SPARE_TOOL_THREADS = 256  # calls that may go on after their time without others finding no thread
-STOP_GRACE_SECONDS = 4.0  # for runs, then for loop and outbox, to end their step
+NAME_LOOKUP_TIMEOUT_SECONDS = 2.0  # to put names into a text that mentions people
+SPARE_TOOL_THREADS = 256  # so that calls running past their time limit leave threads for others
+STOP_GRACE_SECONDS = 4.0  # first for runs, then for loop and outbox, to finish their step
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class App:
 
     def start(self, *, connect: bool = True) -> None:
         """Start the threads, take up what the last process left open, and connect to Slack."""
-        # a clock that can be moved says so
+        # a test's or demo's clock reports its shifts
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.notify, self.core.signals.outbox.notify]
         self._record_start()
@@ -126,7 +126,7 @@ class App:
             self._threads.append(thread)
         start_surfaces(self.surfaces)
         self.daily_purge.start()
-        # after the connection: the model's library is imported while people begin to write
+        # last, since importing the model's library takes a while; people begin to write meanwhile
         if self.core.settings.has_model:
             threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         else:
@@ -189,7 +189,7 @@ class App:
             client.close()
         self.endpoints.close()
         self.replicas.stop()
-        self.core.signals.tracer.close()  # which may still read the record
+        self.core.signals.tracer.close()  # before the store, since it may still read the record
         self.core.store.close()
 
     def replace_bot_token(self, token: str) -> None:
@@ -419,7 +419,7 @@ def build_tracer(settings: Settings, clock: Clock, hosted: HostedApp | None = No
     return Tracer((*made, *hosted.exporters), clock.now, hosted.identity.team)
 
 
-# The edge to Slack: the listeners, and the answers to questions about approvals.
+# The edge to Slack: its listeners, and the answers to questions about approvals.
 
 
 def build_command_handler(

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 log = logging.getLogger("countersign.clock")
-CLOCK_SET_THRESHOLD = timedelta(seconds=0.5)  # a clock that is off by less is only inexact
-_BOOT_CLOCK_ID: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux has it
+CLOCK_SET_THRESHOLD = timedelta(seconds=0.5)  # a larger difference means that the clock was set
+_BOOT_CLOCK_ID: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # exists on Linux only
 
 
 def monotonic_seconds() -> float:
@@ -50,9 +50,9 @@ class ForwardOnlyClock:
         """`own`: the machine's clock, or one like this, from whose time this one goes on."""
         self._system_clock = own
         self._lock = threading.Lock()
-        # what was said last, and when that was as time passes
+        # the time returned last, and the elapsed time at that moment
         self._last_reading: tuple[datetime, timedelta] | None = None
-        self._offset = timedelta()  # of what the clock says that this goes by
+        self._offset = timedelta()  # added to the machine's time
         if isinstance(own, ForwardOnlyClock):
             own.now()
             self._system_clock = own._system_clock
@@ -97,7 +97,7 @@ class ForwardOnlyClock:
         now = said + self._offset
         if self._last_reading is not None:
             expected = self._last_reading[0] + max(at - self._last_reading[1], timedelta())
-            if abs(now - expected) > CLOCK_SET_THRESHOLD:  # it was set
+            if abs(now - expected) > CLOCK_SET_THRESHOLD:  # the machine's clock was set
                 if now < expected:
                     log.warning("the clock was set back; the record's time goes on as it passes")
                 now = max(said, expected)

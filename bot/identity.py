@@ -16,7 +16,7 @@ class Identity:
     team: str
     user: str
     bot: str
-    workspace: str = ""  # its address: "https://example.slack.com/"
+    workspace: str = ""  # the address, "https://example.slack.com/"
 
     @classmethod
     def from_auth_test(cls, get_field: Callable[[str], Any]) -> Identity:
@@ -30,8 +30,8 @@ class HostedApp:
     """What a process that serves several workspaces tells the app of one of them."""
 
     identity: Identity
-    scopes: frozenset[str]  # that were granted where the bot was installed
-    url: str  # where that process serves this workspace's HTTP side
-    exporters: tuple[Exporter, ...] = ()  # what counts this workspace's work
-    # of an organisation: which of its workspaces the bot was given access to; None for a workspace
+    scopes: frozenset[str]  # granted at the installation
+    url: str  # where that process serves the HTTP side of this workspace
+    exporters: tuple[Exporter, ...] = ()  # for this workspace's spans and events
+    # of an organisation: the workspaces that it lets the bot use; None for a single workspace
     list_granted_workspaces: Callable[[], Collection[str]] | None = None

@@ -23,8 +23,8 @@ from bot.clock import SystemClock
 from bot.monitoring.live_events import LiveEventBroadcaster
 from bot.monitoring.spans import Tracer, WorkKind
 
-SIGNAL_CHECK_SECONDS = 1.0  # for a signal that the system gave to another thread
-ACKNOWLEDGE_FIRST_SECONDS = 2.5  # after three, Slack delivers it again
+SIGNAL_CHECK_SECONDS = 1.0  # a signal delivered to another thread does not wake the main one
+ACKNOWLEDGE_FIRST_SECONDS = 2.5  # Slack delivers again after 3 seconds
 
 
 def wait_for_end(ended: threading.Event) -> None:
@@ -42,7 +42,7 @@ class Signal:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._followers: list[Signal] = []
-        self.cleared_at: float | None = None  # when somebody last began to look, time.monotonic()
+        self.cleared_at: float | None = None  # when a thread last began to look; time.monotonic()
 
     def notify(self) -> None:
         """Set the flag, and wake the thread that waits for it now or that waits next."""
@@ -158,18 +158,18 @@ class PendingLookups:
 class Signals:
     """The signals between the threads of one process."""
 
-    work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
+    work: Signal = field(default_factory=Signal)  # something was stored: wakes the loop
     outbox: Signal = field(default_factory=Signal)  # the outbox has something to send
     policy: Signal = field(default_factory=Signal)  # another policy is in force
-    rest: WorkEndCondition = field(default_factory=WorkEndCondition)  # something came to its end
-    # clicks are decided first
+    rest: WorkEndCondition = field(default_factory=WorkEndCondition)  # some work has ended
+    # makes other work wait for clicks
     decisions: DecisionPriority = field(default_factory=DecisionPriority)
-    # what goes on in each request, for surfaces
+    # what happens in each request, for surfaces
     live: LiveEventBroadcaster = field(default_factory=LiveEventBroadcaster)
-    own_delivery_keys: set[str] = field(default_factory=set)  # of deliveries that were stored here
-    tracer: Tracer = field(default_factory=Tracer)  # what the bot is at work on, for its operator
+    own_delivery_keys: set[str] = field(default_factory=set)  # stored by this process
+    tracer: Tracer = field(default_factory=Tracer)  # spans of the bot's work, for its operator
     arrivals: UnacknowledgedDeliveries = field(init=False)
-    # what is under way is left for the next start
+    # set once the bot stops; unfinished work is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ class Signals:
         self.decisions.wait_for_decisions()
 
 
-# The alarm, which wakes a thread when time has passed: at an interval and at requested moments.
+# The alarm wakes a thread when time has passed: at an interval, and at requested moments.
 
 MAX_WAKE_DELAY = timedelta(days=1)
 
@@ -218,8 +218,8 @@ class Alarm:
         with self._lock:
             self._is_over = True
             if self._scheduler.running:
-                # What is due in this very moment is dealt with first: while it shuts down, the
-                # scheduler looks for its job where it is not (APScheduler 3.11, `remove_job`).
+                # Pause first, so that a wake that is due now is over: at its shutdown the scheduler
+                # looks for the job in the wrong place (APScheduler 3.11, `remove_job`).
                 self._scheduler.pause()
                 self._scheduler.remove_all_jobs()
                 self._scheduler.shutdown(wait=False)

@@ -21,7 +21,7 @@ from storage.record import Store
 from storage.states import CallStatus
 
 log = logging.getLogger("countersign.keys")
-POLICY_DIGEST_DIGITS = 16  # all of them stand where it was read, before
+POLICY_DIGEST_DIGITS = 16  # the audit row about reading the policy has all of them
 KEY_LOST_NOTE = "it was shown under a key that is lost"
 
 

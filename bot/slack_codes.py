@@ -22,15 +22,15 @@ def list_granted_scopes(headers: Mapping[str, str]) -> set[str] | None:
 class ErrorMeaning(StrEnum):
     """What an error answer of Slack's says about the request that it answers."""
 
-    FINAL = "final"  # it was not done, and will not be: the same call gets the same answer
-    PASSING = "passing"  # it was not done now; the same call may go well later
+    FINAL = "final"  # not done, and never will be: the same call gets the same answer
+    PASSING = "passing"  # not done now, but the same call may succeed later
     TOKEN = "token"  # noqa: S105 - no secret; not done: the bot is not let in, whatever it asks
-    UNKNOWN = "unknown"  # nobody knows whether it was done
+    UNKNOWN = "unknown"  # it may have been done
 
 
-ERROR_CODE_PATTERN = re.compile(r"[a-z][a-z0-9_]*")  # anything else is no code of Slack's
+ERROR_CODE_PATTERN = re.compile(r"[a-z][a-z0-9_]*")  # any other text is no error code of Slack's
 HTTP_TOO_MANY_REQUESTS = 429
-HTTP_SERVER_ERROR = 500  # below it, an answer that has a code comes from Slack itself
+HTTP_SERVER_ERROR = 500  # below it, an answer with an error code comes from Slack itself
 RATE_LIMITED_CODES = frozenset({"ratelimited", "rate_limited"})
 TEMPORARY_ERROR_CODES = RATE_LIMITED_CODES | frozenset(
     [
@@ -55,7 +55,7 @@ TOKEN_ERROR_CODES = frozenset(
         "two_factor_setup_required",
     ]
 )
-# Slack failed while it was at work.
+# Slack failed while it worked on the request.
 UNKNOWN_OUTCOME_CODES = frozenset(
     [
         "fatal_error",
@@ -70,7 +70,7 @@ UNKNOWN_OUTCOME_CODES = frozenset(
     ]
 )
 MISSING_SCOPE = "missing_scope"
-# Without these methods the bot can post nothing, so they wait until the app has the scope.
+# Without these methods the bot can post nothing: messages wait until the app has the scope.
 MESSAGE_METHODS = frozenset(
     {"chat.postEphemeral", "chat.postMessage", "chat.stopStream", "chat.update"}
 )

@@ -21,7 +21,7 @@ def describe_setup_error(error: Exception) -> str | None:
 
 def describe_start_error(error: Exception) -> str | None:
     """Return a sentence for an error that is nobody's bug; None for any other."""
-    # only now: these are of every part
+    # here, since these imports are needed only after an error
     import sqlite3
 
     from slack_sdk.errors import SlackApiError

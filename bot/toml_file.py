@@ -20,7 +20,7 @@ M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[int | str, ...]
 _WHOLE_NUMBER_TEXT = "write a whole number"
 _NUMBER_TEXT = "write a number"
-_TEXT_BY_ERROR_TYPE = {  # Pydantic's kinds of complaint, in the words of the file's author
+_TEXT_BY_ERROR_TYPE = {  # by Pydantic's error type, for the author of the file
     "missing": "is missing",
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
@@ -71,7 +71,7 @@ class FileProblems:
         self._source = source
         self._text = text
         self._places = TomlLineIndex(text)
-        self._found: list[tuple[int, str]] = []  # line, sentence
+        self._found: list[tuple[int, str]] = []  # pairs of line and sentence
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -171,7 +171,7 @@ class TomlLineIndex:
         quote = ""
         for line in text.split("\n"):
             here = table
-            if quote:  # inside a string of several lines nothing is a key
+            if quote:  # in a string of several lines, nothing is a key
                 quote = "" if quote in line else quote
             elif header := _TABLE_HEADER_PATTERN.match(line):
                 name = header[2]
@@ -216,7 +216,7 @@ def unknown_key_sentence(loc: KeyPath, model: type[BaseModel]) -> str:
 
 def _list_keys_at(loc: KeyPath, model: type[BaseModel]) -> list[str]:
     """Return the keys allowed in the table at `loc`; none if no model describes that table."""
-    is_name = False  # which its author chose
+    is_name = False  # whether the next part is a name chosen by the file's author
     for part in loc:
         if isinstance(part, int) or is_name:
             is_name = False

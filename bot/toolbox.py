@@ -32,13 +32,13 @@ class ToolDependencies:
     """The settings, Slack client and directory with which an entry point creates its tools."""
 
     settings: Settings
-    slack: WebClient  # for the tools' calls; where nothing is to be called it refuses
-    directory: CachedDirectory  # who and what there is in Slack
+    slack: WebClient  # for the tools' calls; raises if only descriptions are wanted
+    directory: CachedDirectory  # of the people, groups and channels in Slack
 
 
-# its entry points: functions from ToolDependencies to tools, each called once, when the bot starts
+# functions from ToolDependencies to a list of tools; each is called once, at the start
 ENTRY_POINT_GROUP = "countersign.tools"
-LAST_ENTRY_POINTS = ("slack", "people")  # their tools come behind all others
+LAST_ENTRY_POINTS = ("slack", "people")  # their tools are listed after all others
 _FIRST_ENTRY_POINTS = ("shop", "databases", "modules", "servers")
 BUILT_IN_ENTRY_POINTS = tuple(
     (name, f"bot.toolbox:build_tools_for_{name}")
@@ -69,7 +69,7 @@ def build_tool_registry(
     )
     try:
         _add_tools(registry, settings, posting, directory, extra)
-    except EntryPointError as error:  # it says itself where it comes from
+    except EntryPointError as error:  # its message names the entry point
         raise ToolsError(str(error), see="") from error
     except ToolsError:
         raise
@@ -85,7 +85,7 @@ def _add_tools(
     directory: CachedDirectory,
     extra: Iterable[Tool[Any]],
 ) -> None:
-    # the tools keep the client for their calls, and a description makes none
+    # tools use the client only in calls, so a refusing one will do to describe them
     deps = ToolDependencies(settings, posting or cast(WebClient, _RefusingClient()), directory)
     families = load_tool_families()
     for each in families:
@@ -135,7 +135,7 @@ def build_tools_for_shop(deps: ToolDependencies) -> list[Tool[Any]]:
     path = deps.settings.shop_path
     if path is None:
         return []
-    # only now: it takes a hundredth of a start
+    # here, since it takes a hundredth of a start
     from bot.tools.shop_tools import build_order_tools
     from bot.tools.web_shop import Shop
 
@@ -146,7 +146,7 @@ def build_tools_for_databases(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the tools for the databases that the settings name."""
     if not deps.settings.databases:
         return []
-    # only now: its parser and driver take memory and a moment
+    # here, since the SQL parser and driver take time and memory
     from bot.tools.database.child_tools import build_database_tools
 
     return build_database_tools(deps.settings.databases, deps.settings.database_path)
@@ -161,7 +161,7 @@ def build_tools_for_servers(deps: ToolDependencies) -> list[Tool[Any]]:
     """Return the accepted tools of the MCP servers that the settings name."""
     if deps.settings.servers is None:
         return []
-    # only now: what checks arguments against their schemas takes a moment
+    # here, since JSON Schema validation takes a moment to import
     from bot.mcp.server_tools import load_server_tools
 
     try:
@@ -184,7 +184,7 @@ def _load_module_tools(name: str) -> list[Tool[Any]]:
     """Return the tools that a module of the operator's defines; ValueError if there are none."""
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # whatever a module does when it is imported
+    except Exception as error:  # importing a module may raise anything
         why = f"{name} cannot be imported ({type(error).__name__}: {error})"
         raise ValueError(why) from error
     found = [each for each in vars(module).values() if isinstance(each, Tool)]
@@ -197,7 +197,7 @@ def require_limited_database_roles(settings: Settings) -> None:
     """Raise StartupError for a database role with too many rights, with SQL that corrects them."""
     if not settings.databases:
         return
-    # only now: its drivers take memory and a moment
+    # here, since database drivers take time and memory
     from bot.tools.database.sources import list_role_rights_errors
 
     problems = [

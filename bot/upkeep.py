@@ -16,8 +16,8 @@ from storage.record import Store
 from storage.store import STEP_PAUSE_SECONDS
 
 log = logging.getLogger("countersign.purge")
-FIRST_UPKEEP_DELAY = timedelta(minutes=1)  # after the start, which has other things to do
-MAX_FREE_FILE_SHARE = 0.1  # the part of a file that may lie free: the next requests fill it
+FIRST_UPKEEP_DELAY = timedelta(minutes=1)  # leaves time for other work at a start
+MAX_FREE_FILE_SHARE = 0.1  # the share of a database file that may stay free, for the next requests
 
 
 class DailyPurge:

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 UNKNOWN = "unknown"
-FILE = "commit.txt"  # beside this file, in a wheel only
-SHORT_DIGITS = 12  # that people read
+FILE = "commit.txt"  # in this folder, but only in an installed wheel
+SHORT_DIGITS = 12  # shown to people
 _COMMIT_ID_PATTERN = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE_PREFIX = "ref: "
 
@@ -39,7 +39,7 @@ def describe_version() -> str:
 def find_checked_out_commit(folder: Path) -> str:
     """Return the commit checked out in this folder; "" if it is not the top of a checkout."""
     git = folder / ".git"
-    if said := _read_small_file(git):  # of a worktree: a file that names the folder
+    if said := _read_small_file(git):  # in a worktree, .git is a file that names the folder
         git = folder / said.removeprefix("gitdir: ")
     head = _read_small_file(git / "HEAD")
     if not head.startswith(_REFERENCE_PREFIX):
