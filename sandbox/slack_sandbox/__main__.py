@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
-    from slack_sandbox import standalone  # it takes a while to import, and help is quick
+    from slack_sandbox import standalone  # here, so that --help is quick
 
     try:
         return standalone.run(

@@ -95,7 +95,7 @@ class Sandbox(Admin):
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    # life
+    # start and end
 
     def start(self) -> None:
         """Serve on 127.0.0.1; returns when it answers. RuntimeError or OSError when it cannot."""
@@ -183,7 +183,7 @@ class Sandbox(Admin):
         """A workspace by its id: its people, and what an administrator does; KeyError for none."""
         return Admin(self.world.worlds[team])
 
-    # time
+    # the clock and what is due
 
     def _clock_moved(self) -> None:
         with self.world.lock:
@@ -207,7 +207,7 @@ class Sandbox(Admin):
             else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)
         )
 
-    # looking
+    # reading the state
 
     @property
     def bot_token(self) -> str:

@@ -19,7 +19,7 @@ from slack_sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.seed import Seed, default_seeds
 
-CannotStart = (ManifestError, SeedError, PortTakenError, LaunchError)  # each says in one line why
+CannotStart = (ManifestError, SeedError, PortTakenError, LaunchError)  # each message is one line
 
 
 def run(
@@ -111,7 +111,7 @@ def variables(sandbox: Sandbox, app: App) -> dict[str, str]:
         "SLACK_BOT_TOKEN": app.bot_token,
         "SLACK_APP_TOKEN": app.app_token,
         "SLACK_SIGNING_SECRET": app.signing_secret,
-        # Bolt forgets the bot token where it finds a client id
+        # with a client id, Bolt ignores the bot token
         **(_for_oauth(app) if app.redirect_urls and app.over_http else {}),
     }
 

@@ -44,7 +44,7 @@ from slack_sandbox.blockkit.objects import (
     union,
 )
 
-# Values with a form of their own.
+# Formats of single values.
 
 
 def _calendar_date(value: Any, at: str) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _lines_in_order(value: Mapping[str, Any]) -> str | None:
     return None if fine else "min_lines must not exceed max_lines"
 
 
-# Elements. What they share first, then one line each.
+# Elements: first what they share, then one line each.
 
 _ACTION = {"action_id": ID}
 _ASK = {**_ACTION, "confirm": CONFIRM, "focus_on_load": flag}
@@ -243,13 +243,13 @@ ELEMENTS: dict[str, Check] = {
         {"image_url": SHORT_LINK, "slack_file": SLACK_FILE},
         exactly_one("image_url", "slack_file"),
     ),
-    "url": record({"url": LINK, "text": text()}),  # a source of a task_card
+    "url": record({"url": LINK, "text": text()}),  # one source of a task_card
 }
 
 _SELECTS = tuple(name for name in ELEMENTS if name.endswith("_select"))
 _BOTH = ("checkboxes", "radio_buttons", "datepicker", "timepicker", *_SELECTS)
 IN_ACTIONS = ("button", "workflow_button", "overflow", "datetimepicker", *_BOTH)
-# docs keep datetimepicker out
+# Slack's docs leave out datetimepicker
 IN_SECTION = ("button", "workflow_button", "overflow", "image", *_BOTH)
 IN_INPUT = (*(n for n in ELEMENTS if n.endswith("_input")), "datetimepicker", *_BOTH)
 IN_CONTEXT_ACTIONS = ("feedback_buttons", "icon_button")

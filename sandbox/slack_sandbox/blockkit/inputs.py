@@ -13,7 +13,7 @@ from typing import Any
 from slack_sandbox.blockkit.text import elements_of, every_block
 from slack_sandbox.spec.slack_error import Json
 
-# element type -> (key of its value in a state, key of the initial value, value when there is none)
+# element type -> (key of its value in a state, key of the initial value, value if empty)
 FIELDS: dict[str, tuple[str, str, Any]] = {
     "plain_text_input": ("value", "initial_value", None),
     "email_text_input": ("value", "initial_value", None),

@@ -130,7 +130,7 @@ def _title(value: Any, at: str) -> Iterator[str]:
 def _inline_task(value: Any, at: str) -> Iterator[str]:
     task = (
         {"type": "task_card", **value} if isinstance(value, dict) else value
-    )  # inside a plan the type may be left out
+    )  # in a plan, the type may be left out
     yield from union({"task_card": _CHECKS["task_card"]})(task, at)
 
 
@@ -250,7 +250,7 @@ _CHECKS["container"] = _block(
     any_of("title", "rich_text_title"),
     _container_rule,
 )
-# file and call, which are only ever read, are refused as unknown types.
+# Slack returns file and call blocks but accepts none: they are refused as unknown types.
 _MESSAGE = (
     "context_actions",
     "markdown",

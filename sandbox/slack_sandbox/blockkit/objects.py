@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Check = Callable[[Any, str], Iterator[str]]
-# over a record whose fields are sound: what is wrong, or None
+# takes a record with valid fields, and returns what is wrong with it, or None
 Rule = Callable[[Mapping[str, Any]], str | None]
 
 URI = r"[A-Za-z][A-Za-z0-9+.-]*:\S+"
@@ -30,7 +30,7 @@ def escaped(value: str) -> str:
     return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# Makers: from a few numbers to a Check.
+# Functions that build a Check.
 
 
 def text(
@@ -179,7 +179,7 @@ def not_empty(value: Mapping[str, Any]) -> str | None:
     return None if value else "must have at least one property"
 
 
-# The objects of which elements and blocks are made.
+# Objects that elements and blocks consist of.
 
 
 def texts(high: int = 3000) -> dict[str, Check]:
@@ -211,7 +211,7 @@ CONFIRM = record(
     {"style": STYLE},
 )
 OPTION = record({"text": plain(75), "value": text(150)}, {"description": plain(75)})
-# radio buttons, checkboxes
+# for radio buttons and checkboxes
 CHOICE = record({"text": words(75), "value": text(150)}, {"description": words(75)})
 OVERFLOW_OPTION = record(
     {"text": plain(75), "value": text(150)}, {"description": plain(75), "url": SHORT_LINK}

@@ -16,7 +16,7 @@ from slack_sandbox.workspace import choices, messages
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import Delivery
 
-# (channel, ts): a message; a view's id; an app: its Home; None: the top modal
+# where a person acts: message (channel, ts), view id, app (its Home tab), None (the top modal)
 Where = tuple[str, str] | str | App | None
 
 

@@ -19,8 +19,8 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-SLACKBOT = "USLACKBOT"  # notices of Slack itself come from it
-FAILURES = {  # outcome of a delivery -> what Slack names it
+SLACKBOT = "USLACKBOT"  # the author of notices from Slack itself
+FAILURES = {  # outcome of a delivery -> the error in Slack's notice
     "timeout": "operation_timeout",
     "no_socket": "dispatch_failed",
     "unreachable": "dispatch_failed",
@@ -98,7 +98,7 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
         "api_app_id": app.id,
         "is_enterprise_install": str(
             app.is_org_wide
-        ).lower(),  # a string, as in the form that HTTP carries
+        ).lower(),  # a string, since it is a form field over HTTP
         "response_url": world.new_response_url(app, channel.id, "", user),
         "trigger_id": world.new_trigger(app, user, channel_id=channel.id),
     }

@@ -223,7 +223,7 @@ class Member:
             events.user_changed(self._world, self.id)
             self._world.touch()
 
-    # being somewhere
+    # membership and presence in channels
 
     def join(self, channel: str) -> None:
         """Come into a public channel; ValueError where this person cannot."""
@@ -262,7 +262,7 @@ class Member:
             self._world.read(self.id, self._channel(channel))
             self._world.touch([self.id])
 
-    # seeing
+    # reading
 
     def messages(self, channel: str, thread_ts: str | None = None) -> list[Json]:
         """Return a channel's own messages, or one thread with its root, oldest first.

@@ -20,7 +20,7 @@ def base(world: World, app: App, kind: str, user: str) -> Json:
         "user": who,
         "api_app_id": app.id,
         "token": VERIFICATION,
-        # as Slack does, github.com/slackapi/bolt-python/pull/23
+        # as in Slack's payloads: github.com/slackapi/bolt-python/pull/23
         "team": None if app.is_org_wide else team_domain(world, team),
         "enterprise": {"id": org[0], "name": org[1]} if org else None,
         "is_enterprise_install": app.is_org_wide,

@@ -25,9 +25,9 @@ class Place:
     app: App
     key: str  # tells places apart: the view's id, or channel and ts
     blocks: list[Json]
-    values: Json  # element states, kept in the world; changed in place
-    channel_id: str = ""  # where the person is, "" when unknown
-    shown: Json | None = None  # the message
+    values: Json  # element states, which the world keeps; changed in place
+    channel_id: str = ""  # the conversation before the person; "" if unknown
+    shown: Json | None = None  # the message; None for a view
     view: View | None = None
 
     def find(

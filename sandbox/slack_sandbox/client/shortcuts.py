@@ -53,7 +53,7 @@ def use_global(
         "callback_id": callback_id,
         "trigger_id": world.new_trigger(app, user, channel_id=channel_id),
     }
-    del payload["api_app_id"], payload["user"]["name"]  # as recorded
+    del payload["api_app_id"], payload["user"]["name"]  # payloads recorded from Slack have neither
     return payloads.deliver(world, app, payload)
 
 

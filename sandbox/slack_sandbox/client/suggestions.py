@@ -17,7 +17,7 @@ from slack_sandbox.workspace import choices
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-MIN_QUERY_CHARS = 3  # where the element does not say
+MIN_QUERY_CHARS = 3  # if the element does not set it
 NOT_LOADED_ERROR = "The options could not be loaded."
 _CHECKS = {"options": array(OPTION, 100, low=0), "option_groups": array(OPTION_GROUP, 100, low=0)}
 

@@ -26,7 +26,7 @@ from slack_sandbox.workspace.events import VERIFICATION
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-# seconds of the sandbox's clock after a failed attempt; then Slack gives up
+# seconds of the sandbox's clock from a failed attempt to the next one; then Slack gives up
 RETRY_DELAYS = (0.0, 60.0, 300.0)
 MAX_REDIRECTS = 2
 _REDIRECT_STATUSES = (301, 302, 307, 308)
@@ -74,11 +74,11 @@ class HttpMode:
         signing_time: Callable[[], float],
     ) -> None:
         self.world, self.loop, self.timers = world, loop, timers
-        self._signing_time = signing_time  # the apps' time, Unix seconds: they look at its age
+        self._signing_time = signing_time  # the apps' time, Unix seconds, as they check its age
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # life
+    # start and end
 
     async def close(self) -> None:
         """Give up what is on its way and close the connections."""
@@ -103,7 +103,7 @@ class HttpMode:
         """Have the app prove that the request URL is its own, as Slack does before saving one."""
 
         async def ask() -> None:
-            with contextlib.suppress(_Failed):  # it is asked again before the first event
+            with contextlib.suppress(_Failed):  # tried again before the first event is sent
                 await self._verified(app)
 
         self.loop.call_soon_threadsafe(lambda: self._start(ask()))
@@ -151,7 +151,7 @@ class HttpMode:
 
     async def _verified(self, app: App) -> None:
         """Return once the app has answered the challenge for its request URL."""
-        app = self.world.apps[app.id]  # one request URL, however many workspaces have the app
+        app = self.world.apps[app.id]  # the first workspace's, since all share one request URL
         if app.verified:
             return
         challenge = secrets.token_urlsafe(32)

@@ -26,14 +26,14 @@ RETRY_DELAYS = (
     0.0,
     60.0,
     300.0,
-)  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
+)  # seconds of the sandbox's clock from a failed attempt to the next one; then Slack gives up
 MAX_SOCKETS = 10
-# between the notice and the close
+# seconds between the notice and the close
 CLOSE_NOTICE_SECONDS = {
     "warning": 10.0,
     "refresh_requested": 1.0,
 }
-CLOSE_FRAME_TIMEOUT_SECONDS = 2.0  # for the app's own close frame once a socket is being closed
+CLOSE_FRAME_TIMEOUT_SECONDS = 2.0  # for the app to answer the server's close frame
 _HOST = "applink-sandbox"
 
 
@@ -43,8 +43,8 @@ class Socket:
 
     number: int
     ws: web.WebSocketResponse
-    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None closes it
-    is_closing: bool = False  # by the server
+    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None: close it
+    is_closing: bool = False  # the server is closing it
 
 
 class Hub:
@@ -55,11 +55,11 @@ class Hub:
     ) -> None:
         self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
-        self.closed: list[int] = []  # how each socket ended: the code, 1006 without a close frame
-        self.counts_dead = 0.0  # seconds for which one that ended so is counted on
-        self._died: list[float] = []  # time.monotonic()
+        self.closed: list[int] = []  # each ended socket's close code; 1006 without a close frame
+        self.counts_dead = 0.0  # seconds for which a socket that ended with 1006 still counts
+        self._died: list[float] = []  # when sockets ended with 1006, time.monotonic()
         self._tickets: set[str] = set()
-        self._waiting: list[Delivery] = []  # events that no socket was there for
+        self._waiting: list[Delivery] = []  # events that found no socket
         self._by_envelope: dict[str, Delivery] = {}
         self._numbers = 0
         self._turn = 0
@@ -227,14 +227,14 @@ class Hub:
             if delivery is None or delivery.outcome != "pending":
                 return
             if self.world.loses_ack(delivery):
-                self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
+                self._overdue(delivery, delivery.envelope_id)  # as if the three seconds had passed
                 return
             delivery.acked_at, delivery.acked_by = time.monotonic(), socket.number
             payload = frame.get("payload")
             delivery.ack = payload if isinstance(payload, dict) else None
             self._settle(delivery, "acked")
 
-    # cutting
+    # disconnecting
 
     def disconnect(self, reason: str) -> None:
         """Tell every socket to go, and close it after the reason's grace period."""

@@ -18,7 +18,7 @@ from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-if TYPE_CHECKING:  # who acts is given
+if TYPE_CHECKING:  # only for type annotations
     from slack_sandbox.client.actor import Actor, Where
 
     Action = Callable[[World, Actor, Json], Awaitable[Json]]
@@ -75,7 +75,7 @@ async def _outcome(world: World, delivery: Delivery) -> Json:
     return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS[delivery.outcome]}
 
 
-# what a member does
+# actions of a member in the workspace
 
 
 async def _say(_world: World, actor: Actor, body: Json) -> Json:
@@ -106,7 +106,7 @@ def _plainly(act: Callable[[Actor], Callable[..., None]]) -> Action:
     return action
 
 
-# what they do with apps
+# actions of a member with apps
 
 
 async def _click(world: World, actor: Actor, body: Json) -> Json:
@@ -192,7 +192,7 @@ async def _uninstall(world: World, actor: Actor, body: Json) -> Json:
 
 
 async def _stop(_world: World, actor: Actor, body: Json) -> Json:
-    # an event: nobody waits for its acknowledgement
+    # an event, so nothing waits for its acknowledgement
     actor.stop_agent(body["channel"], body["thread_ts"])
     return {}
 

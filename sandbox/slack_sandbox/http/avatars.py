@@ -31,7 +31,7 @@ def square(name: str, size: int) -> bytes:
     """A PNG of size × size pixels in the colour of that name."""
     hue = zlib.crc32(name.encode()) % 360 / 360
     color = bytes(round(part * 255) for part in colorsys.hls_to_rgb(hue, 0.42, 0.45))
-    rows = (b"\0" + color * size) * size  # each row begins with the number of its filter: none
+    rows = (b"\0" + color * size) * size  # each row begins with its filter type, 0 for none
     header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)  # 8 bits a channel, RGB
     return (
         b"\x89PNG\r\n\x1a\n"

@@ -80,10 +80,10 @@ class Wish:
 
     app: App
     scopes: frozenset[str]
-    redirect_uri: str  # as it was sent, "" where it was not
-    back: str  # where the person goes afterwards
+    redirect_uri: str  # as the app sent it; "" if it did not
+    back: str  # where the browser goes afterwards
     state: str
-    team: str  # the workspace it is for, "" where the person chooses
+    team: str  # the workspace to install in; "" if the person chooses
 
 
 class Consent:

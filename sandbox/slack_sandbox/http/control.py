@@ -22,7 +22,7 @@ from slack_sandbox.http.fields import CLOCK, Fields
 from slack_sandbox.workspace.people import Person
 from slack_sandbox.workspace.state import World
 
-if TYPE_CHECKING:  # the alias is for the type checker alone
+if TYPE_CHECKING:  # only for type annotations
     from slack_sandbox.http.actions import Action
 
 PAGE = Path(__file__).parents[1] / "page"
@@ -84,7 +84,7 @@ class Control:
         team = f"&team={there[0]}" if there and there[0] != self.world.team else ""
         raise web.HTTPFound(f"/?channel={channel}&ts={ts}&thread_ts={thread}{team}")
 
-    # seeing
+    # reading the state
 
     def _world(self, team: str | None) -> World:
         """The workspace of that id; the first where none is named."""
@@ -169,7 +169,7 @@ class Control:
             for queue in list(self._listeners):
                 self._loop.call_soon_threadsafe(queue.put_nowait, None)
 
-    # doing
+    # changing the state
 
     def _acting(
         self, action: Action, fields: Fields

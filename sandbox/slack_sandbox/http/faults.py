@@ -159,7 +159,7 @@ class ControlFaults:
                 body.switch_on(self.world, self.faults)
         except ValidationError as error:
             return _refusal(first_problem(error))
-        except ValueError as error:  # JSON that is none as well
+        except ValueError as error:  # also raised if the body is not JSON
             return _refusal(str(error))
         return web.json_response({"ok": True})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from slack_sandbox.spec.slack_error import Json
 
-Fields = Mapping[str, type]  # name (with "?" when it may be left out) -> the type of its JSON value
+Fields = Mapping[str, type]  # name (with "?" if optional) -> the type of its JSON value
 
 _WORDS = {
     str: "a string",

@@ -65,7 +65,7 @@ class FilesHttp:
             del world.uploads[ticket]
         return web.Response(text=f"OK - {len(data)}")
 
-    # giving
+    # downloads
 
     def _app(self, request: web.Request) -> App | None:
         """The app whose bot token the request shows."""
@@ -80,7 +80,7 @@ class FilesHttp:
     def _allowed(self, world: World, request: web.Request, file: File) -> bool:
         app, seen_by = self._app(request), file_store.audience(world, file)
         if app is not None:
-            same = world.shared.same_ids and app.team != world.team  # its bot, by the id alone
+            same = world.shared.same_ids and app.team != world.team  # same bot id, other workspace
             return not app.revoked and not same and app.bot_user in seen_by
         return request.query.get("as", "") in seen_by
 
@@ -110,7 +110,7 @@ class FilesHttp:
         }
         return web.Response(body=data, headers=headers)
 
-    # people
+    # uploads by people
 
     async def _from_person(self, request: web.Request) -> web.Response:
         query = request.query

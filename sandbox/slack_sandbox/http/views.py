@@ -49,7 +49,7 @@ def people(world: World) -> list[Json]:
             "is_bot": False,
             "tz": p.tz,
             "tz_offset": p.tz_offset,
-            # met in a shared channel
+            # from another workspace, known through a shared channel
             **({} if world.people.get(p.name) is p else {"elsewhere": True}),
         }
         for p in world.by_id.values()
@@ -58,7 +58,7 @@ def people(world: World) -> list[Json]:
     of_bots |= {"tz": "America/Los_Angeles", "tz_offset": -28800}
     apps = {each.bot_user: each for each in world.known_apps}
     for channel in world.channels.values():
-        for each in world.sharing(channel)[1:]:  # their bots write there, too
+        for each in world.sharing(channel)[1:]:  # bots of the other workspaces write in it too
             apps = {a.bot_user: a for a in each.known_apps} | apps
     bots = [
         {"id": a.bot_user, "name": a.name, "real_name": a.name, "team_id": a.team, **of_bots}
@@ -145,7 +145,7 @@ def _app(world: World, me: Person, app: App) -> Json:
         ),
         None,
     )
-    # the page offers it where there are several workspaces to try it in
+    # the page can remove an app only if other workspaces remain to try it in
     removable = me.is_admin and app.installed and len(world.worlds) > 1
     own = [command for owner, command in commands.available(world, me.id).values() if owner is app]
     return {

@@ -12,16 +12,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# of the real Slack, and all below them
 SLACK_HOSTS = (  # hosts of the real Slack, and all below them
     *("slack.com", "slack-edge.com", "slack-files.com"),
     *("slack-gov.com", "slack-msgs.com", "slackb.com"),
 )
-GUARD_VARIABLE = "LOCAL_SLACK"  # tells Python and Node what they may reach
+GUARD_VARIABLE = "LOCAL_SLACK"  # tells the hooks for Python and Node what they may reach
 _SHIMS = Path(__file__).parent
-_CLOSED_PROXY_URL = "http://127.0.0.1:9"  # where nobody listens
+_CLOSED_PROXY_URL = "http://127.0.0.1:9"  # nothing listens there
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_OAUTH_VARIABLES = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET")  # there only where OAuth is meant
+_OAUTH_VARIABLES = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET")  # set only if the app uses OAuth
 _NO_PROXY_HOSTS = "localhost,127.0.0.1,::1"
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])(?:xox[a-z](?:\.xox[a-z])?|xapp)-\w|hooks\.slack\.com/")
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from slack_sandbox.launch.environment import LaunchError
 
-STOP_TIMEOUT_SECONDS = 5.0  # that an app has to end when it is asked to
+STOP_TIMEOUT_SECONDS = 5.0  # for the app to end after SIGTERM
 
 
 def run_app(command: str, environ: Mapping[str, str]) -> int:

@@ -25,8 +25,8 @@ from slack_sandbox.spec.facts import SCOPES
 from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace import events
 
-# Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or
-# by another name.
+# Scopes that no method or event of the sandbox needs: for commands, e-mail addresses, posts to
+# other channels, and posts under another name.
 _EXTRA_SCOPES = {
     "chat:write.public",
     "chat:write.customize",

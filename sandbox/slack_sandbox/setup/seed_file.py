@@ -34,8 +34,8 @@ class SeedApp:
     """An app to install: its manifest, where its bot is, and secrets that are not to be made up."""
 
     manifest: Json
-    channels: list[str] = field(default_factory=list)  # names
-    secrets: dict[str, str] = field(default_factory=dict)  # by the field of App
+    channels: list[str] = field(default_factory=list)  # names of the channels that its bot is in
+    secrets: dict[str, str] = field(default_factory=dict)  # by field of App
 
 
 class _Row(BaseModel):
@@ -88,7 +88,7 @@ class _Group(_Row):
 class _App(_Row):
     manifest: str
     channels: list[str] = []
-    # for all that the manifest names no URL for
+    # for everything that has no URL in the manifest
     request_url: str = Field("", pattern=r"^https?://\S+$")
     bot_token: str = Field("", pattern=r"^xoxb-\S+$")
     app_token: str = Field("", pattern=r"^xapp-\S+$")

@@ -19,7 +19,7 @@ __all__ = [
     "scope_for",
 ]
 
-_PER_MINUTE = {1: 1, 2: 20, 3: 50, 4: 100, SPECIAL: 600}  # special: "several hundred"
+_PER_MINUTE = {1: 1, 2: 20, 3: 50, 4: 100, SPECIAL: 600}  # Slack says "several hundred" for special
 
 FACTS: dict[str, Facts] = TABLE
 SCOPES: dict[str, tuple[str, ...]] = {method: facts.scopes for method, facts in TABLE.items()}

@@ -23,7 +23,7 @@ class SlackError(Exception):
         return {"ok": False, "error": self.code, **self.extra}
 
 
-_CODES_WITH_ERRORS_FIELD = ("invalid_blocks",)  # its messages stand in `errors`, too
+_CODES_WITH_ERRORS_FIELD = ("invalid_blocks",)  # these also list the messages in `errors`
 
 
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:

@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-# public, private, direct, group direct: how scopes are named
+# as scopes name public channels, private channels, direct messages and group direct messages
 CHANNEL_KINDS = ("channels", "groups", "im", "mpim")
-# whose token: xoxb-, xapp-, a configuration token, or none needed
+# the token that a method takes: xoxb-, xapp-, a configuration token, or none needed
 Caller = Literal["bot", "app", "config", "anyone"]
-SPECIAL = 5  # the tier of methods with limits of their own
+SPECIAL = 5  # tier of methods with limits of their own
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of one method."""
 
-    # any one suffices; where they name a kind of conversation, the one for it. () takes none
+    # any one is enough; if named by kind of conversation, the one for that kind. () needs none
     scopes: tuple[str, ...]
     tier: int  # 1 to 4, or SPECIAL
-    required: tuple[str, ...]  # arguments without which there is no call
-    json: bool = True  # whether arguments may come as a JSON body
+    required: tuple[str, ...]  # arguments that must be given
+    json: bool = True  # whether a JSON body is accepted
     caller: Caller = "bot"
 
 
@@ -78,7 +78,7 @@ TABLE: dict[str, Facts] = {
     "chat.getPermalink": _row((), SPECIAL, "channel message_ts", json=False),
     "chat.meMessage": _row(_CHAT, 3, "channel text"),
     "chat.postEphemeral": _row(_CHAT, 4, "channel user"),
-    # public channels without the bot: chat:write.public besides
+    # for public channels without the bot, chat:write.public as well
     "chat.postMessage": _row(_CHAT, SPECIAL, "channel"),
     "chat.scheduleMessage": _row(_CHAT, 3, "channel post_at"),
     "chat.scheduledMessages.list": _row((), 3),
@@ -148,7 +148,7 @@ TABLE: dict[str, Facts] = {
     "views.update": _row((), 4, "view"),
 }
 
-# Where Slack has a word of its own for a missing argument; all others are invalid_arguments.
+# Slack's own error codes for missing arguments; all others give invalid_arguments.
 WORDS_FOR_MISSING: dict[tuple[str, str], str] = {
     ("chat.meMessage", "text"): "no_text",
     ("conversations.create", "name"): "invalid_name_required",
@@ -159,5 +159,5 @@ WORDS_FOR_MISSING: dict[tuple[str, str], str] = {
     ("usergroups.create", "name"): "missing_subteam_name",
     ("usergroups.users.update", "users"): "no_users_provided",
 }
-# arguments whose empty value takes away what was there
+# arguments that may be empty, which clears the present value
 MAY_BE_EMPTY = frozenset({"topic", "purpose", "status"})

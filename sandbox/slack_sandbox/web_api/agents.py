@@ -16,9 +16,9 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery, Status
 from slack_sandbox.workspace.state import World
 
-STATUS_SECONDS = 120  # an answer that never comes does not "think" for ever
+STATUS_SECONDS = 120  # a status disappears after it, so that nothing "thinks" for ever
 SESSION_STATES = ("active", "processing", "suspended", "closed")
-PROCESSING_SECONDS = 3600  # a session that says nothing for so long is active again
+PROCESSING_SECONDS = 3600  # a session without a sign of life becomes active again after it
 TITLE_LIMIT = 200  # characters
 SessionKey = tuple[str, str, str]  # app id, channel id, ts of the thread's root
 _LOADING = array(text(), 10)
@@ -107,7 +107,7 @@ def prompts_of(world: World, channel: Channel) -> list[Json]:
     return world.prompts.get(channel.id, default)
 
 
-# Sessions: one per thread and app, of apps with an agent_view only.
+# Sessions: one per thread and app, only for apps with an agent_view.
 
 
 def _session_key(world: World, args: Args) -> SessionKey:

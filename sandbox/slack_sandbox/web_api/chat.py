@@ -175,7 +175,7 @@ def post_ephemeral(world: World, args: Args) -> Json:
     )
     parent = world.find(channel.id, draft.thread_ts)
     if parent and not world.replies(channel.id, parent.root):
-        return {"message_ts": world.next_ts()}  # a thread without replies shows it to nobody
+        return {"message_ts": world.next_ts()}  # Slack shows it to nobody if there are no replies
     return {"message_ts": messages.add(world, draft).ts}
 
 

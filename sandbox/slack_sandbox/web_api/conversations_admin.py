@@ -58,7 +58,7 @@ def checked_name(world: World, args: Args) -> str:
     return name
 
 
-# who is in it
+# members
 
 
 def add_member(world: World, channel: Channel, user: str, inviter: str = "") -> None:
@@ -174,7 +174,7 @@ def leave(world: World, args: Args) -> Json:
     return {}
 
 
-# what it is called and says
+# name, topic and purpose
 
 
 def rename(world: World, args: Args) -> Json:
@@ -220,7 +220,7 @@ def set_purpose(world: World, args: Args) -> Json:
     return _shown(channel, args)
 
 
-# its archive
+# archiving
 
 
 def set_archived(world: World, channel: Channel, by: str, archived: bool) -> None:

@@ -11,7 +11,7 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.records import Delivery
 from slack_sandbox.workspace.state import World
 
-# a channel may be a person
+# a channel argument may name a person, too
 _USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", "channel")
 
 

@@ -54,12 +54,12 @@ class Fault:
     kind: Literal["fail", "status", "rate_limit", "drop", "hang", "hold"]
     times: int = 1
     match: Match | None = None
-    person: str = ""  # short name: only calls that concern them
+    person: str = ""  # short name; the fault is only for calls that concern this person
     error: str = ""
-    number: int = 0  # the HTTP status, or the seconds of Retry-After
-    when: When = "before"  # the effect
+    number: int = 0  # the HTTP status, or Retry-After in seconds
+    when: When = "before"  # before or after the call takes effect
     hold: Hold | None = None
-    team: str = ""  # only calls with a token of that workspace
+    team: str = ""  # the fault is only for calls with a token of this workspace
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Faults:
     def _add(self, fault: Fault) -> None:
         with self._world.lock:
             fault.team = self._team
-            self._is(fault, set())  # whether there is such a person
+            self._is(fault, set())  # KeyError if there is no such person
             self._waiting.append(fault)
 
     def _is(self, fault: Fault | LostAck, ids: set[str]) -> bool:

@@ -15,7 +15,7 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 ALT_LIMIT = 1_000  # characters of alt_txt
-MAX_SHARE_CHANNELS = 100  # that one call shares to
+MAX_SHARE_CHANNELS = 100  # in one call
 _TYPES = ("all", "spaces", "snippets", "images", "gdocs", "zips", "pdfs")
 
 

@@ -15,9 +15,9 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MAX_HISTORY_PAGE = 999  # in one page
+MAX_HISTORY_PAGE = 999
 MAX_REPLIES_PAGE = 1000
-MAX_UNLISTED_PAGE = 15  # for an unlisted app
+MAX_UNLISTED_PAGE = 15  # for an app that is_unlisted
 _TS = re.compile(r"\d+(\.\d{1,6})?")
 
 

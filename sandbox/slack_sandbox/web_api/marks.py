@@ -48,7 +48,7 @@ def remove_reaction(world: World, args: Args) -> Json:
     """reactions.remove: the app's own."""
     name = args.text("name").strip(":")
     if args.has("file") or args.has("file_comment"):
-        raise SlackError("file_not_found")  # reactions stand on messages only
+        raise SlackError("file_not_found")  # only messages can have reactions
     reactions.unreact(world, message_of(world, args), args.app.bot_user, name)
     return {}
 

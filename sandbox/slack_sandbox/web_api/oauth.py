@@ -15,7 +15,7 @@ from slack_sandbox.workspace import events
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.state import World
 
-TOKEN_SECONDS = 12 * 3600  # life of a token of an app whose manifest switches token rotation on
+TOKEN_SECONDS = 12 * 3600  # how long a token works if the app's manifest turns on token rotation
 
 
 def access(world: World, args: Args) -> Json:
@@ -50,7 +50,7 @@ def install(worlds: list[World], app_id: str, scopes: frozenset[str], *, org_wid
     """
     first = app = worlds[0].apps[app_id]
     if org_wide and not app.is_org_wide:
-        app.revoked = True  # a token of one workspace is none for the org
+        app.revoked = True  # one workspace's token is not valid for the org
     before = frozenset() if app.revoked or app.granted is None else app.granted
     app.is_org_wide, app.installed = org_wide, app.installed or not org_wide
     if app.revoked or app.rotates:

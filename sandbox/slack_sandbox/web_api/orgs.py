@@ -14,7 +14,7 @@ from slack_sandbox.workspace import events
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.state import World
 
-# what concerns the installation, in whichever workspace
+# methods about the installation itself, so the same in each of its workspaces
 ORG_METHODS = frozenset(("auth.test", "auth.teams.list", "auth.revoke", "apps.uninstall"))
 NEED_TEAM = frozenset(
     [

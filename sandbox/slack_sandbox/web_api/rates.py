@@ -14,10 +14,10 @@ from slack_sandbox.spec.slack_error import Json
 from slack_sandbox.workspace.apps import App
 from slack_sandbox.workspace.state import World
 
-WINDOW_SECONDS = 60.0  # that a tier's requests are counted over
+WINDOW_SECONDS = 60.0  # over which the requests of a tier are counted
 CHANNEL_MESSAGES_PER_SECOND = 1.0
-CHANNEL_BURST = 5  # messages that a quiet channel takes at once
-# once a minute for unlisted apps (docs.slack.dev: Rate limit changes for non-Marketplace apps)
+CHANNEL_BURST = 5  # messages that a quiet channel accepts at once
+# one call a minute for unlisted apps (docs.slack.dev: Rate limit changes for non-Marketplace apps)
 UNLISTED_METHODS = ("conversations.history", "conversations.replies")
 
 
@@ -27,9 +27,9 @@ class Rates:
     def __init__(self, world: World) -> None:
         self.world = world
         self._enabled = False
-        # (workspace, app, method) -> sandbox seconds
+        # (workspace, app, method) -> times of its calls, in sandbox seconds
         self._calls: dict[tuple[str, str, str], deque[float]] = {}
-        # (workspace, app, channel) -> (messages left, as of)
+        # (workspace, app, channel) -> (messages left, at what time)
         self._channels: dict[tuple[str, str, str], tuple[float, float]] = {}
 
     @property

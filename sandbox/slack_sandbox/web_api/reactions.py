@@ -14,8 +14,8 @@ from slack_sandbox.workspace import events, messages
 from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 
-MAX_EMOJI_PER_MESSAGE = 50  # different ones
-MAX_EMOJI_PER_PERSON = 23  # on a message
+MAX_EMOJI_PER_MESSAGE = 50  # different emoji
+MAX_EMOJI_PER_PERSON = 23  # of one person on one message
 _NAME = re.compile(r"([a-z0-9_+-]{1,100})(::skin-tone-[2-6])?")
 
 

@@ -14,9 +14,9 @@ from slack_sandbox.workspace.messages import Draft
 from slack_sandbox.workspace.state import World
 
 MAX_DAYS_AHEAD = 120
-MAX_MESSAGES_PER_WINDOW = 30  # of one channel
+MAX_MESSAGES_PER_WINDOW = 30  # per channel
 WINDOW_SECONDS = 300
-DELETE_CUTOFF_SECONDS = 60  # seconds before its time in which a message can no longer be taken back
+DELETE_CUTOFF_SECONDS = 60  # before its time; a message can no longer be deleted then
 
 
 def schedule(world: World, args: Args) -> Json:

@@ -139,7 +139,7 @@ class WebApi:
         if facts is None or (facts.caller in ("bot", "anyone") and call.method not in self.methods):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
-            # there it is an argument
+            # this method takes the token as an argument
             token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}
             return self.methods[call.method](world, Args(call.args | token, world.app))
         if not call.token:

@@ -88,7 +88,7 @@ def _check_blocks(found: object, at: str) -> None:
         raise invalid(problems, checker.error_of(problems))
 
 
-# What a stream holds, and how it looks.
+# The content of a stream, and how it is drawn.
 
 
 def _take(stream: Stream, chunks: list[Json]) -> None:

@@ -116,7 +116,7 @@ def presence(world: World, args: Args) -> Json:
     return {"presence": "away" if away else "active"}
 
 
-MAX_USERS_PER_CALL = 50  # of one dnd.teamInfo
+MAX_USERS_PER_CALL = 50  # in one call of dnd.teamInfo
 
 
 def do_not_disturb(world: World, args: Args) -> Json:

@@ -109,7 +109,7 @@ def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
         "callback_id": view.get("callback_id", ""),
         "state": {"values": {}},
         "hash": _hash(world),
-        # so says Slack of a Home
+        # "View Title" is what Slack says for a Home tab
         "title": _plain(view.get("title", {"type": "plain_text", "text": "View Title"})),
         "clear_on_close": bool(view.get("clear_on_close", False)),
         "notify_on_close": bool(view.get("notify_on_close", False)),
@@ -222,7 +222,7 @@ def publish(world: World, args: Args) -> Json:
     _free_external_id(world, args.app, view, shown)
     if shown is None:
         shown = new_view(world, args.app, user, view)
-        for each in {world, *orgs.granted(world, args.app)}:  # one Home in all of an org
+        for each in {world, *orgs.granted(world, args.app)}:  # an org has one Home tab
             each.homes[user, args.app.id] = shown
     else:
         replace(world, shown, view)

@@ -18,7 +18,7 @@ PICTURE_SIZES = (
     72,
     192,
     512,
-)  # pixels, of people; apps have 36 instead of the smallest
+)  # pixels, of people's pictures; apps have 36 instead of the smallest
 
 
 def images(url: str, name: str, sizes: tuple[int, ...] = PICTURE_SIZES) -> dict[str, str]:
@@ -61,7 +61,7 @@ _OUTSIDE = {
     "is_primary_owner": False,
     "is_restricted": False,
     "is_ultra_restricted": False,
-    # true only where no channel is shared, and such people the bot does not see
+    # true only for people who share no channel with the bot, and it cannot see those
     "is_stranger": False,
 }
 
@@ -88,7 +88,7 @@ def user_json(person: Person, team: str, *, email: bool, url: str) -> dict[str, 
         user["enterprise_user"] = grid
     if person.deleted:
         return user
-    if not is_member:  # what a bot learns of who is at home elsewhere
+    if not is_member:  # a bot sees less of people from other workspaces
         zone = {"tz": person.tz, "tz_label": person.tz, "tz_offset": person.tz_offset}
         return user | zone | {"color": "9f69e7", "real_name": person.real_name, **_OUTSIDE}
     return user | {

@@ -30,17 +30,17 @@ class App:
     client_id: str
     client_secret: str
     signing_secret: str
-    team: str  # the workspace
+    team: str  # the workspace of this installation
     installed: bool = True
-    # offered to other companies, and not in Slack's Marketplace: it may read fewer messages
+    # distributed to other companies but not in Slack's Marketplace: it may read fewer messages
     is_unlisted: bool = False
-    is_org_wide: bool = False  # installed in the org: bot and token are the same in its workspaces
-    revoked: bool = False  # the bot token is no longer good
-    verified: bool = False  # the request URL answered Slack's challenge
-    granted: frozenset[str] | None = None  # the scopes given by OAuth; None: those of the manifest
-    token_until: float | None = None  # sandbox seconds, where the token expires
+    is_org_wide: bool = False  # installed in an org: the same bot and token in all its workspaces
+    revoked: bool = False  # the bot token is no longer valid
+    verified: bool = False  # the request URL has answered Slack's challenge
+    granted: frozenset[str] | None = None  # scopes granted by OAuth; None: the manifest's
+    token_until: float | None = None  # sandbox seconds; None: the token does not expire
     refresh_token: str = ""
-    # rotated out, good until then (sandbox seconds)
+    # token replaced by rotation -> until when it is valid (sandbox seconds)
     earlier_tokens: dict[str, float] = field(default_factory=dict)
 
     def _at(self, *path: str) -> Any:
@@ -125,7 +125,7 @@ class App:
         until = self.token_until if token == self.bot_token else self.earlier_tokens.get(token)
         return until is not None and now > until
 
-    # request URLs, "" where the manifest has none
+    # request URLs; "" if the manifest has none
 
     @property
     def events_url(self) -> str:

@@ -15,7 +15,7 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.state import World
 
 EXTERNAL = ("external_select", "multi_external_select")
-# a filter's word -> Channel.kind
+# word in a filter's `include` -> Channel.kind
 _KINDS = {"im": "im", "mpim": "mpim", "private": "group", "public": "channel"}
 _PLAIN_BUTTONS = ("button", "icon_button", "workflow_button")
 
@@ -70,7 +70,7 @@ def _fits(world: World, user: str, channel: Channel, wanted: Json) -> bool:
         return False
     if wanted.get("exclude_external_shared_channels") and channel.is_ext_shared:
         return False
-    # every DM of the sandbox is one with an app
+    # every DM in the sandbox is with an app
     if wanted.get("exclude_bot_users") and channel.kind == "im":
         return False
     return channel.kind in [_KINDS[word] for word in wanted.get("include", _KINDS)]

@@ -16,9 +16,9 @@ from slack_sandbox.workspace.people import Channel
 from slack_sandbox.workspace.records import Delivery, Message
 from slack_sandbox.workspace.state import World
 
-VERIFICATION = "sandbox-verification-token"  # the deprecated token that every payload carries
+VERIFICATION = "sandbox-verification-token"  # deprecated, but still in every payload
 _SUFFIX = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
-_NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
+_NEEDS: dict[str, tuple[str, ...]] = {  # an event needs any one of these scopes
     "app_mention": ("app_mentions:read",),
     "message.channels": ("channels:history",),
     "message.groups": ("groups:history",),
@@ -57,14 +57,14 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "team_access_granted": (),
     "team_access_revoked": (),
 }
-# after an uninstall
+# sent even after an uninstall
 _EVENTS_AFTER_UNINSTALL = (
     "app_uninstalled",
     "tokens_revoked",
     "team_access_revoked",
 )
 KNOWN_EVENTS = frozenset(_NEEDS)  # the events that the sandbox can send
-SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
+SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # scopes that events need
 
 
 def emit(
@@ -87,7 +87,7 @@ def emit(
     bot: Json = {"enterprise_id": org, "team_id": world.team, "user_id": app.bot_user}
     payload: Json = {
         "token": VERIFICATION,
-        # the other company's in a channel that it shares, as it may be in Slack
+        # in a channel shared with another company, the id of that company, as Slack may send it
         "team_id": others[0] if others else world.team,
         "context_team_id": world.team,
         "context_enterprise_id": org,

@@ -20,13 +20,13 @@ class File:
 
     id: str
     name: str
-    user: str  # who uploads it
+    user: str  # the uploader's user id
     size: int  # bytes, as announced
     created: int  # Unix seconds
     title: str = ""
     alt_txt: str = ""
     snippet_type: str = ""
-    data: bytes | None = None  # None until uploaded
+    data: bytes | None = None  # None before the upload
     completed: bool = False  # files.completeUploadExternal was called, or a person uploaded it
     deleted: bool = False
     # channel id -> [{"ts", "thread_ts"?, …}]

@@ -33,7 +33,7 @@ class Draft:
     only_for: str = ""
     subtype: str = ""
     broadcast: bool = False
-    # what else the message is to have: files, attachments, username …
+    # further fields of the message: files, attachments, username …
     extra: Json = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ def add(world: World, draft: Draft) -> Message:
     message.app_id = str(message.body.get("app_id", ""))
     world.messages.setdefault(draft.channel.id, {})[message.ts] = message
     if draft.broadcast and root is not None:
-        message.body["root"] = show(world, root, draft.user)  # with this reply counted
+        message.body["root"] = show(world, root, draft.user)  # stored before, so counted in it
     if draft.only_for:
         world.touch([draft.only_for])
         return message

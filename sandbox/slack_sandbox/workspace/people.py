@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"
-ENTERPRISE = ("E0SANDBOX", "Sandbox Org")  # id and name of the org, where there is one
+ENTERPRISE = ("E0SANDBOX", "Sandbox Org")  # id and name of the org, if there is one
 TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
 BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
 MANAGER_FIELD = "Xf0MANAGER"  # a custom profile field that names people
@@ -38,15 +38,15 @@ class Person:
     tz_offset: int = 3600  # seconds east of UTC
     updated: int = EPOCH
     email: str = ""
-    # of an Enterprise Grid: the workspaces they are in, which their user object names instead
+    # their workspaces in an Enterprise Grid; the user object names these instead of one team
     grid_teams: tuple[str, ...] = ()
-    acts_from: str = ""  # the one whose client they use, "" for the one they are at home in
+    acts_from: str = ""  # the workspace whose client they use; "" for their own
     status_emoji: str = ""  # with its colons
     status_text: str = ""
-    status_expiration: int = 0  # Unix seconds; 0 for never
+    status_expiration: int = 0  # Unix seconds; 0: never
     fields: dict[str, str] = field(default_factory=dict)  # of PROFILE_FIELDS, by id
-    paused: tuple[int, int] | None = None  # notifications, from and until when in Unix seconds
-    quiet_hours: tuple[int, int] | None = None  # of each day in their zone, as minutes of the day
+    paused: tuple[int, int] | None = None  # no notifications from, and until; Unix seconds
+    quiet_hours: tuple[int, int] | None = None  # daily, in their time zone, as minutes of the day
 
     def lapse(self, now: float) -> None:
         """End a status whose time is over."""
@@ -73,19 +73,19 @@ class Channel:
     id: str
     name: str
     kind: Literal["channel", "group", "im", "mpim"] = "channel"
-    members: list[str] = field(default_factory=list)  # user ids, in the order they came
+    members: list[str] = field(default_factory=list)  # user ids, in the order of joining
     is_ext_shared: bool = False
-    teams: tuple[str, ...] = ()  # workspaces of this sandbox that it is shared between, host first
+    teams: tuple[str, ...] = ()  # workspaces of this sandbox that share it, host first
     is_archived: bool = False
     topic: str = ""
     purpose: str = ""
-    topic_set: tuple[str, int] = ("", 0)  # by which user id, when (Unix seconds)
+    topic_set: tuple[str, int] = ("", 0)  # by which user id, and when (Unix seconds)
     purpose_set: tuple[str, int] = ("", 0)
-    previous_names: list[str] = field(default_factory=list)  # the latest first
-    is_open: bool = True  # a DM that its app has not closed
+    previous_names: list[str] = field(default_factory=list)  # newest first
+    is_open: bool = True  # False: a DM that its app has closed
     creator: str = ""
     created: int = EPOCH
-    # app id -> latest mention while it was not in here
+    # app id -> latest mention of the app while it was not a member
     missed_mentions: dict[str, Json] = field(default_factory=dict)
 
     def connected(self, team: str) -> list[str]:
@@ -114,8 +114,8 @@ class Group:
     users: list[str] = field(default_factory=list)
     updated: int = EPOCH
     created: int = EPOCH
-    disabled: int = 0  # since when (Unix seconds)
+    disabled: int = 0  # since when it is disabled (Unix seconds); 0: it is not
     description: str = ""
-    channels: list[str] = field(default_factory=list)  # ids of those that its members are to join
+    channels: list[str] = field(default_factory=list)  # ids of channels for all its members
     created_by: str = "UANA00001"
     updated_by: str = "UANA00001"

@@ -34,11 +34,11 @@ class Delivery:
     attempts: int = 0
     sent_at: float | None = None
     acked_at: float | None = None
-    acked_by: int | None = None  # the socket that the acknowledgement came by
+    acked_by: int | None = None  # number of the socket on which the acknowledgement came
     ack: Json | None = None  # the payload of the acknowledgement
     outcome: str = "pending"  # pending | acked | timeout | no_socket | unreachable | http_error
-    next_at: float | None = None  # sandbox seconds of the retry that is planned
-    retry_reason: str = ""  # why the latest attempt failed, in the word that the next one carries
+    next_at: float | None = None  # sandbox seconds; when the next retry is due
+    retry_reason: str = ""  # why the latest attempt failed, for the next one's retry_reason
     settled: threading.Event = field(default_factory=threading.Event)
     on_settled: Callable[[Delivery], None] | None = None  # runs once, under the world's lock
 
@@ -79,12 +79,12 @@ class ApiCall:
     response: Json | None
     status: int
     at: datetime
-    app_id: str = ""  # the caller, where the token was one of an app's
-    team: str = ""  # the workspace that the token is for
+    app_id: str = ""  # the calling app, if the token was an app's
+    team: str = ""  # the token's workspace
     ms: float = 0.0  # from the request to the answer
 
 
-STREAM_TIMEOUT_SECONDS = 600  # without an append
+STREAM_TIMEOUT_SECONDS = 600  # without an append, after which a stream is abandoned
 
 
 @dataclass(slots=True)
@@ -94,12 +94,12 @@ class Stream:
     state: str  # in_progress | completed | stopped_by_user | abandoned
     touched: float  # sandbox seconds of the last append
     display: str = "timeline"
-    mode: str = ""  # of what it began with, to its end: text | chunks; "" as long as it is empty
-    text: str = ""  # all its words
-    title: str = ""  # of the plan
-    # what the updates of a task came to, by its id
+    mode: str = ""  # text | chunks, by its first content; "" while it is empty
+    text: str = ""  # its whole text so far
+    title: str = ""  # the plan's title
+    # each task's state after its updates, by id
     tasks: dict[str, Json] = field(default_factory=dict)
-    # in their order: blocks, and where tasks and the plan stand
+    # in order: blocks, and where tasks and the plan are
     parts: list[Json] = field(default_factory=list)
 
     def state_at(self, now: float) -> str:
@@ -118,7 +118,7 @@ class Message:
     channel: str
     body: Json
     metadata: Json | None = None
-    only_for: str = ""  # user id: an ephemeral message, which no method can address
+    only_for: str = ""  # user id of an ephemeral message's reader; no method can address it
     stream: Stream | None = None
     app_id: str = ""  # the app that posted it
 
@@ -142,7 +142,7 @@ class Status:
     status: str
     until: float  # sandbox seconds
     app_id: str
-    loading: list[str] = field(default_factory=list)  # what is shown in turn meanwhile
+    loading: list[str] = field(default_factory=list)  # texts shown in turn meanwhile
 
 
 @dataclass(slots=True)
@@ -152,10 +152,10 @@ class Trigger:
     user: str
     app_id: str
     born: float  # time.monotonic()
-    view_id: str = ""  # the view it came from
+    view_id: str = ""  # the view it was created from
     channel_id: str = ""  # the conversation the person was looking at
     team: str = ""  # the workspace they were in
-    teams: tuple[str, ...] = ()  # the workspaces whose tokens may use it: that, and the payload's
+    teams: tuple[str, ...] = ()  # workspaces whose tokens may use it: that one, and the app's
     used: bool = False
 
 
@@ -185,11 +185,11 @@ class OAuthCode:
 
     app_id: str
     scopes: frozenset[str]
-    redirect_uri: str  # as the app sent it, "" where it did not
+    redirect_uri: str  # as the app sent it; "" if it did not
     user: str
     until: float  # sandbox seconds
-    team: str  # the workspace it is for, or the org of an org-wide install
-    grants: tuple[str, ...] = ()  # the workspaces that an org-wide install is to be added to
+    team: str  # the workspace that consents, or the org of an org-wide install
+    grants: tuple[str, ...] = ()  # workspaces to which an org-wide install is to be added
     used: bool = False
 
 
@@ -202,5 +202,5 @@ class ResponseUrl:
     user: str
     app_id: str
     until: float  # sandbox seconds
-    team: str  # the workspace whose installation of the app may answer
+    team: str  # only this workspace's installation of the app may answer
     uses: int = 0

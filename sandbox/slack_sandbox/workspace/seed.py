@@ -25,8 +25,8 @@ class Seed:
     groups: list[Group]
     # id -> name and domain
     teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))
-    team: str = TEAM  # the workspace that it is of
-    enterprise: tuple[str, str] | None = None  # id and name of the org that it belongs to
+    team: str = TEAM  # id of the workspace
+    enterprise: tuple[str, str] | None = None  # id and name of its org; None: it is in none
 
     def __post_init__(self) -> None:
         for person in self.people:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Watcher = Callable[[int, frozenset[str] | None], None]
 _SHARED_MOMENT_MICROSECONDS = (
-    60_000_000  # microseconds for which a moment of one workspace is taken by another
+    60_000_000  # with same_ids, a workspace takes another's times that are at most this old
 )
 
 
@@ -46,8 +46,8 @@ class Shared:
     """What all workspaces of one sandbox have in common."""
 
     clock: Clock
-    same_ids: bool = False  # ids and times of messages are the same in each workspace
-    one_event: bool = False  # of what several installations of an app see, only one is told
+    same_ids: bool = False  # ids and message times are the same in every workspace
+    one_event: bool = False  # an event that several installations of an app see is sent only once
     worlds: dict[str, World] = field(default_factory=dict)  # by team id
     lock: threading.RLock = field(default_factory=threading.RLock)
     url: str = ""
@@ -60,12 +60,12 @@ class Shared:
     watchers: list[_Watcher] = field(default_factory=list)
     seq: int = 0
     counter: int = 0
-    moments: list[int] = field(default_factory=lambda: [0])  # microseconds, used as ts
+    moments: list[int] = field(default_factory=lambda: [0])  # microseconds, already used as ts
 
     def __post_init__(self) -> None:
         self.condition = threading.Condition(self.lock)
         self.send: Callable[[Delivery], None] = self.deliveries.append
-        # whether an acknowledgement got lost on its way
+        # whether a test has asked to lose this acknowledgement
         self.loses_ack: Callable[[Delivery], bool] = lambda _: False
 
 
@@ -109,7 +109,7 @@ class World:
         self.shared = shared or Shared(clock)
         self.team, self.enterprise = seed.team, seed.enterprise
         others = list(self.worlds.values())
-        # what tells its ids from those of the first workspace
+        # a mark in new ids, so that they differ from the first workspace's
         is_marked = bool(others) and not self.shared.same_ids
         self.mark = workspace_mark(len(others) + 1) if is_marked else ""
         self.worlds[self.team] = self
@@ -139,15 +139,15 @@ class World:
         self.notes: dict[str, list[Json]] = {}
         self.scheduled: dict[str, Json] = {}
         self.files: dict[str, File] = {}
-        self.uploads: dict[str, str] = {}  # the secret of an upload's address -> file id
+        self.uploads: dict[str, str] = {}  # secret in an upload address -> file id
         self.bookmarks: dict[str, list[Json]] = {}  # by channel id
         self.away: set[str] = set()  # user ids whose presence was set to away
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
-        self.title = self.app.title  # the page's name
+        self.title = self.app.title  # title of the page
         # what the page suggests to a first-time visitor
         self.guide: Callable[[World], Json] | None = None
 
-    # time and names
+    # time and ids
 
     def now(self) -> float:
         """The sandbox's time, Unix seconds."""
@@ -275,7 +275,7 @@ class World:
         """The id of the org that the workspace is in, "" for none."""
         return self.enterprise[0] if self.enterprise else ""
 
-    # finding
+    # look-ups
 
     def channel(self, name_or_id: str) -> Channel:
         """The channel of that id or name (with or without #); ValueError when there is none."""
@@ -295,7 +295,7 @@ class World:
     def dm(self, user: str, app: App | None = None) -> Channel:
         """The DM between that user id and the app (None: the first one), made on first use."""
         app = app or self.app
-        # people of an org have one id in several workspaces
+        # people of an org have the same id in several workspaces
         mark = self.mark if len(self.by_id[user].grid_teams) > 1 else ""
         between = "" if app is self.app else app.bot_user[1:]
         channel_id = f"D{between}{user[1:]}{mark}"
@@ -315,7 +315,7 @@ class World:
         stored = self.messages.get(channel_id, {}).values()
         return [
             m
-            for m in stored  # asked often, in channels with thousands of them
+            for m in stored  # must be fast: called often, with thousands of messages
             if m.body.get("thread_ts") == root and m.body["ts"] != root and not m.only_for
         ]
 
@@ -343,7 +343,7 @@ class World:
         """That person has the channel open now."""
         self.last_read[user, channel.id] = self.next_ts()
 
-    # waking
+    # waking those who wait
 
     def touch(self, audience: Iterable[str] | None = None) -> None:
         """Count a change and wake who waits.

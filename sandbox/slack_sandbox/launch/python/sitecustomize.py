@@ -22,8 +22,8 @@ _CLIENTS = {
     "slack_sdk.web.legacy_base_client": "LegacyBaseClient",
 }
 _HERE = ("", "localhost", "0.0.0.0", "::", "::1")  # noqa: S104  they are compared, nothing is bound
-_names: dict[str, str] = {}  # by address, as they were looked up
-_told: set[str] = set()  # the hosts that were refused
+_names: dict[str, str] = {}  # address -> the host name that was looked up for it
+_told: set[str] = set()  # refused hosts that were reported already
 
 
 def _say(text: str) -> None:
@@ -72,7 +72,7 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         used, address = arguments
         if isinstance(address, tuple) and used.type != socket.SOCK_DGRAM:
             host = _text(address[0])
-            if not _is_here(host):  # whatever name it goes by
+            if not _is_here(host):  # then the name that was looked up decides
                 _check(_names.get(host, host))
 
 
