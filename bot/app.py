@@ -126,7 +126,7 @@ class App:
             self._threads.append(thread)
         start_surfaces(self.surfaces)
         self.daily_purge.start()
-        # last, since importing the model's library takes a while; people begin to write meanwhile
+        # after connecting to Slack, since importing the model's library takes a while
         if self.core.settings.has_model:
             threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         else:

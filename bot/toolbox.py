@@ -32,7 +32,7 @@ class ToolDependencies:
     """The settings, Slack client and directory with which an entry point creates its tools."""
 
     settings: Settings
-    slack: WebClient  # for the tools' calls; raises if only descriptions are wanted
+    slack: WebClient  # for the tools' calls; refuses all if tools are only described
     directory: CachedDirectory  # of the people, groups and channels in Slack
 
 
@@ -135,7 +135,7 @@ def build_tools_for_shop(deps: ToolDependencies) -> list[Tool[Any]]:
     path = deps.settings.shop_path
     if path is None:
         return []
-    # here, since it takes a hundredth of a start
+    # here, since importing these takes a hundredth of the start
     from bot.tools.shop_tools import build_order_tools
     from bot.tools.web_shop import Shop
 

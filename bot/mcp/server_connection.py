@@ -126,7 +126,7 @@ def convert_tool_result(result: CallToolResult) -> Any:
         parsed = _parse_json_container(text)
         return text if parsed is None else parsed
     is_all_text = all(each.type == "text" for each in result.content)
-    # then a single value has the same content as the text
+    # then the only value, `result`, repeats the text
     if list(values) == ["result"] and result.content and is_all_text:
         return text or values["result"] if isinstance(values["result"], str) else values["result"]
     if not text:

@@ -55,7 +55,7 @@ class ToolStep:
     tool: str
     title: str  # "Look up an order"
     doing: str  # "looking up order 1042"; "" if the tool does not say
-    asked: bool  # people approve it, so a card shows it
+    asked: bool  # people were asked to approve it, so a card shows it
     so_far: str = ""  # progress, "3 of 10 files"; "" if the tool reports none
 
 

@@ -86,7 +86,7 @@ class OperatorCallFinder:
             team = host.identity.team
             found = list_waiting_and_unknown_calls(tx, team, now, MAX_JUDGED_CALLS)
         looked = [self.find_call(each.id) for each in found]
-        alone = {AllowedAction.BREAK_GLASS}  # nobody is expected to use it
+        alone = {AllowedAction.BREAK_GLASS}  # by itself no reason to list a call
         return tuple(each for each in looked if each and {*each.may} - alone)
 
     def find_call(self, call_id: str) -> TerminalCall | None:

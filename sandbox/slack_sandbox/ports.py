@@ -6,7 +6,7 @@ import socket
 
 DEFAULT_PORT = 8765
 MAX_PORT = 65535
-MAX_PORTS_TRIED = 20  # one after the other
+MAX_PORTS_TRIED = 20
 
 
 class PortTakenError(Exception):

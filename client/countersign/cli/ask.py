@@ -97,7 +97,8 @@ SHELL_OPTION_BY_LAUNCHER: Mapping[str, re.Pattern[str]] = {
 _SHELL_VALUE_OPTION_PATTERN = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")
 _COMMAND_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*")
 _PYTHON_VALUE_OPTION_PATTERN = re.compile(r"-[WX]")
-_CODE_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")  # may take a value
+# options of INTERPRETERS that may take a value
+_CODE_OPTION_PATTERN = re.compile(r"-[a-zA-Z]*[eErRBFpdIlMjx]|--[a-z-]+")
 _ASSIGNMENT_PATTERN = re.compile(r"[A-Za-z_]\w*=")
 
 

@@ -26,7 +26,7 @@ from countersign.request import CountersignError, Expired, Unreachable
 BLOCKED_EXIT_CODE = 2  # Claude Code takes it for a no
 DEADLINE_GRACE_SECONDS = 10.0  # after the deadline, so that the bot itself can expire the request
 INPUT_TIMEOUT_SECONDS = 20.0  # to read Claude Code's input
-PROCESSING_TIMEOUT_SECONDS = 15.0  # for everything beside the wait for people
+PROCESSING_TIMEOUT_SECONDS = 15.0  # for everything besides the wait for people
 GIVE_UP_REPEAT_SECONDS = 10.0  # raise the timeout again, in case the first was swallowed
 
 

@@ -74,7 +74,8 @@ class HttpMode:
         signing_time: Callable[[], float],
     ) -> None:
         self.world, self.loop, self.timers = world, loop, timers
-        self._signing_time = signing_time  # the apps' time, Unix seconds, as they check its age
+        # the apps' time in Unix seconds, since apps refuse old signatures
+        self._signing_time = signing_time
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -43,7 +43,7 @@ class Socket:
 
     number: int
     ws: web.WebSocketResponse
-    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None: close it
+    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None ends the socket
     is_closing: bool = False  # the server is closing it
 
 
@@ -56,7 +56,7 @@ class Hub:
         self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
         self.closed: list[int] = []  # each ended socket's close code; 1006 without a close frame
-        self.counts_dead = 0.0  # seconds for which a socket that ended with 1006 still counts
+        self.counts_dead = 0.0  # seconds a socket ended with 1006 still counts as connected
         self._died: list[float] = []  # when sockets ended with 1006, time.monotonic()
         self._tickets: set[str] = set()
         self._waiting: list[Delivery] = []  # events that found no socket

@@ -80,7 +80,8 @@ class FilesHttp:
     def _allowed(self, world: World, request: web.Request, file: File) -> bool:
         app, seen_by = self._app(request), file_store.audience(world, file)
         if app is not None:
-            same = world.shared.same_ids and app.team != world.team  # same bot id, other workspace
+            # another workspace's bot, which only happens to have the same id
+            same = world.shared.same_ids and app.team != world.team
             return not app.revoked and not same and app.bot_user in seen_by
         return request.query.get("as", "") in seen_by
 

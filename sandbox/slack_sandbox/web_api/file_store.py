@@ -16,7 +16,7 @@ from slack_sandbox.workspace.state import World
 FILE_LIMIT = 1_000_000_000  # bytes of one file, Slack's limit
 STORE_LIMIT = 256 * 1024 * 1024  # bytes of all files: the sandbox keeps them in memory
 SNIPPET_LIMIT = 1_000_000  # bytes
-PREVIEW_CHARS = 500  # characters
+PREVIEW_CHARS = 500
 _WORDS = {
     "csv": "CSV",
     "json": "JSON",

@@ -45,7 +45,7 @@ class Person:
     status_text: str = ""
     status_expiration: int = 0  # Unix seconds; 0: never
     fields: dict[str, str] = field(default_factory=dict)  # of PROFILE_FIELDS, by id
-    paused: tuple[int, int] | None = None  # no notifications from, and until; Unix seconds
+    paused: tuple[int, int] | None = None  # start and end of paused notifications, Unix seconds
     quiet_hours: tuple[int, int] | None = None  # daily, in their time zone, as minutes of the day
 
     def lapse(self, now: float) -> None:
@@ -116,6 +116,6 @@ class Group:
     created: int = EPOCH
     disabled: int = 0  # since when it is disabled (Unix seconds); 0: it is not
     description: str = ""
-    channels: list[str] = field(default_factory=list)  # ids of channels for all its members
+    channels: list[str] = field(default_factory=list)  # channel ids; its members should join them
     created_by: str = "UANA00001"
     updated_by: str = "UANA00001"
