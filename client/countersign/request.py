@@ -19,7 +19,7 @@ class RequestStatus(StrEnum):
     EXPIRED = "expired"  # nobody decided in time
     CANCELLED = "cancelled"
     REFUSED = "refused"  # by policy, or it could not be asked
-    INVALIDATED = "invalidated"  # the tool is no longer what was shown
+    INVALIDATED = "invalidated"  # the tool, the policy or the key has changed since it was shown
     SUPERSEDED = "superseded"  # the requester asked for something else instead
     RUNNING = "running"  # it is being executed; a handed-over call has been claimed
     SUCCEEDED = "succeeded"
