@@ -24,7 +24,7 @@ from storage.states import CallStatus, DeliveryKind, MessageKind, MessageStatus
 
 # Expiry: calls that nobody decided in time are denied by the clock, and the thread is told.
 
-log = logging.getLogger("countersign.reminders")
+log = logging.getLogger("countersign.deadlines")
 
 
 class CallExpirer:
