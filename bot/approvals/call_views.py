@@ -60,7 +60,7 @@ def build_call_view_for_approvers(
 ) -> views.CallView:
     """Return a call as its approvers may read it: only fields declared secret are masked.
 
-    `covered` names what is hidden from everybody else.
+    `masked_pieces` names what is hidden from everybody else.
     """
     whole = _build_unmasked_call_view(tools, tx, shown)
     seen = mask_call_for_viewers(whole, shown.call.preview_in_thread)
