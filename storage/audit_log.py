@@ -23,7 +23,7 @@ REASON_KEYS = ("why", "refused")  # free text, or one of the bot's fixed words
 
 
 class AuditLine(NamedTuple):
-    """An appended audit row (not its text in the log), reduced to what observers need."""
+    """An appended audit row, reduced to the fields that observers need."""
 
     seq: int
     event: str

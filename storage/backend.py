@@ -22,7 +22,7 @@ from storage.transaction import Trace, Transaction
 class Backend(ABC):
     """The interface of one database: `open`, then `create_if_missing`, and `close` at the end.
 
-    What only one kind of database needs does nothing by default.
+    Methods that only one kind of database needs do nothing by default.
     """
 
     path: Path  # local files (key, lock, …) are named after it
@@ -76,7 +76,7 @@ class Backend(ABC):
     ) -> list[str]:
         """Return DDL that makes the append-only tables in `among` refuse update and delete.
 
-        Only a purge is let through.
+        Only a purge may still change their rows.
         """
 
     @abstractmethod
@@ -140,7 +140,7 @@ def is_postgres_url(url: str) -> bool:
 
 
 def build_local_path(url: str) -> Path:
-    """Return the path with which paths of the database's local files (key, lock, …) begin.
+    """Return the path that the database's local files (key, lock, …) are named after.
 
     For SQLite it is the database file. For a server it is a name made from the address, in the
     folder that the system keeps for this account's sockets, else in the working folder;

@@ -116,8 +116,8 @@ def make_backup(
 ) -> Backup:
     """Write a consistent snapshot of `source` to a new file at `path`.
 
-    `source` is only read, and not held up. The file is complete or not there. `with_key`: store the
-    key in it. Raises BackupError.
+    `source` is only read, and its writers do not wait. At `path` there is a complete file or none.
+    `with_key`: store the signing key in the file. Raises BackupError.
     """
     if path.exists():
         raise BackupError(f"{path} is there already, and a backup writes over nothing")
@@ -391,10 +391,10 @@ def copy_database_contents(source: Store, target: Store, at: datetime) -> Record
 def replace_database_contents(
     source: Store, target: Store, known: list[str] | None, at: datetime
 ) -> RecordCopyResult:
-    """Replace the contents of `target` with all of `source`, in which `known` problems were found.
+    """Replace the contents of `target` with all of `source`.
 
-    `known` is None if they cannot be determined. The old contents are kept in a schema of their
-    own. Raises BackupError.
+    `known`: the problems found in `source`; None if they could not be determined. The old contents
+    are kept in a schema of their own. Raises BackupError.
     """
     require_no_other_process(target)
     with source.read() as tx, target.write() as into:

@@ -95,9 +95,9 @@ def iterate_calls_counted_towards_limit(
 ) -> Iterator[CallCountedTowardsLimit]:
     """Yield the tool's calls that count towards a limit: open, or perhaps run after `since`.
 
-    `requester`: whose calls; None: everybody's. Each start that may have had its effect counts by
-    itself. `call_about_to_run`: a call about to run; it does not count against itself, nor does an
-    open one made after it.
+    `requester`: whose calls; None: everybody's. An earlier start that may have had an effect,
+    although its call failed or runs again, counts separately. `call_about_to_run`: a call that is
+    about to run; neither it nor an unstarted call made after it counts.
     """
     for _, counts in iterate_starts_with_possible_effect(tx, team, requester, tool, since):
         yield counts
@@ -123,7 +123,8 @@ def iterate_starts_with_possible_effect(
 ) -> Iterator[tuple[str, CallCountedTowardsLimit]]:
     """Yield (call id, time and arguments) of each start of a call that may have had an effect.
 
-    Of those that ended after `since`, in order. `requester`: whose calls; None: everybody's.
+    Only starts whose outcome became known after `since`, in order. `requester`: whose calls; None:
+    everybody's.
     """
     about = {"team_": team, "requester_": requester, "tool_": tool, "since_": since}
     found = tx.execute(

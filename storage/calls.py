@@ -251,7 +251,7 @@ def insert_revision(tx: Transaction, row: Revision) -> None:
 def revise_call(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
     """Store `row` as the call's newest revision, and set further `columns` of the call.
 
-    Nobody has the new revision handed over, and no time is set for its start.
+    The new revision has no assignee and no time to start.
     """
     insert_revision(tx, row)
     held = {"id": call.id, "revision": call.revision}

@@ -73,10 +73,11 @@ def list_channel_modes_limiting_run(
 ) -> frozenset[ChannelMode]:
     """Return the modes that limit a run: of its channel, of where it was asked, and of everywhere.
 
-    The first two differ if it was asked in a shared channel and goes on in private, or was asked
-    with a form or by a program where it could not begin. Its sub-agents' runs, and later requests
-    in its thread, obey the same modes. ASK is always among them, for channels that were never
-    switched. `until`: the modes as they were at that moment; None: as they are.
+    The channels differ if the run was asked in a shared channel and goes on in private, or was
+    asked with a form or by a program and could not begin in that channel. Its sub-agents' runs, and
+    later requests in its thread, obey the same modes. ASK is always among them: it is the mode of a
+    channel that was never switched. `until`: the modes as they were at that moment; None: as they
+    are.
     """
     place = {"team_": run.team, "channel_": run.channel, "run_": run.id, "thread_": run.thread_ts}
     return frozenset(

@@ -130,7 +130,8 @@ def check_vote_is_possible(
 ) -> DecidableCall | UndecidableOutcome:
     """Return whether a vote `verb` on this revision is possible at `at`, or what prevents it.
 
-    What ran without approval is to be looked at until somebody has, without a deadline.
+    LOOK and OBJECT are possible, without a deadline, until somebody has looked at a call that ran
+    without approval.
     """
     if verb not in states.LOOK_VERBS:
         found = check_revision_is_decidable(tx, call_id, revision, at)
@@ -164,12 +165,14 @@ def apply_vote(
 ) -> DecisionOutcome:
     """Record a vote on one revision, as of the moment `at` when the click was stored.
 
-    `stage`: the one in which this person may vote, `also`: others where the vote may count; an
-    approval meets StaleRevision if none of them is open by now. A person who has approved may still
-    reject. `count_votes` says whether the votes have decided the call; `words` gives the model's
-    text. `delegator`: the delegator whose right the person uses; the two count as one. `starts_at`:
-    when it starts if this decides it, unless a rejection stops it until then; None: at once.
-    `passkey_id`: of the passkey that has signed the vote; the caller stores the signature.
+    `stage`: the stage in which this person may vote; `also`: other stages where the vote may count.
+    An approval gets StaleRevision if none of these stages is open any more. A person who has
+    approved may still reject.
+
+    `count_votes`: says whether the votes have decided the call. `words`: gives the model's text.
+    `delegator`: the person whose right the voter uses; the two count as one. `starts_at`: when the
+    call starts if this vote approves it, unless a rejection stops it before then; None: at once.
+    `passkey_id`: the passkey that signed the vote; the caller stores the signature.
     """
     if verb not in VOTE_VERBS:
         raise ValueError(f"unknown verb {verb!r}")
@@ -195,7 +198,7 @@ def apply_vote(
 def _find_conflicting_vote(
     before: Sequence[Vote], verb: CallVerb, person: str, delegator: str
 ) -> Vote | None:
-    """Return the earlier vote, also by delegator or delegate, that keeps this one from counting."""
+    """Return the earlier vote, cast by or counted for the same person, that rules this one out."""
     own = [
         each
         for each in before
@@ -248,7 +251,7 @@ def _apply_tally(
     why: Mapping[str, str],
     starts_at: datetime | None,
 ) -> Call:
-    """Record what the newest of these votes does to the call; return the call as it is then."""
+    """Record what the newest of these votes does to the call; return the call's new state."""
     last_vote = votes[-1]
     if starts_at and tally.outcome == VoteOutcome.APPROVED:
         return _schedule_call(tx, call, last_vote, starts_at, why)
@@ -330,8 +333,9 @@ def return_call_to_pending(
 ) -> bool:
     """Make a new revision with the same arguments, so that people are asked again.
 
-    APPROVED, or RUNNING where nothing was done, goes back to PENDING; older buttons stop working.
-    `shown`: columns for the new card. False if the call has no revision or has changed meanwhile.
+    An APPROVED call, or a RUNNING one that has not done anything yet, becomes PENDING; a PENDING
+    one stays so. Older buttons stop working. `shown`: columns for the new card. False if the call
+    has no revision or has changed meanwhile.
     """
     current = calls.find_revision(tx, call.id, call.revision)
     if current is None:

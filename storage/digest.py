@@ -97,9 +97,10 @@ def _format_decimal(value: Decimal) -> str:
 
 
 def load_canonical_json(text: str) -> Any:
-    """Return the value of canonical JSON, which has the same text again.
+    """Parse canonical JSON into a value that has the same canonical JSON again.
 
-    A whole number beyond 2**53 was a float: one of Python's own is written as a string.
+    A whole number beyond 2**53 becomes a float, because `canonical_json` writes an int of that size
+    as a string.
     """
     return json.loads(text, parse_int=_parse_whole_number)
 
@@ -147,8 +148,8 @@ def compute_digest_of_call(
 ) -> str:
     """Return the HMAC-SHA256 (hex) of what a call would run and for whom.
 
-    Two are equal exactly when all of it is equal. `arguments` and `gate` are canonical JSON text;
-    `schema` is the tool's schema digest.
+    Two digests are equal only if all of these parameters are. `arguments` and `gate` are canonical
+    JSON text; `schema` is the tool's schema digest.
     """
     body = canonical_json([tool, schema, arguments, requester, team, gate, revision, expects])
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()

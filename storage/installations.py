@@ -211,8 +211,9 @@ class InstallationRecord:
     def insert_or_update_installation(self, installation: Installation) -> Installation:
         """Store a new installation, or the new tokens and scopes of a known one; return its row.
 
-        One that the operator paused stays PAUSED; one that was removed is as it was before. The
-        state, the owner and the due time of `installation` are not used.
+        A PAUSED installation stays PAUSED. A removed one gets back the state from before its
+        removal. For a known installation, the state, owner and due time in `installation` are
+        ignored.
         """
         values = columns.get_column_values(installation)
         with self.write() as connection:
@@ -248,11 +249,11 @@ class InstallationRecord:
     ) -> bool:
         """Set an installation's state; False if it has that state already or does not exist.
 
-        REMOVED drops the tokens. `installed_until`: one that was installed later than that is left
-        alone, because the news is about an earlier installation.
+        REMOVED deletes the tokens. `installed_until`: an installation made after this time is left
+        unchanged (returns False), because the news is about an earlier one.
 
-        Raises IllegalStatusChangeError for one that was removed: only installing it anew brings it
-        back.
+        Raises IllegalStatusChangeError for a REMOVED installation: only a new installation brings
+        it back.
         """
         with self.write() as connection:
             old = _find(connection, workspace, lock=True)
@@ -280,9 +281,9 @@ class InstallationRecord:
     def purge_removed(self, workspace: str, before: datetime, empty: Callable[[str], None]) -> bool:
         """Call `empty` and delete the row of a workspace that was removed before `before`.
 
-        Nobody can install the bot there meanwhile. A crash in between has `empty` called again. One
-        that the operator had paused is kept as a row, so that it is still paused when it comes
-        back.
+        Nobody can install the bot there meanwhile. If the process dies in between, `empty` is
+        called again. The row of a workspace that the operator had paused is kept, so that it is
+        paused again when the bot is installed again. Returns whether `empty` was called.
         """
         with self.write() as connection:
             if self._is_postgres:  # the server would end the idle session while `empty` works
@@ -337,9 +338,9 @@ class InstallationRecord:
     def find_workspace_of(self, team: str, enterprise: str = "") -> str | None:
         """Return the id of the installation that serves a team; None if none does.
 
-        A team's own installation comes before its organisation's, which serves the teams that it
-        was given access to. Without a `team` it is the organisation's own. One that is PAUSED is
-        returned as well, one that is REMOVED is not.
+        A team's own installation comes first, then its organisation's if that was given access to
+        the team. Without a `team`, it is the organisation's own installation. PAUSED ones are
+        returned too, REMOVED ones are not.
         """
         there = _row.state != _REMOVED
         with self.read() as connection:
@@ -357,8 +358,8 @@ class InstallationRecord:
     def claim_rotation(self, row: Installation, until: datetime) -> Installation | None:
         """Reserve the renewal of an installation's token until `until`; None if another was faster.
 
-        `row`: as it was read. Returns it with the `token_revision` that `store_rotated_tokens` and
-        `postpone_rotation` want.
+        `row`: the installation as the caller read it. Pass the returned row to
+        `store_rotated_tokens` or `postpone_rotation`.
         """
         free = (
             _row.state != _REMOVED,

@@ -206,7 +206,8 @@ class Revision(columns.Row, table=True):
 class Vote(columns.Row, table=True):
     """One person's vote on one revision of a call; append-only.
 
-    Yes, no, or that they ran it without approval or have looked at that.
+    It approves, rejects, runs the call without approval (BREAK_GLASS), or is the verdict of a
+    person who looked at such a call.
     """
 
     __tablename__ = "vote"
@@ -263,8 +264,8 @@ class ModeSwitch(columns.Row, table=True):
 class Attempt(columns.Row, table=True):
     """A start of a call that may have had its effect, although the call failed or is to run again.
 
-    A row is made if the tool failed midway, or if the requester says that it did not happen, or has
-    it run again.
+    A row is made if the tool failed midway, or if the requester of a call with an unknown outcome
+    says that it did not happen, or runs it again.
     """
 
     __tablename__ = "attempt"

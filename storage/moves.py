@@ -71,7 +71,7 @@ def list_runs_with_expired_lease(tx: Transaction, now: datetime) -> list[Run]:
 def list_cancelled_runs_with_running_calls(
     tx: Transaction, now: datetime | None = None
 ) -> list[Run]:
-    """Return cancelled runs with a call that a worker ran; with `now`, those without a valid lease.
+    """Return the cancelled runs with a RUNNING call; with `now`, those without a valid lease.
 
     Calls that programs run themselves do not count.
     """
@@ -322,8 +322,8 @@ def mark_plan_changed(
 ) -> None:
     """Increase the plan's revision, and mark the messages that show this call to be redrawn.
 
-    `call_id`: "" if nothing is to be redrawn. `goes_on`: if more of the plan runs at once, it is
-    redrawn with the next change.
+    `call_id`: "" if nothing is to be redrawn. `goes_on`: more calls of the plan are run at once; as
+    long as one is still to run, the redraw is left to the next change.
     """
     tx.execute(_INCREMENT_PLAN_REVISION, {"id_": plan_id})
     if call_id:

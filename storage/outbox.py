@@ -36,7 +36,7 @@ _SELECT_UNSENT_IN_CHANNEL = _SELECT_UNSENT.where(col(Message.channel) == bindpar
 
 
 class _Place(NamedTuple):
-    """What of a message says when it may be sent, and what it holds up meanwhile."""
+    """The columns of a message that decide when it may be sent and which messages wait for it."""
 
     channel: str
     thread_ts: str
@@ -197,7 +197,8 @@ def queue_private_message(
 ) -> None:
     """Add a message that only `person` sees; `mrkdwn`: whether its text is formatted.
 
-    `channel`: "" for their direct messages. `more`: of its body, as the drawing needs it.
+    `channel`: "" for their direct messages. `more`: further entries of the body, for the code that
+    draws the message.
     """
     place = {"channel": channel or person, "thread_ts": thread_ts}
     row = Message(key=key, kind=MessageKind.PRIVATE, **place, recipient=person)
@@ -215,8 +216,8 @@ def queue_private_reply(
 ) -> None:
     """Queue a message that only a delivery's author sees, in the channel and thread it came from.
 
-    `key`: of the message, if it is not the reply to the delivery. `more`: as
-    `queue_private_message` has it.
+    `key`: the message's key; "" for the one reply to the delivery. `more`: see
+    `queue_private_message`.
     """
     queue_private_message(
         tx,
@@ -269,8 +270,8 @@ def list_due_messages(
     """Return the messages to be sent or redrawn now (in that channel, if one is given), in order.
 
     A postponed post holds up the later posts of its channel. Any other message, such as a change to
-    a card, holds up only what is later in its thread, as Slack limits it by method; marks and those
-    in `aside` hold up nothing.
+    a card, holds up only later messages of its thread, because Slack limits it by method. Marks,
+    and messages whose `seq` is in `aside`, hold up nothing.
     """
     statement, only = (
         (_SELECT_UNSENT, {})

@@ -168,8 +168,8 @@ def update_passkey(
 ) -> bool:
     """Change columns of a passkey, with its audit row; False if it is revoked.
 
-    For its name ("passkey.renamed"), the call by which others approve it, and from when on it
-    counts ("passkey.counts"). `why`: for the audit.
+    `event`: "passkey.renamed" for a new name; "passkey.counts" for when it begins to count and the
+    call that approved it. `why`: for the audit.
     """
     if tx.update_rows(Passkey, {"id": row.id, "revoked_at": None}, **changed) != 1:
         return False

@@ -407,9 +407,9 @@ _MODELS_WITH_CALL_ID: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAn
 def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     """Return what is held about this person (a Slack user id), as JSON types.
 
-    `asked`: every row of the requests that they made, by table. `elsewhere`: rows of their own in
-    the requests of others, and in none. `emptied_with`: the requests of others that `forget` would
-    empty too, because this person's text is part of them.
+    `asked`: every row of the requests that they made, by table. `elsewhere`: this person's rows in
+    the requests of others, or in no request. `emptied_with`: the requests of others that `forget`
+    would empty too, because this person's text is part of them.
     """
     own_run_ids = select(col(Run.id)).where(col(Run.requester) == person)
     calls = select(col(Call.id)).where(col(Call.run_id).in_(own_run_ids))

@@ -186,9 +186,9 @@ class PostgresDatabase(Backend):
     def __init__(self, url: URL, path: Path) -> None:
         """Set the address of the database; nothing is connected yet.
 
-        `path`: the path after which the sockets on this machine are named. `schema=…` in the
-        address names the schema of the tables; ValueError where that is no plain name. With
-        `workspace=…&process=…` this process writes only while it holds that workspace.
+        `path`: the path that sockets on this machine are named after. `schema=…` in the address
+        names the schema of the tables; ValueError if it is not a plain name. With
+        `workspace=…&process=…` this process can write only while it holds that workspace.
         """
         self._schema = str(url.query.get("schema", postgres_session.DEFAULT_SCHEMA))
         if not SCHEMA_NAME_PATTERN.fullmatch(self._schema):

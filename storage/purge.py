@@ -184,7 +184,7 @@ _DELETE_OLD_PRIVATE_MESSAGES = delete(Message).where(
 def list_requests_to_purge(tx: Transaction, before: datetime, after: str = "") -> list[str]:
     """Return ids of requests with nothing open and no change in their thread since `before`.
 
-    MAX_RUNS_PER_TRANSACTION at most, in order, beginning after the id `after`.
+    At most MAX_RUNS_PER_TRANSACTION ids, in order, beginning after the id `after`.
     """
     return list(tx.scalars(_SELECT_NEXT_PURGEABLE_IDS, {"before_": before, "after_": after}))
 
@@ -192,9 +192,9 @@ def list_requests_to_purge(tx: Transaction, before: datetime, after: str = "") -
 def purge_requests(
     tx: Transaction, run_ids: Iterable[str], before: datetime, *, at: datetime, actor: str
 ) -> list[Run]:
-    """Erase the contents of those of these requests that are still old enough, and return them.
+    """Purge those of these requests that are still old enough, and return them.
 
-    MAX_RUNS_PER_TRANSACTION at most. Writes one audit row.
+    Takes at most MAX_RUNS_PER_TRANSACTION ids. Writes one audit row.
     """
     found = fetch_rows(
         tx, Run, _SELECT_STILL_PURGEABLE, before_=before, **build_run_id_parameters(run_ids)
@@ -213,7 +213,7 @@ def purge_requests(
 def empty_request_contents(tx: Transaction, run_ids: Iterable[str], *, at: datetime) -> None:
     """Mark requests as purged and erase their contents, without an audit row.
 
-    MAX_RUNS_PER_TRANSACTION at most.
+    Takes at most MAX_RUNS_PER_TRANSACTION ids.
     """
     tx.overwrite_erased_data()
     places = build_run_id_parameters(run_ids)

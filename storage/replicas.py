@@ -146,7 +146,7 @@ def give_up_channel_sending(tx: Transaction, channel: str, replica: str) -> None
 
 
 def store_slack_pause(tx: Transaction, method: str, channel: str, until: datetime) -> None:
-    """Store until when Slack must not be asked with this method; the longer of two pauses holds."""
+    """Store until when a Slack method must not be called; the longer of two pauses holds."""
     known = tx.find_row(Pause, method=method, channel=channel)
     if known is None:
         insert_row(tx, Pause(method=method, channel=channel, until=until))

@@ -35,8 +35,9 @@ _CHANNEL_CONDITION = hide_from_indexes(Run.channel) == bindparam("channel_")
 def _build_recent_requests_query(*where: ColumnElement[bool]) -> Select[Any]:
     """Return a query for a person's newest requests.
 
-    A request that has not changed since a moment was not made since then: so the `most_` that
-    changed last, found by an index, tell how far back the newest ones can be.
+    To read few rows, it first takes the `most_` requests that changed last, which an index finds.
+    The newest requests were made no earlier than the oldest of these, so they changed after that
+    time, too.
     """
     moved = col(Run.updated_at)
     lately = select(col(Run.created_at)).where(*where).order_by(moved.desc())

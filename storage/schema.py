@@ -140,8 +140,8 @@ def describe_schema_mismatch(
 ) -> str:
     """Return why a database's shape does not match the schema revision it names; "" if it does.
 
-    Also a complaint: it has Countersign's tables and names no revision. With `reading` only the
-    columns are compared.
+    Having Countersign's tables without naming a revision is a mismatch, too. With `reading` only
+    tables and columns are compared.
     """
     if (
         revision is not None
@@ -176,8 +176,7 @@ def describe_schema_mismatch(
 def _is_identical_to_ddl(ask: SqlReader, revision: str, scripts: Path) -> bool:
     """Return whether a file's schema is word for word the DDL of that revision.
 
-    Then there are no differences to be searched for, which would take ten times as long at each
-    start.
+    If so, the search for differences can be skipped; it would take ten times as long at each start.
     """
     made = {" ".join(each.split()) for each in load_schema_ddl(revision, scripts)}
     found = ask("SELECT tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")

@@ -38,7 +38,7 @@ def enable_incremental_vacuum(raw: sqlite3.Connection) -> None:
 
 
 def vacuum_some_pages(raw: sqlite3.Connection, spare: float) -> bool:
-    """Return MAX_PAGES_PER_VACUUM_STEP free pages at most to the disk; True if there are more.
+    """Return at most MAX_PAGES_PER_VACUUM_STEP free pages to the disk; True if there are more.
 
     `spare`: the share of the file's pages that may stay free.
     """
@@ -122,7 +122,8 @@ def _wrap_file_errors(use: Callable[[], T]) -> T:
 class SqliteTransaction(Transaction):
     """A transaction on a file; a durable commit fails if the file is no longer there.
 
-    The contents of other commits are made public only after `sync_commits`, which checks as well.
+    What the other commits wrote is made public only after `sync_commits`, which checks the file as
+    well.
     """
 
     file: sqlite_connections.OpenFileGuard | None

@@ -91,9 +91,9 @@ def foreign_file_sentence(path: Path) -> str:
 def is_foreign_file(path: Path) -> bool:
     """Return whether the file at `path` is another application's; it is only read.
 
-    A leftover journal is not applied here, which could only affect the first page of a Countersign
-    file: it is switched to write-ahead mode with that page, and afterwards written through the log
-    alone.
+    A leftover rollback journal is not applied. In a Countersign file it could only affect the first
+    page, which is written to switch the file to write-ahead mode; all later writes go through the
+    write-ahead log.
 
     Raises sqlite3.Error if the file cannot be read.
     """

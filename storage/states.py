@@ -2,8 +2,9 @@
 
 The state machines are tables one can read; docs/architecture.md draws them. Pure.
 
-A PENDING call with a time to start stays PENDING once votes have approved it; the clock makes it
-APPROVED then. An installation that was PAUSED when it was REMOVED is so when installed again.
+A PENDING call with a time to start stays PENDING once votes have approved it; when that time comes,
+it becomes APPROVED. An installation that was PAUSED when it was REMOVED is PAUSED again when it is
+installed again.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """Return the path with which paths of the database's local files (key, lock, …) begin."""
+        """Return the path that the database's local files (key, lock, …) are named after."""
         return self.database.path
 
     @property
@@ -165,7 +165,7 @@ class Store:
                 self._head_file.replace_file(self._head or AuditHead())
 
     def _note_audit_head(self) -> None:
-        """Write the audit's newest row to the head file, as everything committed is on the disk."""
+        """Write the audit's newest row to the head file; everything committed is on the disk."""
         self._has_unsynced_commits = False
         if self._head_file is not None and self._head is not None:
             self._head_file.write_head(self._head)
@@ -191,14 +191,15 @@ class Store:
     ) -> Iterator[Transaction]:
         """Yield a transaction that may write; it commits at the end and rolls back on an exception.
 
-        One that is not `durable` outlives this process, but not a power failure before the next
-        durable one (which takes all earlier ones along) or `sync_commits`: for steps of which
-        nobody outside has been informed. A process that shares its database always commits durably,
-        because it cannot know what other processes have made public.
+        A commit that is not `durable` survives the end of this process, but survives a power
+        failure only after the next durable commit (which includes all earlier ones) or
+        `sync_commits`. It is for steps that nobody outside has been informed of. A process that
+        shares its database always commits durably, because it cannot know what other processes have
+        made public.
 
-        With `needs_sync=False` not even `sync_commits` waits for this commit: its contents can be
-        found out again. With `counted=False` a failed commit is not reported to
-        `set_failed_commit_handler`.
+        With `needs_sync=False` not even `sync_commits` waits for this commit: for contents that can
+        be determined again. With `counted=False` a failed commit is not reported to the handler set
+        by `set_failed_commit_handler`.
         """
         try:
             with self._locked_transaction(durable=durable, needs_sync=needs_sync) as tx:

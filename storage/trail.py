@@ -119,8 +119,8 @@ def record_event(
 ) -> None:
     """Append one row to the audit; `data` must be JSON and must hold no secret fields.
 
-    `call`: the one that it is about, in place of `run_id` and `call_id`. `since`: when the wait or
-    request began that it ends, which is not stored.
+    `call`: the call that the event is about, instead of `run_id` and `call_id`. `since`: when the
+    wait or request that this event ends began; it is passed to observers, not stored.
 
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it was written.

@@ -239,7 +239,7 @@ class Transaction:
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection of the driver, and pass it to `give_back` at the end.
+        """Use this connection of the driver, and pass it to `give_back` at the end.
 
         `durable`: whether the commit waits for the disk.
         """

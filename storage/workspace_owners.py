@@ -45,8 +45,9 @@ class WorkspaceOwners:
     def _free(self) -> Any:
         """Return the SQL condition that this process may take a workspace.
 
-        What has lapsed it takes only once it has itself given signs of life for as long: after an
-        outage of the database all others may be about to give theirs.
+        It takes over an expired lease only if it has renewed its own leases for the length of a
+        lease: right after an outage of the database, the other processes may be about to renew
+        theirs.
         """
         held = LEASE_DURATION.total_seconds()
         lives = time.monotonic() - self._extended_at < held <= self._extended_at - self._started_at
@@ -55,7 +56,7 @@ class WorkspaceOwners:
     def claim(self, workspace: str) -> str:
         """Take a workspace for this process; return "", or the address of its present holder.
 
-        An unknown workspace also gives "".
+        Returns "" for an unknown workspace, too.
         """
         row = select(_OWNER_COLUMN, col(Installation.owner_url)).where(
             workspace == _WORKSPACE_COLUMN
@@ -91,7 +92,7 @@ class WorkspaceOwners:
         return held
 
     def release(self, workspace: str, sleep: timedelta | None) -> None:
-        """Let others take a workspace of this process; after `sleep` they must, None: at once."""
+        """Give up a workspace of this process; it is due again after `sleep`, at once if None."""
         held = (workspace == _WORKSPACE_COLUMN, self._process == _OWNER_COLUMN)
         due_at = (
             None
@@ -119,7 +120,7 @@ class WorkspaceOwners:
 
 
 def build_fence(workspace: str, process: str) -> str:
-    """Return SQL, to stand after FROM, that yields a row only while a process holds a workspace."""
+    """Return SQL to put after FROM; it yields a row only while a process holds a workspace."""
     return (
         f"{TABLES_SCHEMA}.installation WHERE workspace = '{workspace}' AND owner = '{process}'"
         " FOR KEY SHARE"
