@@ -1,8 +1,8 @@
 """Streaming of the model's answers, with the steps of requests in progress as tasks above them.
 
-A step that a card shows is no task. Steps that end within seconds appear with the answer, if it is
-long enough to be streamed; a step that takes longer starts the stream, and the answer follows in
-it.
+A step that a card shows does not become a task. Steps that end within seconds appear with the
+answer, if it is long enough to be streamed; a step that takes longer starts the stream, and the
+answer follows in it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class StepTaskList:
         return self._progress_counts[step.call_id]
 
     def list_unsent_tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks that no stream shows in their present state, in order."""
+        """Return the tasks whose current state no stream shows yet, in order."""
         return [each for key, each in list(self._chunks.items()) if self._sent.get(key) != each]
 
     def mark_tasks_sent(self, chunks: list[dict[str, Any]]) -> None:
@@ -178,10 +178,10 @@ class StreamedAnswer:
         tasks: StepTaskList,
         keep: Callable[[StreamedAnswer], None],
     ) -> None:
-        """`run` as claimed: its fence is checked while the words arrive.
+        """Begin with no text and no stream; `run`: the claimed run, whose fence `write` checks.
 
-        `tasks`: the steps of the request so far; `keep` is called with this answer if its turn ends
-        without words and the stream stays open.
+        `tasks`: the steps of the request so far. `keep` is called with this answer if its turn ends
+        without words while the stream stays open.
         """
         self._store = store
         self._directory = directory
@@ -229,7 +229,7 @@ class StreamedAnswer:
             self._send_new_content()
 
     def show_steps(self) -> None:
-        """Send the states of the request's steps to Slack before there are words; never fail."""
+        """Send the states of the request's steps to Slack, even without any words; never fail."""
         try:
             self._send_new_content()
         except Exception as error:  # noqa: BLE001 - it is a comfort

@@ -38,7 +38,7 @@ class Outbox:
         channels: pace.ChannelOwnership | None = None,
         threads: int = 4,
     ) -> None:
-        """`threads`: how many threads send. `channels` says which channels to send to."""
+        """`threads`: the number of sending threads. `channels`: says which channels to send to."""
         self._store, self._clock = store, clock
         self._signals, self._wake = signals, signals.outbox
         self._memory = OutboxMemory(clock)

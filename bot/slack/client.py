@@ -303,9 +303,9 @@ class SlackClient(WebClient):
     def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
         """Call Slack as WebClient does, keeping pauses and remembering the threads posted in.
 
-        With an organisation's token, what each workspace has of its own is asked for in each
-        (`bot.slack.organisation`). Raises SlackApiError also within a pause, ConnectionError for an
-        unreadable or incomplete answer.
+        With an organisation's token, some methods are called in each of its workspaces
+        (`bot.slack.organisation`). Raises SlackApiError also within a pause, and ConnectionError
+        for an unreadable or incomplete answer.
         """
         if self.list_granted is not None and api_method in organisation.RESULT_KEY_BY_METHOD:
             call = functools.partial(self._call_once, api_method)

@@ -50,7 +50,7 @@ def dialog_error_sentence(error: Exception) -> str:
 def build_refusal_of_submission(view: Json, errors: Mapping[str, str]) -> Json:
     """Return the acknowledgement that keeps the dialog open: errors at fields, else one on top.
 
-    Slack leaves what was entered where it is, as the blocks keep their ids.
+    The blocks keep their ids, so Slack keeps what the person entered.
     """
     if at_fields := {block_id: text for block_id, text in errors.items() if block_id}:
         return {"response_action": "errors", "errors": at_fields}
@@ -147,7 +147,7 @@ class DialogHandler:
     def validate_submission(self, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; {} if it may be stored.
 
-        Looks people up. What is wrong with the whole stands at WHOLE_FORM.
+        An error that belongs to no single field has the key WHOLE_FORM. Looks people up.
         """
         subject = button_codec.decode_dialog_subject(body["view"])
         if (

@@ -64,7 +64,7 @@ def replace_other_mentions(
     """Replace the mentions of all but the `notified` people and groups by names.
 
     A message that Slack posts then notifies nobody else. A mention without a known name stays, and
-    so do all of a text that would become too long for its block.
+    so do all mentions in a text that would become too long for its block.
     """
     if isinstance(blocks, list):
         return [replace_other_mentions(directory, each, notified) for each in blocks]
@@ -170,7 +170,8 @@ class SlackDirectory:
     ) -> None:
         """`client` may retry: every call here only reads. `scopes`: those known to be granted.
 
-        `list_granted`: of an organisation, the workspaces that it gave the bot.
+        `list_granted`: returns the workspaces to which an organisation gave the bot access; None if
+        the bot is installed in a single workspace.
         """
         self._list_granted = list_granted
         self._reader = reader = lookups.SlackLookupClient(client)
@@ -254,7 +255,8 @@ class SlackDirectory:
     def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, authority.QuietHours]:
         """Return the do-not-disturb hours, now or next, of these people by user id.
 
-        Nobody's for a crowd, without the scope, and if Slack cannot be asked.
+        Empty for more than MAX_QUIET_HOURS_USERS people, without the scope `dnd:read`, and if Slack
+        cannot be asked.
         """
         if not self._may_read_quiet_hours or not 0 < len(users) <= lookups.MAX_QUIET_HOURS_USERS:
             return {}
@@ -297,7 +299,7 @@ class SlackDirectory:
         return bool(found.get("is_ext_shared") or found.get("is_pending_ext_shared"))
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
-        """Return the user ids and "@group" handles of who owns this value of a field."""
+        """Return the user ids and "@group" handles of the owners of this value of a field."""
         kind = (
             lookups.LookupKind.MANAGER
             if field == MANAGER_OF_REQUESTER
@@ -390,9 +392,8 @@ class SlackDirectory:
     def _read_person(self, user: str) -> authority.Person | None:
         """Look a person up in Slack; if many are looked up at once, in the list of everybody.
 
-        Who is not in that list is looked up alone.
-
-        It runs on a look-up thread, which may wait for the list.
+        A person missing from that list is looked up alone. Runs on a look-up thread, which may wait
+        for the list.
         """
         cached_list = self._answers.find_cached_answer(EVERYBODY_KEY, MAX_FRESH_LIST_AGE)
         everybody: Mapping[str, lookups.Json] = cached_list[0] if cached_list else {}
@@ -417,8 +418,8 @@ class SlackDirectory:
     def _read_channel(self, name: str) -> lookups.Json | None:
         """Return a channel given by #name or id, as Slack has it; None if there is none.
 
-        It runs on a look-up thread, which may wait for the list. The list may be old, so the
-        channel found in it is looked up by id to check its name.
+        Runs on a look-up thread, which may wait for the list. The list may be old, so the channel
+        found in it is looked up by id to check its name.
         """
         if not name.startswith("#"):
             channel_by_id: lookups.Json | None = self._reader.read_channel(name)

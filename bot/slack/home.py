@@ -97,7 +97,7 @@ class HomeTabPublisher:
         signals: Signals,
         team: str,
     ) -> None:
-        """`view` returns a person's data for the page they chose, and may wait.
+        """`view` returns the page of a person's Home tab that they chose, and may wait.
 
         `signals` say that something has changed. `team` is the only workspace whose people can turn
         pages.

@@ -1,6 +1,6 @@
 """Look-ups in Slack with a cache of their answers; equal look-ups share one call.
 
-Every kind of look-up has its own threads, so that a limit by Slack on one kind does not delay
+Each kind of look-up has threads of its own, so that Slack's rate limit on one kind does not delay
 others; the caller says how long to wait for an answer.
 """
 
@@ -101,7 +101,7 @@ def build_read_only_slack_client(
 
 
 class _NoAnswerRetryHandler(ConnectionErrorRetryHandler):
-    """A retry handler for calls with half an answer, none, or none in time; until closed."""
+    """A handler that retries calls whose answer is missing, incomplete or late, until closed."""
 
     def __init__(self, ended: threading.Event) -> None:
         super().__init__(max_retry_count=2, error_types=[OSError, HTTPException])
@@ -112,7 +112,7 @@ class _NoAnswerRetryHandler(ConnectionErrorRetryHandler):
 
 
 class _RateLimitRetryHandler(RateLimitErrorRetryHandler):
-    """A retry handler that waits as long as a 429 says, in the caller's thread, until closed."""
+    """A retry handler that waits in the caller's thread as long as a 429 says, until closed."""
 
     def __init__(self, ended: threading.Event) -> None:
         super().__init__(max_retry_count=2)
@@ -156,9 +156,9 @@ class SlackLookupClient:
     def read_person(self, user: str) -> Json | None:
         """Return one person by user id, as Slack has them.
 
-        None for an id that a person had before their workspace joined an organisation: Slack
-        answers with their new one. What was asked or approved under the old id is nobody's, so that
-        nobody decides about it twice.
+        None for an id that a person had before their workspace joined an organisation; Slack
+        answers with their new id. Requests and votes under the old id count as nobody's, so that
+        one person cannot decide twice.
         """
         found: Json = self._client.users_info(user=user)["user"]
         return found if found["id"] == user else None
@@ -173,7 +173,7 @@ class SlackLookupClient:
     def read_quiet_hours(self, users: str) -> dict[str, authority.QuietHours]:
         """Return the do-not-disturb hours, now or next, of people by id; pauses included.
 
-        `users`: their ids, with commas between them.
+        `users`: their ids, separated by commas.
         """
         quiet_hours: dict[str, authority.QuietHours] = {}
         for user, each in self._client.dnd_teamInfo(users=users)["users"].items():
@@ -228,9 +228,8 @@ class SlackLookupClient:
     def read_manager(self, name: str) -> tuple[str, ...]:
         """Return the user ids in a field of a person's profile, such as their manager's.
 
-        Their own id is left out.
-
-        `name`: JSON of the field's id or label, and the person's user id.
+        `name`: JSON of the field's id or label, and the person's user id. The person's own id is
+        left out.
         """
         field, user = json.loads(name)
         labels = not field.startswith("Xf")  # Slack allows few requests for the labels of fields
@@ -274,8 +273,8 @@ def build_person_from_slack_user(
 ) -> authority.Person:
     """Return a Slack user as a Person, with the attributes that approvals need.
 
-    `granted`: the workspaces that an organisation gave the bot; who is in none of them is not of
-    the organisation to it.
+    `granted`: the workspaces to which an organisation gave the bot access; None without an
+    organisation. A person who is in none of them is not counted as one of the organisation.
     """
     profile = user.get("profile") or {}
     enterprise = user.get("enterprise_user") or {}
@@ -355,9 +354,10 @@ class LookupCache:
         self._closed = False
 
     def close(self) -> None:
-        """Cancel the look-ups in progress, and begin no more: nobody is refused for that.
+        """Cancel the look-ups in progress, and begin no more.
 
-        Whoever waits or asks gets LookupPendingError, and leaves the rest to the next start.
+        Callers that wait or ask later get LookupPendingError, so nobody is refused; the next start
+        decides.
         """
         with self._lock:
             self._closed = True
@@ -391,8 +391,7 @@ class LookupCache:
     def drop_answers(self, kind: LookupKind | None = None, name: str = "") -> None:
         """Drop the cached answers of that kind and name; an empty argument matches all.
 
-        Answers of look-ups already in progress are not cached either, as they were asked for
-        before.
+        Look-ups already in progress began before this, so their answers are not cached either.
         """
         with self._lock:
             for table in (self._answers, self._pending, self._failed):
@@ -419,8 +418,8 @@ class LookupCache:
     def get_or_look_up_answer(self, key: LookupKey, ask: Callable[[str], T], seconds: float) -> T:
         """Return the cached answer, else Slack's answer within so many seconds.
 
-        Raises LookupFailedError. With 0 seconds it raises LookupPendingError when the look-up has
-        only been started or is still in progress; so it does once the bot stops.
+        Raises LookupFailedError. Raises LookupPendingError if `seconds` is 0 and there is no answer
+        yet (the look-up goes on), and once the bot is stopping.
         """
         if cached := self.find_cached_answer(key):
             value: T = cached[0]

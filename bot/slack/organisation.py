@@ -36,8 +36,8 @@ def call_in_workspaces(
 ) -> SlackResponse:
     """Make one call in each workspace, and return all pages of all answers joined into one.
 
-    A workspace that refuses is left out, because the person or channel is not in it, or because
-    access to it has just ended. Raises SlackApiError if all of them refuse, and for an outage.
+    A workspace that refuses is left out: the person or channel is not in it, or access to it has
+    just ended. Raises SlackApiError if all of them refuse, and for any other error.
     """
     name, parameters = RESULT_KEY_BY_METHOD[method], arguments.get("params") or {}
     page_contents: list[Any] = []

@@ -174,9 +174,9 @@ class ChannelPacer:
 def order_due_messages(rows: Sequence[Message], runs_with_card: Collection[str]) -> list[Message]:
     """Return a channel's due messages in the order in which to send them when there is a queue.
 
-    First updates and what Slack does not count, then messages of requests in `runs_with_card`,
-    which have their card already, then the rest in order. Within one request the order of posts is
-    kept.
+    First come updates and other messages that Slack's limit does not count, then messages of
+    requests in `runs_with_card`, whose card is already in Slack, then the rest. Within one request
+    the order of posts is kept.
     """
     first: list[Message] = []
     ahead: list[Message] = []

@@ -210,11 +210,11 @@ class OutboxMemory:
         return self._posted.get(seq)
 
     def remember_post(self, seq: int | None, posted: SlackPost) -> None:
-        """Remember how Slack has a message until its row records it."""
+        """Remember the post that Slack has of a message, until its row records it."""
         self._posted[seq] = posted
 
     def forget_post(self, seq: int | None) -> None:
-        """Forget how Slack has a message, as its row now records that."""
+        """Forget the post that Slack has of a message, as its row now records it."""
         self._posted.pop(seq, None)
         self._first_seen_at.pop(seq, None)
         if seq in self._overtakable:
@@ -306,8 +306,8 @@ SlackMessage = dict[str, Any]
 class UnconfirmedPostSearch:
     """A search in Slack for messages whose post got no answer; any thread.
 
-    Raises Slack's errors: then it is not known whether the message is there. The next search for it
-    goes on after the last page, as Slack lets some apps read no more than one page a minute.
+    Raises Slack's errors; it is then not known whether the message is there. The next search for it
+    continues after the last page read, because Slack lets some apps read only one page a minute.
     """
 
     store: Store

@@ -78,7 +78,7 @@ class AnswerDialogFamily:
     ) -> dict[str, str]:
         """Return the errors by block id; {} if the answer may be stored.
 
-        That the person may not answer any more is an error of the whole.
+        If the person may not answer any more, the error has the key WHOLE_FORM.
         """
         if not isinstance(subject.target, button_codec.CallTarget):
             return {}

@@ -3,8 +3,8 @@
     pending ─► sending (own commit) ─► sent(ts)
 
 A message found in state sending is searched for in Slack by its key, and posted again only if it is
-not there. If Slack has a message and the database failed, that is kept in memory, and only stored
-at the next try.
+not there. If Slack has a message but the database failed to record it, that is kept in memory, and
+only recorded at the next try.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class MessageSender:
     ) -> None:
         """`memory` keeps what could not be stored; `access` records refusals of the token.
 
-        `channels` says to which channels this process sends.
+        `channels`: says which channels this process sends to.
         """
         self._store, self._clock, self._signals = store, clock, signals
         self._memory, self._access, self._pace = memory, access, pace
@@ -239,8 +239,8 @@ class MessageSender:
     def _post_once(self, row: Message, post: Callable[[], T]) -> T:
         """Store the status SENDING, then call `post` and return what it returns.
 
-        Only if Slack's answer shows that it took nothing, PENDING is stored again; any other
-        failure leaves SENDING, as the message may be in Slack. Raises ChannelTakenError if another
+        If Slack's error shows that nothing was posted, PENDING is stored again; any other failure
+        leaves SENDING, because the message may be in Slack. Raises ChannelTakenError if another
         process sends it.
         """
         if row.status is not M.SENDING:
@@ -294,16 +294,16 @@ class MessageSender:
     def _may_be_posted(self, row: Message) -> bool:
         """Return whether this row may have been posted already.
 
-        That is so in state SENDING. With a database file it is also so for every row from before
-        this process began: a power failure may have undone SENDING, as commits do not wait for the
-        disk.
+        That is so in status SENDING. With a database file it is also so for every row from before
+        this process began: the commit of SENDING does not wait for the disk, so a power failure may
+        have undone it.
         """
         return row.status is M.SENDING or (row.seq or 0) <= self._inherited
 
     def _open_direct_message(self, row: Message) -> None:
         """Open the direct message to a person, and store its channel for the next try.
 
-        Who is sent something of a request before they have opened the app is not greeted below it.
+        The person counts as greeted, so that no greeting follows if they open the app later.
         """
         person = row.channel
         opened = self._client.conversations_open(users=row.channel)

@@ -1,7 +1,7 @@
 """The slash command `/approvals`: questions about approvals, answered to the person who asks.
 
-The same words are answered when they are the whole of a message to the bot, and the buttons of an
-answer replace it by the next one.
+A message to the bot that consists only of such words gets the same answer. The buttons of an answer
+replace it by another one.
 
 Questions only read, except `revoke` and `mode`, each of which is one transaction of its own; so
 nothing is stored in the inbox: a lost answer can be asked for again, and no run depends on it. A

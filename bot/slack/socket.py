@@ -31,7 +31,7 @@ RETRY_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
 class DeliveryReceiver(Protocol):
-    """The receiver of Slack's deliveries: a Bolt app, or something that finds one for each."""
+    """The receiver of Slack's deliveries: a Bolt app, or a dispatcher that finds one for each."""
 
     @property
     def client(self) -> WebClient: ...
@@ -86,9 +86,9 @@ class SocketModeConnection(SocketModeHandler):
         )
 
     def connect_and_check_other_connections(self, *, allowed: bool) -> bool:
-        """Connect; return whether no other process uses this token, or that is `allowed`.
+        """Connect; return False if another process uses this token and that is not `allowed`.
 
-        If not, deliveries are ignored; so are they if the token belongs to another app.
+        Deliveries are then ignored, and also if the token belongs to another app (`other_app_id`).
         """
         self._others_allowed = allowed
         self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -147,11 +147,12 @@ def open_sole_slack_connection(
 ) -> SocketModeConnection:
     """Return a connection to Slack, the only one with its token unless the settings allow others.
 
-    `own_ids`: the bot's, whose echoes are only acknowledged; `own_app`: the id of the bot's app.
+    `own_ids`: the bot's user id and bot id; events that only report what the bot did are
+    acknowledged and not handled. `own_app`: the id of the bot's app.
 
-    Raises StartupError if another process has a connection and the settings do not allow that
-    (after waiting, as one that has just died may still count), and if the token belongs to another
-    app.
+    Raises StartupError if the token belongs to another app, or if another process has a connection
+    and the settings do not allow that. It retries for a while first, as Slack may still count the
+    connection of a process that has just died.
     """
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     counted = 0

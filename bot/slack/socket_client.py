@@ -61,16 +61,16 @@ class _ReaderStopFlag:
 class _StrictSocket:
     """A connection's socket that raises when the other side has closed it, and sends whole frames.
 
-    slack_sdk's reader (3.47, `run_until_completion`) takes an empty read for nothing new and asks
-    again at once, without end, until its pings are found unanswered: ten seconds without
-    deliveries, with a processor kept busy.
+    slack_sdk's reader (3.47, `run_until_completion`) takes an empty read to mean that nothing is
+    new and reads again at once, until its pings stay unanswered: for ten seconds there are no
+    deliveries, and a processor is kept busy.
     """
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
 
     def recv(self, size: int) -> bytes:
-        """Return `size` bytes at most; raise ConnectionResetError at the end of the stream."""
+        """Return at most `size` bytes; raise ConnectionResetError at the end of the stream."""
         received: bytes = self._sock.recv(size)
         if not received:
             raise ConnectionResetError(errno.ECONNRESET, "the connection was ended without a word")
@@ -279,7 +279,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
     def connect(self) -> None:
         """Connect to Slack, and stay connected until `close`; do nothing once closed.
 
-        Raises what Slack answers when asked for the address.
+        Raises Slack's error if Slack does not give an address to connect to.
         """
         with self.connect_operation_lock:
             if self.closed:

@@ -77,7 +77,7 @@ class AttachedFileReader:
         which: AttachedFilesMode,
         stopping: threading.Event,
     ) -> None:
-        """`which` files are given to the model; others are only named to it.
+        """`which`: the files that the model is given; it gets only the names of others.
 
         Once `stopping` is set no file is read any more.
         """
@@ -214,9 +214,9 @@ class SlackThreadReader:
         files: AttachedFilesMode = AttachedFilesMode.ON,
         stopping: threading.Event | None = None,
     ) -> None:
-        """`client` only reads; `files`: which of people's attachments the model is given.
+        """`client` only reads; `files`: which attached files the model is given.
 
-        Once `stopping` is set none is fetched.
+        Once `stopping` is set no file is read any more.
         """
         self._store = store
         self._clock = clock
@@ -330,8 +330,9 @@ class SlackThreadReader:
     ) -> tuple[list[dict[str, Any]], int, Exception | None]:
         """Return people's messages between two timestamps: the thread's first and the newest.
 
-        Also returns how many messages between them are left out, and why the rest was not read.
-        `ours`, the messages being taken in, and those of bots do not count.
+        Also returns how many messages between them are left out, and the error that ended the
+        reading early, or None. Messages in `ours` (those being taken in) and messages of bots do
+        not count.
         """
         beginning: list[dict[str, Any]] = []
         newest: deque[dict[str, Any]] = deque(maxlen=MAX_EARLIER_MESSAGES - 1)
