@@ -45,8 +45,8 @@ class RunJobQueue:
     ) -> None:
         """`address`: psycopg's connection arguments.
 
-        `handle_job(run id)` is called on some thread for each job, for `at_once` runs at the same
-        time, and must not wait.
+        `handle_job` is called with a run's id for each job, on any thread, for at most `at_once`
+        runs at a time, and must not wait.
         """
         # it logs a line for each job, which the audit already records
         logging.getLogger("procrastinate").setLevel(logging.WARNING)

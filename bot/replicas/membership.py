@@ -59,9 +59,9 @@ def adapt_settings_and_clock(
 ) -> tuple[Settings, ForwardOnlyClock]:
     """Return settings and clock adapted to several replicas, or to a single process.
 
-    `hosted`: one process at a time works on this database, even on a server, because each workspace
-    is at one of the processes. Raises StartupError when the database is shared and Procrastinate is
-    not installed.
+    `hosted`: this process hosts many workspaces; then one process at a time works on this database,
+    even if it is on a server. Raises StartupError if several processes may share the database and
+    Procrastinate is not installed.
     """
     if not settings.is_shared:
         return settings, ForwardOnlyClock(clock)
@@ -80,7 +80,8 @@ def adapt_settings_and_clock(
 def advance_clock_past_stored_times(store: Store, clock: ForwardOnlyClock) -> None:
     """Advance the clock past the newest time in the database; raise what the database raises.
 
-    So a clock that was set back while no process ran makes nothing valid again that had expired.
+    If the machine's clock was set back while no process ran, nothing that had expired becomes valid
+    again.
     """
     if isinstance(clock, DatabaseClock):
         clock.synchronize_with_database(store)

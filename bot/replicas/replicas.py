@@ -178,8 +178,8 @@ class ReplicaMembership(OtherProcesses):
     def may_reclaim_lapsed_runs(self) -> bool:
         """Return whether the holders of lapsed run leases can be taken for dead by now.
 
-        That is so once this replica has been alive for a whole lease: the holder had the time to
-        renew.
+        That is so once this replica has been alive for the length of a lease: a living holder would
+        have renewed its lease by then.
         """
         return self._pulse.has_been_alive_for(self._lease)
 
@@ -252,7 +252,7 @@ LEASE_MARGIN_SECONDS = 0.5  # a replica takes itself for dead this much sooner t
 
 
 class HeartbeatSender:
-    """The sender of this replica's heartbeats. `run` is a thread's body; the rest any thread's."""
+    """The sender of this replica's heartbeats. `run` is a thread's body; the rest thread-safe."""
 
     def __init__(
         self,
@@ -267,8 +267,8 @@ class HeartbeatSender:
     ) -> None:
         """`active` returns the ids of the runs worked on here; each heartbeat extends their leases.
 
-        `lease`: the length of such a lease in seconds. `learn` gets the transaction of each
-        heartbeat; `lapsed` is called after a gap, before this replica counts as alive again.
+        `lease`: the length of such a lease in seconds. `learn` is called with the transaction of
+        each heartbeat; `lapsed` is called after a gap, before this replica counts as alive again.
         """
         self._store, self._clock, self._replica = store, clock, replica
         self._lease = timedelta(seconds=lease)
@@ -284,7 +284,7 @@ class HeartbeatSender:
     def has_been_alive_for(self, seconds: float) -> bool:
         """Return whether this replica has been alive without a break for `seconds`.
 
-        If so, any other living replica had the time to give its sign of life.
+        If so, any other living replica had time to store a heartbeat.
         """
         since = self._alive_since
         return since is not None and self.is_alive() and monotonic_seconds() - since >= seconds
@@ -339,7 +339,7 @@ class ReplicaChannelOwnership(ChannelOwnership):
         is_alive: Callable[[], bool],
         tell: Callable[[], None],
     ) -> None:
-        """`living` knows the dead replicas, `is_alive` whether this one counts as alive.
+        """`living` detects dead replicas; `is_alive` returns whether this one counts as alive.
 
         `tell` notifies the other replicas that there is something to send.
         """
@@ -430,7 +430,7 @@ class ReplicaNotificationExchange:
         handlers: Mapping[ReplicaNotification, Callable[[], None]],
         replica: str,
     ) -> None:
-        """`connect` opens a connection with autocommit. `handlers`: by notification."""
+        """`connect` opens a connection with autocommit; `handlers`: by kind of notification."""
         self._connect, self._handlers, self._replica = connect, handlers, replica
         self._stopping = threading.Event()
         self._lock = threading.Lock()

@@ -22,7 +22,7 @@ class DatabaseClock(ForwardOnlyClock):
     def __init__(self, own: Clock) -> None:
         """`own`: this machine's clock, used until the database has told its time.
 
-        A test's shift of it always counts.
+        If it is a test's clock, its `shift` is added to the database's time.
         """
         super().__init__(own)
         self._lock = threading.Lock()
