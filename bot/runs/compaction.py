@@ -2,8 +2,9 @@
 
 Calls that people decided about go to the model word for word, from the record; only the rest is
 summed up: by the model's server if it can, else by the model, in words; if both fail, it is left
-out and people are informed. Compactions are big and rare, so that the beginning of requests stays
-the same in between. Each is stored before the turn; if the process dies, the next one uses it.
+out and people are informed. Compactions are big and rare, so that in between all requests to the
+model begin with the same text. Each is stored before the turn, so that it is still there for the
+next process if this one dies.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class CompactingPlanner:
     ) -> transcripts.Transcript | None:
         """Compact a thread's older part; return the new transcript, None if that gains too little.
 
-        `share`: how much of the window it has to gain.
+        `share`: the share of the window that the compaction has to gain.
         """
         rate = self._get_characters_per_token(run)
         room = int(TARGET_SHARE * window * rate) - asked.count_characters()
@@ -207,9 +208,9 @@ class CompactingPlanner:
     def _compact_by_server(
         self, part: TranscriptCut, asked: ModelPrompt, seal: str, least: int
     ) -> tuple[transcripts.Compaction | None, int]:
-        """Have the model's server compact part of a transcript; return that and the tokens used.
+        """Have the model's server compact part of a transcript; return the result and its tokens.
 
-        None in its place if the server does not, or if that gains too little.
+        The result is None if the server makes none, or one that gains too little.
         """
         older = prompt.replace_files_with_text(part.items_to_replace)
         compacted = self._planner.compact_items(older, asked.instructions)
@@ -223,7 +224,7 @@ class CompactingPlanner:
     def _compact_by_summary(
         self, run: Run, part: TranscriptCut, window: int
     ) -> tuple[transcripts.Compaction, int]:
-        """Have the model sum up part of a transcript, else omit it; return what stands for it.
+        """Have the model sum up part of a transcript, else omit it; return the compaction.
 
         Also returns the tokens used. `window`: how many characters the model can read.
         """
@@ -414,7 +415,8 @@ def _find_cut_index(
 ) -> int | None:
     """Return the index to cut at: the first that leaves at most `most` characters, else the last.
 
-    Never within a block, nor between a call and an output of it that goes with it; None if nowhere.
+    A cut is possible only between blocks, and not between a call that goes and its output; None if
+    nowhere.
     """
     sizes = transcript.sizes
     behind = list(accumulate(reversed(sizes[begin:])))[::-1]  # JSON characters from each index on

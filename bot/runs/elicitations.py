@@ -34,7 +34,7 @@ class ElicitationBroker:
     """Puts questions of running tools to people and waits for the answers; one per process."""
 
     def __init__(self, store: Store, clock: Clock, signals: Signals, workers: int) -> None:
-        """`workers` is the size of the pool: all but one of them may wait for answers at once."""
+        """`workers` is the size of the pool; all but one worker may wait for answers at once."""
         self._store = store
         self._clock = clock
         self._signals = signals

@@ -1,7 +1,7 @@
 """Stores how an execution ended: the call's status, its output, and what the run does next.
 
-Where what people saw no longer holds, they are asked again, as a new revision: policy has become
-stricter, or the tool found that it would do something else than was shown, and did nothing.
+People are asked again, with a new revision, if what they were shown no longer holds: policy has
+become stricter, or the tool found that it would do something else, and did nothing.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class CallOutcomeStore:
     def build_reapproval_or_refusal(
         self, run: Run, call: Call, args: BaseModel, why: str
     ) -> call_gates.ReapprovalRequest | runner.ToolFailure:
-        """Return how people are asked again about a call that did nothing (`why`), or why not.
+        """Return the request to ask people again about a call that did nothing, or why it fails.
 
-        Refused if policy forbids the call now, if nobody had to be asked, or if it would fail.
+        `why`: why the call did nothing. It fails if policy forbids it now, if nobody had to be
+        asked, or if its preview says that it would fail.
         """
         tool = self.tools.get_call_tool_even_if_off(call)
         shown_gate = load_gate(call.gate)
@@ -161,7 +162,7 @@ class CallOutcomeStore:
             return current, plan
 
     def mark_call_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> None:
-        """Mark a call's outcome UNKNOWN, post that, and set until when people are asked for it.
+        """Mark a call's outcome UNKNOWN and post that, with a deadline for people to resolve it.
 
         Nobody is asked if the run was cancelled.
         """

@@ -142,9 +142,9 @@ class CallExecutor:
     ) -> bool:
         """Evaluate policy once more and mark the call RUNNING; return False if it must not start.
 
-        Both happen in one transaction. People are looked up before it, under the gate that was
-        shown; if policy now gives another gate, they are looked up under that, and policy is
-        evaluated again.
+        Both happen in one transaction. People are looked up before it, for the gate that was shown.
+        If policy now gives another gate, they are looked up for that one, and policy is evaluated
+        again.
         """
         facts = call_gates.load_policy_facts(self.sources, run, tool, args)
         begun = self._try_start_under_gate(run, shown, tool, facts, load_gate(shown.call.gate))
@@ -160,7 +160,11 @@ class CallExecutor:
         facts: Facts,
         seen: Gate,
     ) -> bool | Ask:
-        """Start the call if its approval still holds; return whether, or the gate if not `seen`."""
+        """Start the call if its approval still holds, and return whether it has started.
+
+        `seen`: the gate for which people are looked up. If policy now gives another gate that asks
+        people, nothing is changed, and that gate is returned.
+        """
         call, now = shown.call, self.sources.clock.now()
         enough = isinstance(seen, Ask) and self._is_approval_sufficient(run, shown, seen)
         with self.sources.store.write() as tx:

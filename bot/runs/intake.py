@@ -147,7 +147,7 @@ class MessageIntake:
         *,
         addressed: bool,
     ) -> str:
-        """Return what to reply to a message that the agent must not get; "" if it may have it."""
+        """Return the reply to a message that must not go to the agent; "" if it may go there."""
         raw_text, text = event.get("text") or "", views.extract_message_text(event, self.bot_user)
         if run is None or run.requester != delivery.user:
             return self._refuse_bystander(tx, delivery, run, text)
@@ -182,7 +182,7 @@ class MessageIntake:
     ) -> str:
         """Reply to a message that tries to stop another's request, or to decide in words.
 
-        Return why the message is not kept. All others that are not for the bot get no reply.
+        Other messages that are not for the bot get no reply. Returns why the message is not kept.
         """
         text = views.extract_message_text(event, self.bot_user)
         with self.store.write() as tx:
@@ -196,10 +196,10 @@ class MessageIntake:
     def _refuse_bystander(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str
     ) -> str:
-        """Return what to tell somebody who tries to stop or decide a request by words; "" for none.
+        """Return the reply to somebody who tries to stop or decide a request by words; "" for none.
 
-        `run`: the newest of the thread, made by somebody else; None below a card that stands
-        elsewhere than its request.
+        `run`: the newest of the thread, made by somebody else; None in the thread of a card that is
+        not in its request's own thread.
         """
         if run is not None and runs.is_run_open(run) and views.is_only_cancellation(text):
             return sentences.only_requester_may_reply("cancel", run.requester)
@@ -219,7 +219,10 @@ class MessageIntake:
     def _act_on_message(
         self, tx: Transaction, delivery: Delivery, run: Run | None, text: str, *, in_private: bool
     ) -> Run | None:
-        """Do what a message asks for; return the run that it begins, None if it begins none."""
+        """Do what a message asks for; return the run that it begins, None if it begins none.
+
+        `in_private`: whether a new request goes on in direct messages.
+        """
         if text.lower().strip(" .!") == "help" or not text:
             self._post_help(tx, delivery, in_private=in_private)
             inbox.mark_delivery_done(tx, delivery, "help")
@@ -394,8 +397,9 @@ def pass_message_to_agent(
 ) -> Run | None:
     """Pass a message to the agent, in the open run or in a new one; return the new one, if any.
 
-    `run`: the newest of the thread. `in_private`: a new run belongs in direct messages: it goes on
-    in the thread that it has there, or waits until its first message has been posted there.
+    `run`: the newest of the thread. `in_private`: a new run belongs in direct messages. It goes on
+    in the private thread of `run`, or, if there is none, waits until its own first message has been
+    posted there.
     """
     new_run = None
     if run is None or not runs.is_run_open(run):

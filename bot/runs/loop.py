@@ -62,7 +62,7 @@ class MainLoop:
         look_ahead: Callable[[list[Delivery]], None],
         others: OtherProcesses | None = None,
     ) -> None:
-        """`look_ahead` starts look-ups without waiting; `others` is for several processes."""
+        """`look_ahead` starts look-ups without waiting; `others`: None if this process is alone."""
         self._store, self._clock, self._settings = store, clock, settings
         self._actions = actions
         self._start_lookups = look_ahead
@@ -213,7 +213,8 @@ class MainLoop:
     def _postpone_or_drop_delivery(self, delivery: Delivery, error: Exception) -> None:
         """Leave a failed delivery for later; after too many tries, drop it and tell its person.
 
-        Messages are not dropped while Slack does not let the bot in: they wait until it does.
+        Messages are not dropped while Slack refuses the bot's token: they wait until it is
+        accepted.
         """
         is_lookup_failure, seq = isinstance(error, LookupFailedError), delivery.seq
         waits = isinstance(error, TokenRefusedError) and delivery.kind not in inbox.CLICK_KINDS
@@ -302,7 +303,7 @@ class MainLoop:
             self._report_late_runs(fresh, left)
 
     def _report_late_runs(self, found: set[str], left: timedelta) -> None:
-        """Log runs that no job of the job queue took up in time, and count each as an incident."""
+        """Log runs for which no queued job was taken up in time, and count each as an incident."""
         for run_id in found:
             log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
             self.tracer.report_incident(Incident.LATE)
@@ -330,10 +331,10 @@ OrderKey = tuple[str, str, str]  # user id, or "" for everybody; channel; its th
 def build_delivery_order_keys(delivery: Delivery) -> tuple[OrderKey, OrderKey]:
     """Return the two keys by which deliveries keep their order.
 
-    The first names person and thread: a delivery waits for earlier ones of that person there. The
-    second, of a click or dialog, names the thread alone: it also waits for earlier clicks there
-    that another process has stored and may have died with. Other deliveries have the first key
-    twice.
+    The first names person, channel and thread: a delivery waits for earlier ones with the same key.
+    The second, of a click or dialog, names channel and thread alone: it also waits for earlier
+    clicks there, by anybody, that another process has stored and not handled yet. For other
+    deliveries, the second key is the same as the first.
     """
     where = (delivery.channel, delivery.thread_ts)
     place = (delivery.user, *where)

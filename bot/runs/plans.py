@@ -109,7 +109,10 @@ def post_plan_cards(
 def _build_audit_evidence(
     tx: Transaction, tools: Registry, proposed: PreparedCall
 ) -> dict[str, Any]:
-    """Return what the audit keeps of the arguments; an unknown tool's fields may be secret."""
+    """Return what the audit keeps of a call's arguments, with secret fields replaced.
+
+    If the tool is unknown, a field that is secret in any tool counts as secret.
+    """
     tool = tools.find_tool_of_call(proposed.call)
     known = [each for each in ([tool] if tool else tools) if each.has_secrets]
     text = proposed.revision.arguments if proposed.revision else proposed.proposed_arguments

@@ -65,7 +65,7 @@ class Presence(Protocol):
 
 
 class BroadcastAnswer:
-    """An answer that is also sent to whoever listens for live events, such as the terminal."""
+    """An answer that also goes to the listeners for live events, such as the terminal."""
 
     def __init__(self, answer: Answer, live: LiveEventBroadcaster, run: Run) -> None:
         """`answer` is called first: text that it refuses reaches no listener."""
@@ -113,7 +113,7 @@ class BroadcastAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastPresence:
-    """A display of what the bot does that is also sent to whoever listens for live events."""
+    """A display of what the bot is doing that also notifies the listeners for live events."""
 
     presence: Presence  # called before live listeners are notified
     live: LiveEventBroadcaster

@@ -87,9 +87,9 @@ class ProgramCallClaimManager:
     ) -> ProgramClaim | None:
         """Claim the run's call for the program that gives the secret text `claimant`.
 
-        Returns None while the call is still being checked: claim again. The same claimant gets the
-        same call again, and its claim is prolonged by `lease` from now. Raises ClaimRefusedError;
-        also if the approval is too old, in which case people are asked again.
+        Returns None while the call is still being checked: claim again. The same claimant may claim
+        again: it gets the same call, and its claim is prolonged by `lease` from now. Raises
+        ClaimRefusedError; also if the approval is too old, in which case people are asked again.
         """
         who, now = _hash_claimant(claimant), self.sources.clock.now()
         with self.sources.store.write() as tx:
@@ -116,10 +116,11 @@ class ProgramCallClaimManager:
     def report_outcome(
         self, run_id: str, claimant: str, succeeded: bool | None, result: Any
     ) -> None:
-        """Store how a claimed call ended, as its claimant says; also late, if still unknown.
+        """Store how a claimed call ended, as its claimant reports it.
 
-        `succeeded`: None if the program handed the work on and cannot say (yet) how it ends.
-        `result`: text or JSON. Raises ClaimRefusedError.
+        A late report counts as well, as long as the outcome is unknown. `succeeded`: None if the
+        program handed the work on and cannot say (yet) how it ends. `result`: text or JSON. Raises
+        ClaimRefusedError.
         """
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         target = _STATUS_BY_SUCCESS[succeeded]

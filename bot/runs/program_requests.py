@@ -58,8 +58,8 @@ class ProgramRequest:
     ) -> program_calls.ProgramClaim | None:
         """Claim the call in order to execute it; `claimant` is a secret text, new for each attempt.
 
-        None while the call is still being checked: claim again. `lease`: how soon a sign of life is
-        due. Raises ClaimRefusedError.
+        Returns None while the call is still being checked: claim again. `lease`: the time within
+        which the claim has to be renewed, or the outcome reported. Raises ClaimRefusedError.
         """
         return self._requests.program_calls.claim_call(self.run_id, claimant, lease)
 
@@ -136,8 +136,8 @@ class ProgramRequests:
         responsible for the request and cannot approve it. `channel`: the id of the channel to ask
         in, "" for the requester's direct messages; those are used as well if the requester or the
         bot is not in the channel, or another company can read it. `why`: for the approver. `key`:
-        an earlier request with this key is returned, as long as it is kept, or is open
-        (`while_open`). `client`: the API key of the program, which limits how often it asks, or
+        if an earlier request with this key is still stored (with `while_open`: still open), that
+        one is returned. `client`: the API key of the program, which limits how often it asks, or
         just its name. `deadline`: the time to decide in, if shorter than policy's.
 
         Raises KeyError for an unknown tool, HandedOverActionError for an action that nobody can be
@@ -261,11 +261,11 @@ def _check_rate_limit(tx: Transaction, client: programs.ProgramApiKey, now: date
 def _get_run_id_of_same_request(
     tx: Transaction, stored: Delivery, delivery: Delivery, key: programs.ProgramApiKey | None
 ) -> str:
-    """Return the run's id of an earlier request with this key, which has to be the same.
+    """Return the run's id of the earlier request (`stored`) that has the same key as `delivery`.
 
-    Raises RequestKeyReusedError if it differs or is of another API key.
-
-    The reason and the deadline may differ: those of the first request apply.
+    Both have to ask for the same call; reason and deadline may differ, and those of the first
+    request apply. Raises RequestKeyReusedError if the call differs, or if another API key made the
+    earlier request.
     """
     once, now = (
         (each.user, each.channel, _extract_call_definition(each)) for each in (stored, delivery)

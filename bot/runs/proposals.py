@@ -242,7 +242,7 @@ class ProposalPreparer:
 def _get_proposed_tool(tools: Registry, run: Run, call: Call) -> Tool[Any]:
     """Return the tool that the call names; raises CallRefusedError if it is not among `tools`.
 
-    A model gets none that the bot alone proposes.
+    Tools whose calls only the bot itself proposes are unknown to a model.
     """
     by_model = run.source in MODEL_DRIVEN_SOURCES
     tool = tools.get(call.tool) if by_model else tools.find_tool_of_call(call)

@@ -72,10 +72,10 @@ def post_call_outcome(
     *,
     answered: bool,
 ) -> None:
-    """Post how a call that people were asked about ended, unless the model's answer will tell it.
+    """Post how a call that people were asked about ended, unless the model's answer will say it.
 
-    `answered`: the model's answer to the run, which tells it, is still to come. An unknown outcome
-    is posted in any case, as people have to look at once.
+    `answered`: whether an answer of the model is still to come that says it. An unknown outcome is
+    posted in any case, as people have to look at once.
     """
     call = call_with_votes.call
     if call.status not in RAN_STATUSES or not isinstance(load_gate(call.gate), Ask):
@@ -95,7 +95,7 @@ def post_call_outcome(
 
 
 def post_untold_outcomes(tx: Transaction, tools: Registry, run: Run) -> None:
-    """Post outcomes of a request's calls that are not posted yet, as no answer tells them now."""
+    """Post outcomes of a request's calls that are not posted yet, as no answer will state them."""
     for call in calls.list_calls_of_request(tx, run.root_id):
         if not is_outcome_posted(tx, call) and (ended := calls.find_call_with_votes(tx, call)):
             post_call_outcome(tx, tools, run, ended, answered=False)
@@ -111,7 +111,7 @@ def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) 
 
 
 def is_answer_to_come(run: Run) -> bool:
-    """Return whether the model will answer this run, and tell in it how the calls ended."""
+    """Return whether the model will still answer this run, and say in it how the calls ended."""
     return not runs.is_run_without_model(run) and run.status in RUN_OPEN_STATUSES
 
 
@@ -148,11 +148,12 @@ NOBODY_APPROVED_TEXT = " Nobody has approved anything."
 def build_answer_footer(
     tx: Transaction, tools: Registry, run: Run, text: str, *, last: bool, note: str = ""
 ) -> answers.ModelAnswerFooter:
-    """Return the footer of a model's answer: how those calls ended that nothing has told of yet.
+    """Return the footer of a model's answer: how calls ended whose outcome is not posted yet.
 
-    It covers the calls that change something or asked people. Where the words contradict the
-    record, it says all of the record, loudly. Words that are not the `last` of the run get it only
-    then. `note`: why the words are incomplete.
+    It covers the calls that change something or asked people. If the answer's `text` contradicts
+    the record, the footer instead states, prominently, the record of all these calls. An answer
+    that is not the run's `last` gets a footer only in that case. `note`: why the text is
+    incomplete.
     """
     claims = detect_action_claims(text)
     if not last and not (claims.says_something_done or claims.says_approved):
@@ -210,7 +211,11 @@ def is_outcome_posted(tx: Transaction, call: Call) -> bool:
 
 
 def _is_covered_by_footer(call: Call, later: list[Call]) -> bool:
-    """Return whether an answer's footer tells of the call: not of a mere read or replaced call."""
+    """Return whether an answer's footer states how the call ended.
+
+    It leaves out reads that nobody was asked about, superseded calls, and calls refused for invalid
+    arguments that the model tried again.
+    """
     if call.status is CallStatus.SUPERSEDED:
         return False
     if call.status is CallStatus.REFUSED:
@@ -227,7 +232,7 @@ def _effect_text(tx: Transaction, tools: Registry, call: Call) -> str:
 
 
 def post_outcome_unless_posted(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
-    """Post what became of the call in the thread, unless another message says it."""
+    """Post how the call ended in the thread, unless another message says it."""
     if body := _build_outcome_message(tx, tools, call):
         outbox.queue_notice(tx, run, f"ended:{call.id}:{call.revision}:{call.status}", body)
 

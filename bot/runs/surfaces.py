@@ -51,11 +51,11 @@ class Host:
 
 
 class SurfacePort(Protocol):
-    """A place where people see requests and decide; a class that is called with the `Host`.
+    """A place where people see requests and decide; its class is called with the `Host`.
 
-    It is found by its entry point in the group `countersign.surfaces`; a source of requests that
-    neither a person nor an agent made, which uses `host.programs`, in `countersign.sources`. None
-    of its methods may wait for people.
+    It is found by its entry point in the group `countersign.surfaces`. A source has the same
+    methods and the group `countersign.sources`: it makes requests that come from neither a person
+    nor an agent, through `host.programs`. None of the methods may wait for people.
     """
 
     def __init__(self, host: Host) -> None:

@@ -42,7 +42,8 @@ class ModelTurnResult:
     ) -> None:
         """`taken`: call ids in the transcript; `has_waiting_calls`: whether calls wait for people.
 
-        `replaced`: outputs for the model's calls that take back what waits; empty if it made none.
+        Sets `replaced` to the outputs of the model's calls of the tool that replaces the waiting
+        plan; empty if there are none.
         """
         self.result = result
         self.taken = taken
@@ -278,7 +279,10 @@ def replace_call_ids(
 
 
 def build_outputs_of_waiting_calls(waiting: Iterable[Call]) -> dict[str, str]:
-    """Return what the model is told as outputs of a waiting plan's calls, by its own call ids."""
+    """Return for each call of a waiting plan the output that the model is given meanwhile.
+
+    The keys are the model's own call ids.
+    """
     told = {
         CallStatus.PENDING: outputs.WAITING_FOR_DECISION,
         CallStatus.APPROVED: outputs.APPROVED_AND_WAITS,
@@ -299,8 +303,9 @@ def pair_calls_with_outputs(
 
     In a long thread, a compaction that a server with this `seal` can read replaces older items.
 
-    An output that came after a message moves before that. A call without an output gets the one in
-    `meanwhile`, by call id; if there is none, its run was cancelled while its tool was running.
+    If a message came between a call and its output, the output is moved before the message. A call
+    without an output gets the one in `meanwhile`, by call id, else STILL_RUNNING: its run was
+    cancelled while its tool was running.
     """
     if (
         not transcript.has_late_message

@@ -298,7 +298,11 @@ def _has_precedence(run: Run, found: list[Call]) -> bool:
 
 
 def _should_cancel_later_calls(call: Call) -> bool:
-    """Return whether the call's end cancels the rest of its plan; a read's end never does."""
+    """Return whether the call's end cancels the rest of its plan.
+
+    That is so for an expired question to a person, and for a failed or unknown call that does more
+    than read.
+    """
     if is_question_to_person(call):
         return call.status is C.EXPIRED
     return call.does != Effect.READ and call.status in (C.FAILED, C.UNKNOWN)

@@ -57,7 +57,7 @@ class WorkerPool:
         return fresh
 
     def pop_run_ids_due_again(self) -> list[str]:
-        """Return and forget runs that were handed out while worked on, and no longer are."""
+        """Return and forget the runs handed out again while worked on that are released by now."""
         with self._lock:
             due, self._due = self._due, []
             return due
@@ -139,8 +139,8 @@ class FairQueue:
     """Runs that wait for a worker, and those that have one.
 
     A quarter of the workers (at least one, if there are several) is reserved for runs with approved
-    calls. With more than two workers, no requester holds more than the number of unreserved ones,
-    nor all of the unreserved ones for runs without approved calls.
+    calls. With more than two workers, one requester holds at most as many as are unreserved, and at
+    most one fewer for runs without approved calls.
     """
 
     def __init__(self, workers: int) -> None:
@@ -166,7 +166,7 @@ class FairQueue:
     def put_run(self, ready: ReadyRun) -> bool:
         """Queue the run; return False if it already waits or is being worked on.
 
-        If an approval has changed a waiting run's `has_approved_call`, it changes lines.
+        If an approval has changed a waiting run's `has_approved_call`, it moves to the other queue.
         """
         if ready.run_id in self._held:
             return False
@@ -203,9 +203,9 @@ class FairQueue:
         return chosen
 
     def may_keep_worker(self, run_id: str, *, decided: bool) -> bool:
-        """Return whether the run keeps its worker for its next step; `decided`: an approved call.
+        """Return whether the run keeps its worker for its next step, or has to be released.
 
-        False if it is another run's turn: the run is then to be released.
+        `decided`: whether the next step is an approved call.
         """
         before = self._held[run_id]
         self._unmark_held(before)
