@@ -270,7 +270,7 @@ class UsageLimits:
     ) -> ReachedLimit | None:
         """Return the limit that forbids asking about one more call of this run; None if none does.
 
-        `asked`: calls of the same plan that are asked already.
+        `asked`: the number of calls of the same plan that people are asked about already.
         """
         settings = self.settings
         if sub_agents.get_root_run(tx, run).cards >= settings.max_cards:
@@ -297,7 +297,7 @@ class UsageLimits:
         return None
 
     def _count_minutes_to_wait(self, tx: Transaction, run: Run, most: int) -> int:
-        """Return in how many whole minutes people may be asked again; 0 if they may be now.
+        """Return how many whole minutes to wait before people may be asked again; 0 for now.
 
         `most`: the number of calls they may be asked about within the hour.
         """
@@ -310,9 +310,9 @@ class UsageLimits:
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
     def describe_reached_turn_limit(self, tx: Transaction, run: Run) -> str:
-        """Return why this run may take no further model turn, in words for its thread.
+        """Return why this run may take no further model turn, for its thread; "" if it may.
 
-        They follow "I stopped:"; "" if it may.
+        The words follow "I stopped:".
         """
         settings = self.settings
         request = sub_agents.get_root_run(tx, run)  # its turns include those of its sub-agents

@@ -1,4 +1,4 @@
-"""The gate of a call now, the facts that policy judges it by, and why a call is asked again.
+"""The gate that a call has now, the facts that policy judges it by, and why people are asked again.
 
 The gate depends on policy, the channel's mode and earlier rejections.
 
@@ -121,7 +121,7 @@ def look_up_policy_facts(sources: PolicyFactSources, facts: Facts) -> Facts:
 
 
 def _has_signer(sources: PolicyFactSources, team: str, facts: Facts) -> bool:
-    """Return whether anybody but its person may approve this new passkey and has one to sign with.
+    """Return whether anybody else may approve this new passkey and can sign with one of their own.
 
     Raises LookupFailedError.
     """
@@ -348,8 +348,8 @@ def _apply_earlier_rejection(
 ) -> Allow | Deny | Ask:
     """Return the gate, made stricter if people have rejected a call of this request.
 
-    An allowed call is then asked of the people who could have rejected that call, unless its rule
-    says otherwise; and saved approvals do not apply.
+    A call that policy allows is then put before the people who could have rejected that call,
+    unless its rule says otherwise. Saved approvals do not apply.
     """
     if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
         return gate
@@ -396,7 +396,7 @@ def describe_expired_approval(call: Call) -> str:
 
 
 def describe_expired_rerun(call: Call) -> str:
-    """Return why a call that somebody wanted run again is not: too much time has passed."""
+    """Return why a call that was to run again will not: that was decided too long ago."""
     age = format_duration(round(get_approval_lifetime(call).total_seconds()))
     return (
         f"it was to be run again, which was said more than {age} ago, and had not started; "
@@ -416,7 +416,7 @@ def build_reapproval(call: Call, gate: Ask, why: str) -> ReapprovalRequest:
 
 
 def allow_full_preview_in_thread(sources: PolicyFactSources, run: Run, seen: Preview) -> Preview:
-    """Return the preview; the thread gets all of it if policy allows reading that unasked."""
+    """Return the preview, shown in full in the thread if policy allows reading it unapproved."""
     if seen.in_thread is None or seen.as_read is None:
         return seen
     allowed = isinstance(compute_gate(sources, run, *seen.as_read), Allow)

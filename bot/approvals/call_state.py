@@ -145,8 +145,8 @@ def compute_receipt_subject(
 ) -> tuple[str, str]:
     """Return the nonce and the digest of what may run, for receipts and for what is signed.
 
-    `number`: the revision's, unless it is to be another one. The nonce is 32 hex digits, made with
-    the key that the call's digest is made with, so it outlives a change of keys.
+    `number`: the revision number to use; None: that of `revision`. The nonce is 32 hex digits. It
+    is made with the key of the call's digest, so it stays the same when the key is changed.
     """
     own = bytes(get_key_by_id_or_current(key, call.key_id))
     seed = hmac.digest(own, b"countersign receipts nonce", "sha256")
@@ -267,7 +267,7 @@ def list_deciding_votes(votes: Sequence[Vote]) -> list[Vote]:
 
 
 def find_grant_author_id(tx: Transaction, call: Call) -> str:
-    """Return the id of who gave the grant that the call runs on; "" for none."""
+    """Return the id of the person who gave the grant that the call runs on; "" for none."""
     grant = grants.find_grant(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
 
@@ -321,8 +321,9 @@ def measure_waiting_time(gate: Ask, call: Call, at: datetime) -> timedelta:
 def find_approval_expiry(call: Call) -> datetime | None:
     """Return when people's approval of a call expires; None if nobody has approved it.
 
-    A call that policy allows is judged again when it starts, and a saved approval has its own end.
-    But an allowed call that somebody had run again has an approval like any other.
+    None, too, for a call that policy allows, which is judged again when it starts, and for one with
+    a saved approval, which has an end of its own. But if somebody had an allowed call run again,
+    that is an approval like any other.
     """
     return None if call.decided_at is None else call.decided_at + get_approval_lifetime(call)
 
@@ -342,10 +343,11 @@ def is_approval_expired(call: Call, now: datetime) -> bool:
 def find_next_look_time(
     gate: Ask, since: datetime, dealt_with: int, now: datetime
 ) -> tuple[int, datetime]:
-    """Return how many requests to look at an unapproved run were due by `now`, and the next time.
+    """Return the number of requests to look due by `now`, and the time of the next one.
 
-    They come at once, at the times of the gate's reminders and escalation, and then every day.
-    `since`: when it was run without approval; `dealt_with`: how many were due before.
+    People are asked to look at a call that ran without approval: at once, at the times of the
+    gate's reminders and escalation, and then every day. `since`: when it was run; `dealt_with`: how
+    many requests were due before.
     """
     moments = [0, *sorted({*gate.reminders, *(step.after for step in gate.escalation)})]
     due, number = since, dealt_with

@@ -138,7 +138,7 @@ def _build_outcome_fields(
 ) -> dict[str, Any]:
     """Return the outcome of a call or why it has its status, and what its approvers wrote.
 
-    Until a call has ended, its note is what the last approver wrote: one of the remarks.
+    The note of a call that has not ended may be the last approver's remark; it is then left out.
     """
     said = [(each.person, each.reason) for each in call_state.list_approving_votes(votes)]
     remarks = tuple((who, mask_secrets(text)) for who, text in said if text.strip())

@@ -32,10 +32,10 @@ AwayPeople = tuple[
 
 
 def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeople:
-    """Return who of a few people has an "away" status, with its end; sorted by id.
+    """Return which of these people have an "away" status, with its end; sorted by id.
 
-    Statuses that have ended are included: see `filter_people_still_away`. Empty for more than a few
-    people, or if Slack cannot be asked.
+    Statuses that have ended are included: see `filter_people_still_away`. Empty for more than
+    MAX_PEOPLE_CHECKED_FOR_ABSENCE people, or if Slack cannot be asked.
     """
     if len(people) > MAX_PEOPLE_CHECKED_FOR_ABSENCE:
         return ()
@@ -53,7 +53,7 @@ def list_away_people(authority: Authority, people: Collection[str]) -> AwayPeopl
 def filter_people_still_away(
     away: Mapping[str, str] | AwayPeople, now: datetime
 ) -> list[tuple[str, datetime | None]]:
-    """Return who of the people noted as away is still away at `now`, and until when."""
+    """Return which of the people noted as away are still away at `now`, and until when."""
     each = away.items() if isinstance(away, Mapping) else away
     found = [(user, datetime.fromisoformat(until) if until else None) for user, until in each]
     return [(user, until) for user, until in found if until is None or now < until]
@@ -62,10 +62,10 @@ def filter_people_still_away(
 def find_sleepers(
     authority: Authority, people: Collection[str], now: datetime, deadline: datetime | None
 ) -> tuple[frozenset[str], datetime | None]:
-    """Return who is asleep now; if all of them are, nobody, and when the first can be reached.
+    """Return the people who are asleep now; if all are, nobody, and when the first can be reached.
 
-    They are asleep at night in their time zone, and while they want no notifications in Slack.
-    Returns nobody where all sleep until the deadline. Looks them up.
+    They are asleep at night in their time zone, and while they want no notifications in Slack. The
+    time is None if not all are asleep, or if all sleep until the deadline. Looks them up.
     """
     people_by_id = authority.directory.find_people(people).items()
     ends = ((user, each.find_end_of_night(now)) for user, each in people_by_id)
@@ -149,9 +149,9 @@ def list_notified_candidates(
     named: frozenset[str],
     editors: frozenset[str] = frozenset(),
 ) -> frozenset[str]:
-    """Return who of the first approvers (`named`, accounts unchecked) is notified of the call.
+    """Return which of the first approvers (`named`, accounts unchecked) are notified of the call.
 
-    The silent ones are if nobody else could approve it. Raises LookupFailedError.
+    Silent approvers are notified only if nobody else could approve it. Raises LookupFailedError.
     """
     first_approvers = gate.get_approvers_of_stages(gate.initial_stages, timedelta())
     if not first_approvers.silent:

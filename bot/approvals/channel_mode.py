@@ -1,10 +1,10 @@
 """Switches a channel's mode, a limit on the calls made there: ask, strict or observe.
 
-Anyone may tighten it; only people named by the policy may loosen it, or switch all conversations
-at once.
+Anyone may tighten it; only people named by the policy may loosen it, or switch all conversations at
+once.
 
-Modes are of channels, not threads: Slack takes no slash command in a thread, and what has to be
-stopped is seldom one request. Looks people up.
+A mode belongs to a channel, not to a thread: Slack takes no slash command in a thread, and usually
+more than one request has to be stopped. Looks people up.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class ChannelModeSwitcher:
     def describe_mode(self, channel: str) -> str:
         """Return the channel's mode and who may loosen it, as mrkdwn.
 
-        The mode of all conversations is added if it is not the usual one. It stands alone if
-        `channel` is channel_modes.EVERYWHERE.
+        The mode of all conversations is added if it is not the usual one. If `channel` is
+        channel_modes.EVERYWHERE, only that mode is returned.
         """
         with self.store.read() as tx:
             own = channel_modes.find_newest_mode_switch(tx, self.authority.team, channel)
@@ -115,10 +115,9 @@ class ChannelModeSwitcher:
     def switch_mode(self, channel: str, mode: ChannelMode, person: str) -> str:
         """Switch the channel's mode, post that in the channel, and return the reply to `person`.
 
-        `person` is a colleague; the reply is mrkdwn.
-
-        `channel` may be channel_modes.EVERYWHERE, for all conversations, which only people who may
-        loosen can switch. Raises LookupFailedError.
+        `person` is a colleague; the reply is mrkdwn. `channel` may be channel_modes.EVERYWHERE, for
+        all conversations: only people who may loosen modes can switch that. Raises
+        LookupFailedError.
         """
         team = self.authority.team
         now = self.clock.now()
@@ -175,7 +174,7 @@ class ChannelModeSwitcher:
     def _get_loosening_approvers(self) -> Approvers | None:
         """Return who may loosen a channel's mode; None if nobody may.
 
-        That is who the policy says, else its default approvers.
+        These are the people that the policy names for it, else its default approvers.
         """
         policy = self.policy.policy
         return policy.loosen or (policy.default.approvers if policy.default else None)
@@ -193,7 +192,7 @@ class ChannelModeSwitcher:
     def _describe_who_may_loosen(self, *, members: bool = True) -> str:
         """Return who may loosen a channel's mode, as mrkdwn.
 
-        `members`: whether to say that the channel's members may, if so.
+        `members`: whether to mention the channel's members if they may.
         """
         who = self._get_loosening_approvers()
         if who is None:

@@ -30,7 +30,7 @@ ClickHandler = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ClickDispatcher:
-    """Dispatcher of clicks and submitted dialogs, to handlers that check who may use them.
+    """Passes clicks and submitted dialogs on to handlers, which check who may use them.
 
     One per process; called by the loop only.
     """
@@ -46,8 +46,8 @@ class ClickDispatcher:
     def handle_delivery(self, delivery: Delivery) -> None:
         """Handle a click, a submitted dialog or an act on the signing page, and mark it as handled.
 
-        Raises LookupFailedError where Slack does not say who clicked, and LookupPendingError where
-        the delivery has to be taken again in a moment.
+        Raises LookupFailedError if Slack cannot be asked about the person, and LookupPendingError
+        if the delivery has to be handled again in a moment.
         """
         if act := self.page_acts.get(delivery.kind):
             act(delivery)

@@ -114,7 +114,7 @@ class CallExpirer:
 def _start_if_its_time_has_come(tx: Transaction, call: Call, now: datetime) -> bool:
     """Let an approved call go ahead whose time to start has come; return whether it does.
 
-    One whose votes do not approve it is left to expire.
+    A call whose votes do not approve it is left to expire.
     """
     shown = calls.find_call_with_votes(tx, call) if calls.is_scheduled(call) else None
     if shown is None or not call_state.list_vote_digests_if_approved(shown):
@@ -219,7 +219,7 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
 
 
 def send_unposted_message_to_requester(tx: Transaction, row: Message, *, at: datetime) -> None:
-    """Send an answer or notice that its request's thread did not take to the requester instead.
+    """Send the requester an answer or notice that could not be posted in the request's thread.
 
     Runs in the caller's transaction, after the message was marked as failed. Does nothing for
     requests in direct messages, and for notices that are for other people.

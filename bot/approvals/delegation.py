@@ -52,7 +52,7 @@ ONLY_MEMBERS_DECIDE_ERROR = "Only full members of this workspace can decide."
 
 @dataclass(frozen=True, slots=True)
 class DelegateFinder:
-    """Finds the people who decide for others now, to be asked as well."""
+    """Finds the people who now decide for others, so that they are asked as well."""
 
     store: Store
     clock: Clock
@@ -179,7 +179,7 @@ MAX_CALLS_EXAMINED = 50  # to find those the new delegate may decide; Home shows
 class DelegateNotifier:
     """Shows waiting calls to new delegates, once each.
 
-    One per process; `show` is called by the loop only.
+    One per process; `notify_new_delegates` is called by the loop only.
     """
 
     def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:

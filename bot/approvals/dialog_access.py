@@ -101,7 +101,7 @@ class DialogAccessChecker:
     def record_refused_access(
         self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str
     ) -> None:
-        """Record in the audit that somebody tried to use a dialog who may not."""
+        """Record in the audit that somebody tried to use a dialog that they may not use."""
         if call := turned.call:
             details = {"dialog": dialog, "why": turned.why}
             self._record_event(tx, "dialog.refused", call, person, details)

@@ -1,4 +1,4 @@
-"""The beginning of a request that no model works on: of a form, a program, or a new passkey."""
+"""The beginning of a request that no model works on: from a form, a program, or a new passkey."""
 
 from __future__ import annotations
 

@@ -113,7 +113,8 @@ class EditHandler:
     ) -> Submission:
         """Return the submitted edit, checked, or why it may not be stored. Looks people up.
 
-        `state`: of the dialog's elements. `patience`: seconds to wait for the tool's preview.
+        `state`: the values of the dialog's elements. `patience`: seconds to wait for the tool's
+        preview.
         """
         with self.sources.store.read() as tx:
             check_result = decisions.check_revision_is_decidable(tx, call_id, revision, at)
@@ -215,7 +216,8 @@ class EditHandler:
     ) -> None:
         """Store an edit, or tell its editor why it is not stored, and mark it as handled.
 
-        `approve` has the editor approve the edited call, and settles, in the same transaction.
+        `approve`: approves the edited call for its editor and marks the delivery as handled, in the
+        same transaction; None: only store the edit.
         """
         call = edit.shown.call
         self.previews.discard_edit_preview((call.id, call.revision, edit.arguments))
@@ -256,7 +258,7 @@ class EditHandler:
                 inbox.mark_delivery_done(tx, delivery, "edited")
 
     def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
-        """Return where to ask about an edited call if others decide it now, else None.
+        """Return where to ask about an edited call if other people decide it now, else None.
 
         Looks people up.
         """
@@ -298,7 +300,7 @@ class EditHandler:
 def _parse_form(
     tool: Tool[Any], before: dict[str, Any], state: dict[str, Any], names: SlackIdResolver
 ) -> ParsedEdit | FieldErrors | ForbiddenEdit:
-    """Return what was entered, making sure that what is stored of it can be read again."""
+    """Return what was entered, or its errors, such as values that could not be read once stored."""
     try:
         parsed = parse_edit_submission(tool, before, state, names)
         if isinstance(parsed, ParsedEdit) and parsed.changed:

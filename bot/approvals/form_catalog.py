@@ -171,9 +171,9 @@ class RequestChannelChecker:
         return "" if self.is_disallowed_shared_channel(channel, is_shared=is_shared) else channel
 
     def is_disallowed_shared_channel(self, channel: str, *, is_shared: bool) -> bool:
-        """Return whether requests here go on in private, as another company shares the channel.
+        """Return whether requests made in this channel go on in private, because it is shared.
 
-        `is_shared`: another company reads along there. Raises LookupFailedError.
+        `is_shared`: whether another company reads along there. Raises LookupFailedError.
         """
         named = self.policy.policy.shared_channels
         return is_shared and channel not in {self.directory.find_channel_id(each) for each in named}

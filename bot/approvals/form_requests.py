@@ -84,7 +84,7 @@ class FormReader:
     ) -> FilledForm | FieldErrors | FormRefusal:
         """Return the filled-in form, or why it may not be submitted. Looks people up.
 
-        `state`: of the form's elements. Raises LookupPendingError and LookupFailedError.
+        `state`: the values of the form's elements. Raises LookupPendingError and LookupFailedError.
         """
         if not self._authority.is_active_colleague(person):
             return FormRefusal(sentences.MEMBERS_ONLY_REPLY)

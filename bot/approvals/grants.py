@@ -1,8 +1,8 @@
 """Grants (saved approvals): what may be saved, which calls a grant covers, and a person's list.
 
-A grant is for one requester and one tool, in the place and under the rule it was given for, and
-counts only while who saved it could still approve such a call alone. One use is taken inside the
-transaction that starts the call.
+A grant is for one requester and one tool, in the place and under the rule it was given for. It
+counts only while the person who saved it could still approve such a call alone. One use is taken
+inside the transaction that starts the call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def list_candidate_grants(
     gate: Ask,
     arguments: str,
 ) -> list[grants.Grant]:
-    """Return the grants that cover this call, not checking that who saved them may still decide.
+    """Return the grants that cover this call, even if their authors may no longer decide.
 
     Empty if the gate offers no saved approvals: then no grant was given under its rule.
     """

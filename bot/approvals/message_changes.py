@@ -74,8 +74,8 @@ def apply_message_change_to_request(
 ) -> MessageChangeOutcome:
     """Apply an edit or deletion of a Slack message to its request.
 
-    A request that has ended does not change, nor does an edit count that leaves the words the same,
-    as when Slack adds a link's preview.
+    Nothing changes if the request has ended, or if an edit leaves the words the same, as when Slack
+    adds a link's preview.
     """
     after = event.get("message") or {}
     before = event.get("previous_message") or {}

@@ -1,6 +1,6 @@
 """Passkeys: added by their people, approved by others, listed, renamed and revoked.
 
-A passkey is looked at again each time it signs (`bot.approvals.signed_votes`).
+Each time a passkey signs, it is checked again (`bot.approvals.signed_votes`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def build_creation_options(
 ) -> str:
     """Return the WebAuthn options with which a browser makes a passkey for this link.
 
-    They are JSON for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: of the person, as
-    the browser shows it.
+    They are JSON for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: the person's name,
+    which the browser shows.
     """
     import webauthn
     from webauthn.helpers import structs
@@ -155,9 +155,9 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may add a passkey, as they may decide what has to be signed.
+        """Return whether this person may add a passkey.
 
-        Raises LookupFailedError.
+        That needs the right to decide something that has to be signed. Raises LookupFailedError.
         """
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
@@ -188,7 +188,7 @@ class PasskeyManager:
     def handle_enrolment(self, delivery: Delivery) -> None:
         """Add a passkey made on the signing page, tell its person, and ask others to approve it.
 
-        They are asked only if the policy wants that.
+        Others are asked only if the policy requires that.
         """
         posted, at = json.loads(delivery.body), delivery.received_at
         with self.store.read() as tx:
@@ -275,7 +275,8 @@ class PasskeyManager:
     ) -> None:
         """Revoke a passkey of the person who clicked, and mark the click as handled.
 
-        If they say that it is not theirs, those whom the policy names for that are told.
+        If they say that it is not theirs, the people whom the policy names for such alarms are
+        told.
         """
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
@@ -303,7 +304,7 @@ class PasskeyManager:
     def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
         """Revoke a passkey for the operator; alert its person and those the policy names for that.
 
-        None if there is none with that id, or it is revoked already. Looks people up.
+        Returns None if no passkey has that id, or it is revoked already. Looks people up.
         """
         alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
         with self.store.write() as tx:

@@ -76,9 +76,9 @@ class PermissionChecker:
     ) -> Verdict:
         """Return whether `person` may do `verb` (approve, reject, edit, …) to this call as of `at`.
 
-        Looks people up. A Yes to approve carries its stage, and the person it is given for if the
-        voter is a delegate. `involved`: if that was read with the call. `fresh_editor`: the call is
-        as this person is about to edit it.
+        Looks people up. A Permission to approve carries its stage and, if the voter is a delegate,
+        the person they vote for. `involved`: the call's editors and votes, if the caller has read
+        them. `fresh_editor`: judge as if this person had just edited the call.
         """
         if involved is None:
             with self.store.read() as tx:
@@ -101,8 +101,8 @@ class PermissionChecker:
     def _refuse_if_somebody_left(self, run: Run, others: Collection[str]) -> Denial | None:
         """Return a denial if the requester has no active account any more, or cannot be looked up.
 
-        Also if Slack does not know one of the `others`, who voted or edited, by that id any more:
-        under another one they could be a second person.
+        Also if Slack no longer knows one of the `others`, who voted or edited, by that id: under a
+        new id they could count as a second person.
         """
         find = self.authority.directory.find_person
         try:
@@ -125,7 +125,7 @@ class PermissionChecker:
         """Return permission as the delegate of somebody who may do this; None if there is nobody.
 
         Never for a call that this person requested or edited, and no further than one step:
-        delegates cannot pass on the right. No("lookup") if somebody could not be looked up.
+        delegates cannot pass on the right. Denial("lookup") if somebody could not be looked up.
         """
         with self.store.read() as tx:
             delegators = delegations.list_delegators(tx, self.authority.team, person, at)
@@ -182,7 +182,7 @@ class PermissionChecker:
         return replace(verdict, stage=tally.stage) if isinstance(verdict, Permission) else verdict
 
     def list_active_people(self, who: Approvers) -> list[str]:
-        """Return the active colleagues, the first few, among the people that the policy names.
+        """Return up to MAX_PEOPLE_NAMED active colleagues among the people that the policy names.
 
         Raises LookupFailedError.
         """
@@ -205,7 +205,7 @@ class PermissionChecker:
     def describe_approvers(self, call: Call) -> str:
         """Return who could approve the call now, as mentions; a channel's members are not listed.
 
-        The policy's own list when Slack cannot be asked.
+        If Slack cannot be asked, it is the list in the policy.
         """
         gate = load_gate(call.gate)
         with self.store.read() as tx:
@@ -270,7 +270,7 @@ def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) ->
 def is_reason_in_own_words(verb: CallVerb, reason: str) -> bool:
     """Return whether the reason is in the person's own words, not a ready-made rejection reason.
 
-    Who runs a call without approval has to write some more of them.
+    To run a call without approval, it has to have at least MIN_REASON_CHARS characters.
     """
     if verb is CallVerb.BREAK_GLASS:
         return len(" ".join(reason.split())) >= MIN_REASON_CHARS
@@ -301,7 +301,7 @@ RequestedAction = CallVerb | UnknownCallResolution | Action | DialogId
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettler:
-    """Marks deliveries (such as clicks) as handled that change no call or run."""
+    """Marks deliveries (such as clicks) that change no call or run as handled."""
 
     store: Store
 
@@ -345,7 +345,7 @@ def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
 def record_refused_action(
     tx: Transaction, delivery: Delivery, target: Call | Run, verb: RequestedAction, verdict: Denial
 ) -> None:
-    """Record in the audit that somebody tried what they may not do, and from which workspace."""
+    """Record in the audit that somebody tried what they may not do, with their workspace."""
     run_id, call_id = target.id, ""
     what: dict[str, str | int] = {}
     if isinstance(target, Call):

@@ -276,8 +276,8 @@ def find_reminder_recipients(
 ) -> ReminderRecipients:
     """Return who of the people asked is not away or asleep, for a reminder. Looks people up.
 
-    No names, which means everybody, if all or none are. `urgent`: nobody is taken to be asleep.
-    Raises LookupFailedError.
+    `members` is empty, so that all are named, if nobody is away or asleep or if everybody is.
+    `urgent`: count nobody as asleep. Raises LookupFailedError.
     """
     run = question.run
     named = authority.list_named_people(
@@ -301,7 +301,8 @@ def queue_question_reminder(
 ) -> None:
     """Post a reminder under each message of the question; nothing if the question has ended.
 
-    The messages then say who is away. Where all sleep, it waits for the morning.
+    The messages then say who is away. If everybody is asleep, the reminder is postponed until the
+    first of them can be reached.
     """
     if not calls.schedule_question_reminder(tx, call, who.morning) or who.morning:
         return
@@ -358,7 +359,7 @@ def is_waiting_for_answers_only(tx: Transaction, run: Run) -> bool:
 
 
 def was_question_posted_in_thread(tx: Transaction, call: Call, delivery: Delivery) -> bool:
-    """Return whether a message is in the thread where the question was posted, or that it began."""
+    """Return whether a message is in a thread where the question was posted or that it began."""
     return any(_is_in_thread(row, delivery) for row in list_question_messages(tx, call))
 
 

@@ -210,7 +210,7 @@ class ReplyAnswerHandler:
         """Handle a message if it answers a question; return whether it does. Looks people up.
 
         A message that mentions the bot is a new request, and "cancel" ends the request. Raises
-        LookupPendingError for what may answer a question whose thread is not known yet.
+        LookupPendingError for a message that may answer a question whose thread is not known yet.
         """
         if delivery.kind is not DeliveryKind.MESSAGE:
             return False

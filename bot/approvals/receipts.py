@@ -1,8 +1,8 @@
 """Receipts: signed statements of what was decided about a call, and of how it ended.
 
-Anybody who has the installation's public keys can check one without the bot, with
-`countersign verify` or `countersign.receipts`. A receipt says what the record says; it is not made
-where the record does not fit what people were shown.
+Anybody who has the installation's public keys can check one without the bot, with `countersign
+verify` or `countersign.receipts`. A receipt says what the record says; none is made if the record
+does not match what people were shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 
 class NoReceiptError(ValueError):
-    """Raised where there is no receipt of a call; the text is a sentence that says why."""
+    """Raised if a call has no receipt; the text is a sentence that says why."""
 
 
 class ReceiptWriter:

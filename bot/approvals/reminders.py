@@ -47,7 +47,7 @@ class DueReminder:
 
 @dataclass(frozen=True, slots=True)
 class SilentPeople:
-    """People whom a reminder does not name: who has voted, is away or is asleep."""
+    """People whom a reminder does not name: they have voted, are away or are asleep."""
 
     voted: frozenset[str]
     away: frozenset[str]
@@ -212,10 +212,10 @@ class ReminderSender:
     def _resolve_recipients(
         self, run: Run, gate: Ask, due: DueReminder, out: SilentPeople
     ) -> tuple[str, card_routing.CardPlace]:
-        """Return the names of who can still vote, as mrkdwn, and where they will see the card.
+        """Return the people to name (as mrkdwn), who can still vote, and where they see the card.
 
-        People who are away or asleep are not named, unless all are. Nobody but the one who has the
-        call handed over is, while they may decide. Looks them up.
+        People who are away or asleep are not named, unless all are. If the call was handed over to
+        a person who may still decide, only they are named. Looks people up.
         """
         authority, who, assignee, voted = self._authority, due.people, due.assignee, out.voted
         everybody = authority.list_approver_candidates(
@@ -267,9 +267,9 @@ class ReminderSender:
         now: datetime,
         deadline: datetime | None = None,
     ) -> tuple[frozenset[str], datetime | None]:
-        """Return who of those to be named is asleep, as `find_sleepers`; nobody if it is urgent.
+        """Return who of those to be named is asleep, like `find_sleepers`; nobody if it is urgent.
 
-        Looks them up.
+        Looks people up.
         """
         authority, people = self._authority, set[str]()
         for due in () if gate.urgent else news:
@@ -315,7 +315,10 @@ def _list_due_reminders(
     waiting: timedelta,
     votes: Sequence[Vote],
 ) -> list[DueReminder]:
-    """Return the reminders to send; `passed`: times now due."""
+    """Return the reminders to send.
+
+    `passed`: the delays, in seconds, of the gate's reminders and escalations that are due now.
+    """
     news: list[DueReminder] = []
     if tally.stage > call.told_stage:
         before = [

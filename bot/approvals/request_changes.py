@@ -62,8 +62,8 @@ class RequestActionHandler:
     ) -> None:
         """Store the dependencies; `permissions` says who may do what.
 
-        `signatures` asks for one where a call is to run again. `ended` shows that a request is
-        over; it never fails.
+        `signatures` asks for the signature that running a call again may need. `ended` shows that a
+        request is over; it never fails.
         """
         self._store = replies.store
         self._signatures = signatures
@@ -99,7 +99,7 @@ class RequestActionHandler:
     ) -> None:
         """Record what a person says became of a call of unknown outcome, or have it run again.
 
-        Where that needs a signature and is not `signed`, the person gets a link to sign.
+        If that needs a signature and `signed` is None, the person gets a link to sign.
         """
         with self._store.read() as tx:
             call = calls.find_call(tx, target.call)

@@ -45,10 +45,11 @@ class DecidableCallFinder:
     permissions: PermissionChecker
 
     def list_decidable_calls(self, person: str, now: datetime) -> DecidableCalls:
-        """Return the calls that this person may decide now: those of unknown outcome first.
+        """Return the calls that this person may decide, resolve or look at now.
 
-        Last are those of which they are not notified. Pending calls they have voted on are left
-        out; of unknown ones they may say what became of them.
+        Calls that ran without approval come first, then those of unknown outcome, then pending
+        ones; at the very end those of which the person is not notified. Pending calls that are
+        approved already, or that the person has voted on, are left out.
         """
         with self.store.read() as tx:
             team, most = self.permissions.authority.team, MAX_CALLS_EXAMINED + 1

@@ -39,7 +39,7 @@ Json = dict[str, Any]
 def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bool:
     """Return whether a decision (`verb`) under this gate has to be signed with a passkey.
 
-    `stages`: those in which an approval may count.
+    `stages`: the stages in which an approval may count.
     """
     if not isinstance(gate, Ask):
         return False
@@ -65,7 +65,7 @@ def build_statement(
 ) -> str:
     """Return the canonical JSON of what the link's person signs for the call as it is now.
 
-    `delegator`: by whose right, "" for their own.
+    `delegator`: the person whose right they use; "" for their own.
     """
     run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
     assert run is not None
@@ -168,7 +168,7 @@ class SigningLinks:
     ) -> passkey_views.LinkButton:
         """Store a link by which the person who clicked may sign a decision, and return its button.
 
-        `delegator`: by whose right, "" for their own.
+        `delegator`: the person whose right they use; "" for their own.
         """
         nonce, at = secrets.token_urlsafe(16), delivery.received_at
         link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
@@ -211,7 +211,7 @@ _RESPONSE_FIELDS_BY_KIND = {
 def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
     """Return what an authenticator answered, from the JSON a browser posts; None if malformed.
 
-    Only what is checked or needed is kept. Of a new passkey that is also the `name` it is given.
+    Only what is checked or needed is kept; for a new passkey, that includes the `name` it is given.
     """
     try:
         posted = json.loads(body)
@@ -238,7 +238,10 @@ def _is_word(value: object) -> bool:
 
 
 def build_page_delivery(link: SigningLink, credential: Mapping[str, Any]) -> Delivery:
-    """Return the delivery for what a person did on the signing page; one link gives one only."""
+    """Return the delivery for what a person did on the signing page.
+
+    A link has one delivery key, so only its first delivery is stored.
+    """
     signs = link.kind is SigningLinkKind.SIGN
     said = {"link": link.hash, "call": link.call_id, "credential": dict(credential)}
     return Delivery(

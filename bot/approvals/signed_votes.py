@@ -1,6 +1,6 @@
 """Decisions that have to be signed: links are sent for them, and signatures are checked.
 
-Only here the package `webauthn` is used, and it is loaded once somebody signs. Runs on the loop.
+The package `webauthn` is loaded only once it is needed. Runs on the loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class SignedDecision:
     sign_count: int
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, delegator: str) -> bool:
-        """Return whether the call, and by whose right it is decided, are still what was signed."""
+        """Return whether the call and the `delegator` are still what was signed.
+
+        `delegator`: the person whose right is used; "" for the signer's own.
+        """
         nonce = json.loads(self.link.statement)["nonce"]
         return (
             signatures.build_statement(tx, key, call, self.link, delegator, nonce)
@@ -88,8 +91,9 @@ class SignatureRequester:
     ) -> str:
         """Send the person who clicked a link to sign their decision on each of these calls.
 
-        Whoever has no passkey gets a link to add one. `calls_with_delegators`: calls that they may
-        decide, each with by whose right, "" for their own. Returns what prevents it; "" if nothing.
+        A person without a passkey gets a link to add one. `calls_with_delegators`: calls that they
+        may decide, each with the person whose right they use, "" for their own. Returns what
+        prevents it; "" if nothing.
         """
         if delivery.surface is not Surface.SLACK:
             return passkey_views.SIGN_IN_SLACK_REPLY
@@ -294,9 +298,10 @@ def build_jwk(public_key: str) -> dict[str, str]:
 
 
 def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[str]:
-    """Return whom the policy names to be alerted; if Slack cannot be asked, whom it names by id.
+    """Return the people whom the policy names to be alerted about a passkey.
 
-    Nobody has to be found before a passkey is revoked.
+    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
+    revoked.
     """
     try:
         return permissions.list_active_people(who)

@@ -72,8 +72,8 @@ class VoteHandler:
         """Apply one person's vote to each of these calls, and mark their click as handled.
 
         The voter is told which votes do not count, the thread is told which do. People are looked
-        up first; the votes, the messages about them and the settling are one transaction. Where a
-        signature is needed, a vote that is not `signed` is none: the voter gets a link to sign.
+        up first; the votes, the messages about them and the settling are one transaction. If a vote
+        needs a signature and `signed` is None, it is not cast: the voter gets a link to sign.
         """
         admitted = [
             (target, self._decide_admission(delivery, target, verb, reason, remember))
@@ -277,9 +277,9 @@ class VoteHandler:
     def _announce_objection(
         self, tx: Transaction, delivery: Delivery, call: Call, words: str, readers: Sequence[str]
     ) -> None:
-        """Tell those concerned what a person finds wrong with a call that ran without approval.
+        """Tell the people concerned that somebody objects to a call that ran without approval.
 
-        Those are the requester, whoever ran it, and the policy's readers.
+        Those are the requester, the person who ran it, and the policy's readers.
         """
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
