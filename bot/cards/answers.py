@@ -421,7 +421,8 @@ def _escape_title(title: str) -> str:
 def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> str:
     """Return the help text in mrkdwn: everything people can ask for, by effect class.
 
-    `tools`: (title, read | write | destructive, or "" if nobody has said).
+    `tools`: title and effect class of each; the class is read, write, destructive, or "" if
+    unknown.
     """
     lines = [
         "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "

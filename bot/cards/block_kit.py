@@ -371,7 +371,7 @@ def user_mention_leaf(user: str) -> Json:
 def text_leaves_with_mentions(text: str, **style: bool) -> list[Json]:
     """Return a text as leaves in which mentions name people and channels; all else is literal.
 
-    Use it only for texts of ours, as none but ours may mention.
+    Use it only for the bot's own texts: nobody else's text may mention anybody.
     """
     leaves: list[Json] = []
     # every second part is the inside of a mention

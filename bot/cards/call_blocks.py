@@ -37,7 +37,7 @@ def build_deadline_parts(deadline: datetime | None) -> list[str]:
 def build_time_parts(call: CallView, *, decided_with_others: bool = False) -> list[str]:
     """Return until when a call can be decided and when it starts, as parts of a line of mrkdwn.
 
-    `decided_with_others`: the deadline is said below all of them.
+    `decided_with_others`: leave out the deadline, as the card shows it once below all of its calls.
     """
     if call.starts_at is None:
         until = [] if decided_with_others else build_deadline_parts(call.deadline)
@@ -136,7 +136,8 @@ def render_waiting_call(
     """Build the blocks of a call that waits: effect, warnings, what changes, who asked, buttons.
 
     `small`: who asked, who may decide and until when, if nothing else on the card says so (mrkdwn).
-    `whole`: the request, if no other call waits on this card; `card`: it, if it has no other call.
+    `whole`: the request, if this is the only waiting call on the card. `card`: the card, if this is
+    its only call.
     """
     about, headline = call.target, call_pieces.get_call_headline(call)
     blocks = [block_kit.header_block(build_block_id(BlockRole.HEADLINE, about), headline)]

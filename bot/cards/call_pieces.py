@@ -1,8 +1,9 @@
 """The pieces of a call that approvers have to see: sentence, arguments, preview, agent's reason.
 
-Pure. A piece that does not fit shows its beginning, and how much is missing; `fill` names all that
-is not shown in full. Everything here is rich text with literal leaves and went through `visible`,
-so no value can format, mention, link or pass for a part of the card.
+Pure. A piece that does not fit shows its beginning, and how much is missing;
+`fit_pieces_into_limit` names all that is not shown in full. Everything here is rich text with
+literal leaves and visible hidden characters, so no value can format, mention, link or pass for a
+part of the card.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def build_joint_approval_confirmation(
 ) -> ApprovalConfirmation:
     """Return the question before approving `count` calls together.
 
-    `final`: the effects that cannot be undone; `unsure`: those of which that is not known;
-    `scope`: "all", or what stands for it on the button.
+    `final`: the effects that cannot be undone; `unsure`: those that perhaps cannot be undone;
+    `scope`: which calls the button approves, in its own words ("all" or "these").
     """
     parts = [(IRREVERSIBLE_TEXT.removesuffix("."), final), (REVERSIBILITY_UNKNOWN_TEXT, unsure)]
     parts = [(head, each) for head, each in parts if each]
@@ -251,7 +252,7 @@ def build_call_pieces(call: CallView) -> list[CallPiece]:
 def is_value_said(value: ArgumentValue, sentence: str) -> bool:
     """Return whether this effect or outcome already says the argument's value, word for word.
 
-    Of an effect counts only what the template of the tool's author puts there.
+    In an effect, only values count that the template of the tool's author puts there.
     """
     edited = value.previous_text is not None
     if edited or not value.is_in_effect or not _QUOTABLE_PATTERN.fullmatch(value.text):
@@ -351,8 +352,9 @@ def fit_pieces_into_limit(
 ) -> FittedPieces:
     """Show each piece that still fits into `limit` characters, in order; of others, the beginning.
 
-    `covered` names what the pieces show less of than those who decide may see. `cells`: how many
-    short arguments may stand in two columns; a single one is a line like others.
+    `covered`: the names of pieces that are partly masked here and shown in full to those who may
+    decide. `cells`: how many short arguments may stand in two columns; a single one is a line like
+    others.
     """
     short = [piece for piece in pieces if piece.cell][:cells]
     beside = {id(piece) for piece in short} if len(short) > 1 else set()

@@ -211,9 +211,9 @@ def _render_multi_call_foot(
     fills: dict[str, call_pieces.FittedPieces],
     deadline: datetime | None,
 ) -> list[block_kit.Json]:
-    """Build what stands below several calls: who asked, who decides until when, buttons for all.
+    """Build the blocks below several calls: who asked, who decides until when, buttons for all.
 
-    `deadline`: the one of all of them; None if they differ.
+    `deadline`: the deadline of all of them; None if they differ.
     """
     about = view.target
     # a click counts only for the calls of its own message

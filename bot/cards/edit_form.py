@@ -46,10 +46,10 @@ def find_first_unshown_argument_path(
 ) -> ValuePath | None:
     """Return the path of the first argument value that the text for people does not show in full.
 
-    None: all are shown. `runs`: the JSON that is digested and handed to the tool. `as_read`: the
-    same JSON as the rows were made of it, with amounts in the form of their type and names beside
-    ids. Every leaf is checked: a text, a number, true, false, null, or an empty object or list.
-    `secret`: the paths whose values may be masked.
+    None if all are shown. `runs`: the JSON that is digested and handed to the tool. `as_read`: the
+    same JSON in the form from which `rows` were made, with amounts as their type writes them and
+    names beside ids. Every leaf is checked: a text, a number, true, false, null, or an empty object
+    or list. `secret`: the paths whose values may be masked.
     """
     by_path: dict[ValuePath, ArgumentValue] = {row.path: row for row in rows}
     if len(by_path) < len(rows):
@@ -106,10 +106,7 @@ def _get_value_at_path(value: Any, path: Sequence[str]) -> Any:
 def _find_first_difference(
     runs: Mapping[ValuePath, Any], as_read: Mapping[ValuePath, Any]
 ) -> ValuePath | None:
-    """Return the first path where the JSON that people read differs from what would run.
-
-    None for none.
-    """
+    """Return the first path where what people read differs from what would run; None for none."""
     for path, value in runs.items():
         if path not in as_read or not _is_same_value(value, as_read[path]):
             return path
@@ -194,8 +191,9 @@ def render_edit_dialog(
     """Build the Edit dialog: an input for each argument that can be edited, text for the others.
 
     `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
-    `save_and_approve` adds a checkbox, as Slack has only one submit button; `covered` names what
-    other people see less of. The metadata holds the call and its revision, never a value.
+    `save_and_approve` adds a checkbox, as Slack has only one submit button; `covered`: names of
+    what other people do not see in full. The metadata holds the call and its revision, never a
+    value.
     """
     places, left_out = field_layout.lay_out_fields(tool, arguments)
     title = block_kit.choose_dialog_title(tool.title, "Edit the call")

@@ -231,7 +231,7 @@ def _list_unset_options(slot: FieldSlot) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _select_current_option(field: FieldInput) -> FieldInput:
-    """Return the input with the option chosen that stands for its current value."""
+    """Return the input with the option for its current value selected."""
     chosen = (code for code, _, value in field.options if is_same_json(value, field.old_value))
     return replace(field, initial_entry=next(chosen, None))
 

@@ -118,9 +118,10 @@ def _is_multiline(field: field_inputs.FieldInput) -> bool:
 
 
 def _list_length_limits(field: field_inputs.FieldInput) -> dict[str, int]:
-    """Return an input's length limits for Slack to check; none that refuses the current text.
+    """Return an input's length limits for Slack to check.
 
-    Nor any that refuses `""`, which stands for an empty text.
+    A limit that would refuse the current text is left out; the highest length leaves room for `""`
+    where that stands for an empty text.
     """
     if field.kind is not SlotKind.TEXT:
         return {}
@@ -179,7 +180,7 @@ def _convert_bound(kind: SlotKind, inclusive: Any, exclusive: Any, step: int) ->
 def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> str:
     """Return an input's hint: what the field is, how to write its value, hidden characters in it.
 
-    `new`: there was no value before, so that nobody has to tell unset from empty.
+    `new`: there was no value before, so the hint need not tell how to write an empty one.
     """
     slot = field.slot
     hints: list[str] = []

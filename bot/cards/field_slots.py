@@ -62,7 +62,7 @@ LIST_KINDS = (SlotKind.LINES, SlotKind.PEOPLE, SlotKind.CHANNELS)
 
 
 class SlotSentinel(Enum):
-    """What no JSON value can express: nothing is there, or what is there is to stay."""
+    """Markers for what no JSON value can express: that there is no value, or that it stays."""
 
     ABSENT = "absent"  # the arguments have no such key
     KEEP = "keep"  # leave the current value as it is
@@ -175,8 +175,8 @@ def _build_extra_slots(
 ) -> Iterator[FieldSlot]:
     """Yield slots for the values of an object that its model has no field for.
 
-    `whole`: the slot of the object; None for the arguments themselves. `free`: whether other keys
-    may be added, so that these can be edited.
+    `whole`: the slot of the object; None for the arguments themselves. `free`: whether the object
+    accepts other keys, so that these values can be edited.
     """
     names, keys = (whole.names, whole.keys) if whole else ((), ())
     known = {each.keys[len(keys)] for each in named if len(each.keys) > len(keys)}
@@ -316,7 +316,7 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
 
 
 def _get_name_for_label(model: type[BaseModel], name: str) -> str:
-    """Return the name to label an untitled field by: its key if a schema names the keys."""
+    """Return the name that labels an untitled field: its key if a schema names the keys."""
     return get_dump_key(model, name) if hasattr(model, "may_have_extra_keys") else name
 
 

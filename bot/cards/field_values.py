@@ -64,7 +64,7 @@ def list_argument_values(
 def mark_displayed_values(
     tool: Tool[Any], args: BaseModel, values: Sequence[ArgumentValue]
 ) -> tuple[ArgumentValue, ...]:
-    """Return the values, marking those that the effect sentence has unchanged, and code."""
+    """Return the values; those that the effect sentence shows unchanged, and code, are marked."""
     said = tool.list_arguments_in_effect(args)
     code = {(name,) for name, each in args if isinstance(each, Code)}
     return tuple(

@@ -171,7 +171,7 @@ def _nothing_here_sentence(shows: button_codec.HomeTabTarget) -> str:
 def _render_tools(view: HomeView) -> block_kit.Json:
     """Build the one row of buttons at the top: back from a list, ask for something, delegate.
 
-    And passkeys, for who signs with one.
+    For people who sign with a passkey, also a button for their passkeys.
     """
     shows, parts = view.shows, button_codec.HomeTabPart
     back = block_kit.button(
@@ -324,7 +324,8 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
 def _render_call_buttons(call: HomeWaitingCall) -> list[block_kit.Json]:
     """Build the buttons of a waiting call.
 
-    Running it again is offered on its card only: one has to have seen the whole call for that.
+    Running a call of unknown outcome again is offered only on its card, where the whole call can be
+    seen.
     """
     if call.is_to_be_looked_at:
         return render_look_buttons(call.target)

@@ -395,7 +395,7 @@ def _join_with_and(names: Sequence[str]) -> str:
 
 
 def silent_approvers_suffix(names: Sequence[str]) -> str:
-    """Return the words behind approvers' names that say who else may decide, not notified."""
+    """Return the words after approvers' names: who else may decide, without being notified."""
     return f", also {_join_with_and(names)}, not notified" if names else ""
 
 

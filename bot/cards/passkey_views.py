@@ -109,7 +109,10 @@ def render_new_passkey_notice(text: str, passkey: str) -> list[block_kit.Json]:
 
 
 def disowned_passkey_notice(person: str, name: str, signed: int) -> str:
-    """Return the alarm that somebody did not add a passkey of theirs; `signed`: votes with it."""
+    """Return the alarm that somebody says a passkey in their name is not theirs.
+
+    `signed`: the number of votes signed with it.
+    """
     votes = f"{signed} decision{'s' if signed > 1 else ''}"
     done = f"It has signed {votes}: please look at them" if signed else "It has signed nothing"
     return (

@@ -1,7 +1,7 @@
 """Detects, by its words and in many languages, what a model's text claims or asks for. Pure.
 
-That it claims what the record contradicts only makes the record's line bold, which is true either
-way. So that filter, which is no guarantee, prefers a false alarm to a miss.
+If it finds a claim that contradicts the record, the record is shown in bold below the text. What it
+says is true in any case, so this filter, which is no guarantee, prefers a false alarm to a miss.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def do_claims_contradict_record(
 ) -> bool:
     """Return whether a text claims that something was done which, by the record, may not have been.
 
-    `whole`: it is the last text of the request, and has to tell of all of its calls.
+    `whole`: the text is the last of the request, so it should also say which calls were not done.
     """
     if not any(each.is_done for each in ended):
         return claims.says_something_done if ended else claims.says_speaker_acted

@@ -33,8 +33,8 @@ def render_request_root_message(
 ) -> tuple[str, list[block_kit.Json]]:
     """Return text and blocks of the message that begins a request made without the agent.
 
-    `link`: the message that the request is about, "" for none; `mode`: the mode in which it is
-    asked; `client`: the program that asks for that person.
+    `link`: the message that the request is about, "" for none; `mode`: the channel mode that limits
+    the request; `client`: the program that asks for that person.
     """
     text = sentences.request_opening_line(person, effect, client)
     blocks = [*render_notice_sentence(text), *render_request_mode_note(mode)]

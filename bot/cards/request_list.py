@@ -244,8 +244,9 @@ def render_waiting_call_list(
 ) -> SlashCommandAnswer:
     """Draw the calls that wait for a person's decision.
 
-    `more`: not listed; `unsure`: of so many Slack did not say whether they may decide; `unread`:
-    whether more wait than were looked through; `questions`: so many wait for their answer.
+    `more`: how many calls are not listed; `unsure`: for how many Slack did not say whether the
+    person may decide; `unread`: whether there are more waiting calls that were not examined;
+    `questions`: how many questions wait for the person's answer.
     """
     nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
     title = "Waits for you" if calls else nothing

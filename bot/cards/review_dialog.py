@@ -1,6 +1,6 @@
 """The dialogs Review, Reject and Send back: views out, submitted state in. Pure.
 
-Before them: which parts of a call are masked for those who may not decide.
+Also here: which parts of a call are masked for those who may not decide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def mask_call_for_viewers(call: CallView, preview: str | None = None) -> CallVie
 
 
 def list_masked_piece_names(whole: CallView, seen: CallView) -> tuple[str, ...]:
-    """Return the names of what differs between the `whole` call and what onlookers have `seen`."""
+    """Return the names of the pieces that differ between the `whole` call and what onlookers see.
+
+    `seen`: the call as onlookers see it.
+    """
     names = [call_pieces.PieceKind.SENTENCE] if whole.effect != seen.effect else []
     pairs = zip(whole.values, seen.values, strict=True)
     found = [*names, *(call_pieces.get_argument_label(one) for one, other in pairs if one != other)]
@@ -45,7 +48,10 @@ def list_masked_value_labels(whole: CallView) -> list[str]:
 
 
 def hidden_on_card_note(names: Sequence[str]) -> str:
-    """Return the note in a dialog that it shows more than the card, namely `names`."""
+    """Return the note in a dialog that it shows more than the card.
+
+    `names`: the parts of the call that the card does not show in full.
+    """
     return (
         f"🔓 The card does not show all of {call_pieces.join_piece_names(names)}. You can see it "
         "here because you may decide or edit this. This access is logged."

@@ -122,10 +122,10 @@ def user_mention(user: str) -> str:
 
 
 def decider_mention(user: str, stand_ins: Mapping[str, str], signers: Collection[str] = ()) -> str:
-    """Return the mention of a person whose vote counted, behind the delegate who gave it, if any.
+    """Return the mention of a person whose vote counted, after the delegate who gave it, if any.
 
     "<@UCLEO>, for <@UANA>"; `stand_ins`: the delegates, by the person they decided for. `signers`:
-    whose vote is signed.
+    the people whose votes are signed.
     """
     stand_in = f"{user_mention(stand_ins[user])}, for " if user in stand_ins else ""
     return f"{stand_in}{user_mention(user)}{SIGNED_SUFFIX if user in signers else ''}"

@@ -29,7 +29,7 @@ def _fold(text: str, *, flat: bool) -> list[tuple[bool, str]]:
 def quote_apart(one: Any, other: Any, *, flat: bool = False) -> tuple[str, str]:
     """Return two JSON values as quoted text that shows where they differ.
 
-    Letters beyond ASCII are written as codes only where nothing less tells the two apart.
+    Letters beyond ASCII are written as codes only if the texts would look alike otherwise.
     """
     texts = _quote(one, flat=flat), _quote(other, flat=flat)
     if look_alike(*texts, flat=flat):
@@ -38,17 +38,17 @@ def quote_apart(one: Any, other: Any, *, flat: bool = False) -> tuple[str, str]:
 
 
 def _quote(value: Any, *, flat: bool, ascii_: bool = False) -> str:
-    """Return a value as JSON, each line of a text by itself, and each further space as a code."""
+    """Return a value as JSON: a text line by line, repeated spaces written as codes."""
     lines = value.split("\n") if isinstance(value, str) and not flat else [value]
     text = "\n".join(json.dumps(line, ensure_ascii=ascii_) for line in lines)
     return show_hidden_characters(re.sub("(?<= ) ", r"\\u0020", text))
 
 
 def shorten_change(before: str, after: str, limit: int) -> tuple[str, str]:
-    """Return a value before and after an edit on one line each, masked, what differs in sight.
+    """Return a value before and after an edit, masked, on one line each, with the difference.
 
-    Texts longer than `limit` (>= 40) begin shortly before the first difference. Both are quoted
-    where they would look alike, or like a further change.
+    Texts longer than `limit` (>= 40) begin shortly before the first difference. Both are quoted if
+    they would look alike otherwise, or contain an arrow, which separates the two.
     """
     texts = mask_secrets(before), mask_secrets(after)
     if look_alike(*texts, flat=True) or "→" in "".join(texts):

@@ -1,6 +1,6 @@
 """The data that cards show, made from rows and drawn by `card`. Pure.
 
-Before it: functions that read the events Slack sends.
+Also here: functions that read the events Slack sends.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def is_only_cancellation(text: str) -> bool:
 def is_decision_in_words(text: str) -> bool:
     """Return whether the text reads like a decision: "yes", "ok do it", "I approve …", "👍".
 
-    No question does.
+    A question never counts as one.
     """
     words = _WORD_PATTERN.findall(strip_invisible_characters(text).lower().replace("’", "'"))
     said = [each for each in words if not _FILLER_WORD_PATTERN.fullmatch(each)]
@@ -171,7 +171,7 @@ class ArgumentValue:
 
 @dataclass(frozen=True, slots=True)
 class MissingVotes:
-    """How many more of these people have to approve, in a step that has no fixed order."""
+    """How many more of these people have to approve, for one of several stages without an order."""
 
     count: int
     groups: tuple[str, ...] = ()  # user-group ids
