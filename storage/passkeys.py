@@ -127,13 +127,13 @@ def build_request_key(row: Passkey) -> str:
 
 
 def find_request(tx: Transaction, row: Passkey) -> Run | None:
-    """Return the request in which others approve this passkey; None where nobody is asked."""
+    """Return the request in which others approve this passkey; None if nobody is asked."""
     asked = tx.find_row(Delivery, key=build_request_key(row))
     return tx.find_row(Run, id=asked.run_id) if asked and asked.run_id else None
 
 
 def is_waiting(tx: Transaction, row: Passkey) -> bool:
-    """Return whether others have yet to approve this passkey, and are asked."""
+    """Return whether others are asked to approve this passkey and have yet to do so."""
     request = None if row.counts_from or row.revoked_at else find_request(tx, row)
     return request is not None and request.status in states.RUN_OPEN_STATUSES
 

@@ -59,7 +59,7 @@ def load_policy_facts(
 ) -> Facts:
     """Look up the facts by which policy rules judge a call, except spending sums.
 
-    A fact is None where Slack cannot be asked.
+    A fact is None if Slack cannot be asked.
     """
     values = dump_values(args)
     plain = build_plain_facts(
@@ -153,9 +153,8 @@ def add_spending_sums_to_facts(
 ) -> Facts:
     """Return the facts with the sums and counts of earlier calls that policy rules look at.
 
-    `judged_call`: the call that is judged, where it is stored already. `siblings`: tool and
-    arguments (canonical JSON) of calls proposed together with it and before it, which are not
-    stored yet.
+    `judged_call`: the call that is judged, if it is stored already. `siblings`: tool and arguments
+    (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
     """
     wanted = get_lookups_needed_by_rules(sources.policy, tool).spent
     if not wanted:

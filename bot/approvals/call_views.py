@@ -212,7 +212,7 @@ def _list_deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
 
 
 def _find_expiry_if_approved(call: Call) -> datetime | None:
-    """Return until when an approved call may start without being asked again; None for others."""
+    """Return until when an approved call may start without a new approval; None for other calls."""
     return call_state.find_approval_expiry(call) if call.status is CallStatus.APPROVED else None
 
 

@@ -313,7 +313,7 @@ def queue_line_under_cards(
     text: str,
     notified: Collection[str],
 ) -> bool:
-    """Queue a line below the call's card in each place; where it has no card, queue the card.
+    """Queue a line below the call's card in each place; if a place has no card, queue the card.
 
     `notified`: see `outbox.queue_notice`. Returns whether a line is in the request's own thread.
     """

@@ -1,4 +1,4 @@
-"""Ends calls past their deadline or that cannot be posted, and starts scheduled ones.
+"""Ends calls that are past their deadline or cannot be posted, and starts scheduled ones.
 
 Expiry runs on the loop.
 

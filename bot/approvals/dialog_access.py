@@ -194,7 +194,7 @@ ViewedCard = tuple[str, str]  # the card's channel, and its message's key
 
 
 class CardViewers:
-    """Who has a dialog about which card open, and when cards are due to show that; any thread."""
+    """The people with an open dialog, by card, and when cards are due to show them; any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

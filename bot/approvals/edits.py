@@ -182,7 +182,7 @@ class EditHandler:
     ) -> Preview:
         """Return the tool's preview of the edited call.
 
-        Raises ToolError where it would fail, LookupPendingError while the tool is being asked.
+        Raises ToolError if it would fail, LookupPendingError while the tool is being asked.
         """
         call, now = shown.call, self.sources.clock.now()
         preview = self.previews.get_or_start_edit_preview(

@@ -106,7 +106,7 @@ class FormReader:
     def find_submission_problem(
         self, target: FormTarget, person: str, state: Mapping[str, Any], patience: float
     ) -> FieldErrors | FormRefusal | None:
-        """Return why a submission may not be stored; None where it may.
+        """Return why a submission may not be stored; None if it may.
 
         `patience`: seconds to wait for the tool's preview; a later problem is reported in the
         thread.
@@ -122,7 +122,7 @@ class FormReader:
     def _find_obstacle(
         self, entry: FilledForm, target: FormTarget, person: str, patience: float
     ) -> FieldErrors | FormRefusal | None:
-        """Return why policy or the tool itself would refuse the call; None where neither does."""
+        """Return why policy or the tool itself would refuse the call; None if neither does."""
         now, args = self._sources.clock.now(), entry.filled.arguments
         run = Run(
             team=self._team,

@@ -259,7 +259,7 @@ class PermissionChecker:
 def may_approve_alone(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
     """Return whether this person could approve a call with this gate alone and at once.
 
-    Looks people up; False where Slack cannot be asked.
+    Looks people up; False if Slack cannot be asked.
     """
     verdict = authority.may_approve(
         gate, person, requester=run.requester, editors=frozenset(), channel=run.channel

@@ -118,7 +118,7 @@ def list_questions_for_person(
 ) -> list[AskedQuestion]:
     """Return the questions that wait for this person at that time, the first deadline first.
 
-    Looks people up; a question is left out where Slack cannot be asked who may answer it.
+    Looks people up; a question is left out if Slack cannot be asked who may answer it.
     """
     with store.read() as tx:
         waiting = calls.list_waiting_questions(

@@ -194,7 +194,7 @@ def _list_counted_votes(votes: Sequence[Vote]) -> list[Vote]:
 def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSignature]) -> Json:
     """Return a vote with its evidence: Slack's word, or the signature of the person's passkey.
 
-    Raises NoReceiptError where a signature is gone.
+    Raises NoReceiptError if a signature is gone.
     """
     described: Json = {
         "verb": str(vote.verb),

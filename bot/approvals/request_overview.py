@@ -419,9 +419,9 @@ class RequestOverview:
     def render_request_history(
         self, person: str, reference: str
     ) -> request_list.SlashCommandAnswer | None:
-        """Return a request's full record, by its link or an id of it or of one of its calls.
+        """Return a request's full record, given its link, its id or the id of one of its calls.
 
-        None where there is none that this person may read. Raises LookupFailedError.
+        None if there is none that this person may read. Raises LookupFailedError.
         """
         history = self.histories.find_history(person, reference)
         return request_list.render_request_history(history) if history else None

@@ -280,7 +280,7 @@ def other_persons_link_reply(person: str) -> str:
 
 
 def not_set_up_reply(why: str) -> str:
-    """Return the reply where a signature is needed and nobody can sign here; `why`: a sentence."""
+    """Return the reply if a signature is needed and nobody can sign here; `why`: a sentence."""
     return (
         "This needs a passkey, and nobody can sign here at the moment, so no vote was cast. Please "
         f"tell whoever runs this app: {sanitise_for_mrkdwn(why)}"

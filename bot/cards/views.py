@@ -71,8 +71,8 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
 def format_quoted_file_name(file: Mapping[str, Any]) -> str:
     """Return a file's name in quotation marks: on one line, shortened, hidden characters shown.
 
-    Quotation marks and brackets in it are replaced: whoever named a file does not speak for the
-    person who attaches it. “unnamed” if nothing in it can be seen.
+    Quotation marks and brackets in it are replaced, so that a file's name cannot pass for the words
+    of the person who attaches it. “unnamed” if nothing in it can be seen.
     """
     name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):

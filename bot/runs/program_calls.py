@@ -1,4 +1,4 @@
-"""A program's call: its status, and its claim and outcome where the program executes it itself.
+"""A program's call: its status and, if the program executes it itself, its claim and outcome.
 
 Such a call is claimed once after approval, and reported by the claimant alone. A worker checks and
 starts it like every call; then it is held for the claimant. If the program sends no sign of life in

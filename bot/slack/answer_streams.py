@@ -343,7 +343,7 @@ class StreamedAnswer:
             self._is_dead, self._is_open = True, False
 
     def _list_unsent_tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks to send now; none where Slack does not take tasks."""
+        """Return the tasks to send now; none if Slack takes no tasks in this channel."""
         can = self._chunked or not self._is_open
         draws = self._streaming.can_show_tasks(self.run.channel)
         return self._tasks.list_unsent_tasks() if can and draws else []

@@ -91,7 +91,7 @@ class MessageRenderer:
     def render_new_message(
         self, row: Message
     ) -> tuple[RenderedMessage, int, Mapping[str, int] | None]:
-        """Return a message as it is first posted, with what else `render_message` returns.
+        """Return a message as it is first posted, and the rest of what `render_message` returns.
 
         In a channel, people and groups whom it is not to notify are shown by name. Slack notifies
         nobody of a change to a message, so there they stay mentions.
