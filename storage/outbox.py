@@ -86,6 +86,7 @@ _SELECT_NEWEST_CARD_OF_THREAD = (
 
 
 queue_message = moves.insert_message  # False, and no change, if a message with that key exists
+mark_cards_for_redraw = moves.mark_cards_for_redraw
 
 
 def queue_notice(
@@ -204,11 +205,6 @@ def queue_private_message(
     row = Message(key=key, kind=MessageKind.PRIVATE, **place, recipient=person)
     row.body = dump_message_body({"text": text, "mrkdwn": mrkdwn, **more})
     queue_message(tx, row)
-
-
-def mark_cards_for_redraw(tx: Transaction, plan_id: str) -> None:
-    """Mark all cards of this plan, and its request's reaction, to be redrawn, even failed ones."""
-    moves.mark_cards_for_redraw(tx, plan_id)
 
 
 def queue_private_reply(

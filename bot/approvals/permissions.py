@@ -225,7 +225,7 @@ class PermissionChecker:
             ) - {vote.person for vote in votes}
             people = self.authority.list_first_colleagues(candidates, MAX_PEOPLE_NAMED + 1)
         except LookupFailedError:
-            return ", ".join([*(user_mention(user) for user in who.users), *who.groups])
+            return ", ".join([*map(user_mention, who.users), *(f"@{each}" for each in who.groups)])
         others = " and others" if len(people) > MAX_PEOPLE_NAMED else ""
         return ", ".join(user_mention(user) for user in people[:MAX_PEOPLE_NAMED]) + others
 
