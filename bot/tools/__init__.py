@@ -313,9 +313,9 @@ class Tool(Generic[A]):
             return self.title
 
     def list_arguments_in_effect(self, args: A) -> dict[ValuePath, str]:
-        """Return, by path, the arguments that its author's template puts into the effect sentence.
+        """Return, by path, the arguments that the effect sentence has as they are.
 
-        There are none if the sentence is the title, as the template does not fit the values.
+        Empty if the tool's author did not write the template, or it does not fit the values.
         """
         fits = self.effect_sentence(args) != self.title
         by_author = fits and self.effect_source is EffectSource.BY_AUTHOR

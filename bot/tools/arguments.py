@@ -83,7 +83,7 @@ def _add_names_to_ids(value: Any, names: Mapping[str, str]) -> Any:
 def dump_values(args: BaseModel, *, exact: bool = False) -> dict[str, Any]:
     """Return arguments by field, with the content of Pydantic's secret types, and with sets sorted.
 
-    `exact`: equal decimals in one form.
+    `exact`: write equal decimals (40.0 and 40.00) the same way.
     """
     given = args.model_dump(mode="python", exclude_computed_fields=True)
     values: dict[str, Any] = _normalise_and_reveal_secrets(given, exact)

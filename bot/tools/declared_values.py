@@ -453,7 +453,7 @@ def _find_decimal_schema(model: type[BaseModel]) -> ModelSchema | None:
 
 
 def _pad_value_decimals(value: Any, parts: Iterable[Any], schema: ModelSchema) -> Any:
-    """Return the value with all declared decimals; `parts`: what the schema says of it."""
+    """Return the value with all declared decimals; `parts`: the schema nodes that describe it."""
     if isinstance(value, BaseModel):  # the schema of this model: the field may allow several
         return pad_decimal_places(value)
     nodes = schema.list_equivalent_nodes(parts).values()

@@ -96,7 +96,7 @@ MENU_ANSWER_KINDS = (AnswerKind.PERSON, AnswerKind.CHANNEL)  # chosen from Slack
 
 
 def _resolve_suggestion(kind: AnswerKind, suggestion: str, names: object) -> str:
-    """Return a suggestion; of a person or a channel its id, if `names` can look it up."""
+    """Return a suggestion, or its id if it names a person or channel that `names` can look up."""
     if suggestion and kind in MENU_ANSWER_KINDS and isinstance(names, SlackIdResolver):
         return names.resolve_id(SlackIdKind(kind), suggestion)
     return suggestion

@@ -167,9 +167,10 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
 def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:
-    """Raise ValueError for a reserved field name, or an unknown one in `effect` or in `named`.
+    """Raise ValueError for a field name that is reserved, or unknown in `effect` or in `named`.
 
-    Also for a field that Pydantic leaves out of what is stored, shown and run.
+    Also for a field that Pydantic would leave out of what is stored, shown and run. `named`: the
+    field names that each option of the tool, such as `secret`, gives.
     """
     if "serialization_exclude" in repr(model.__pydantic_core_schema__):
         raise ValueError(

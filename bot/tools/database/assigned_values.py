@@ -1,4 +1,4 @@
-"""Which columns a statement sets to what every run makes new, such as now(). Pure."""
+"""Finds the columns that a statement sets to something new in each run, like now(). Pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _CURRENT_TIME_NODES = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate
 
 
 def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
-    """Return the folded names of columns set to what differs in every run, such as now().
+    """Return the columns that a statement sets to something new in each run, such as now().
 
-    With each, whether that is only text joined to a time or a day, so that the text is known.
+    The keys are folded names. The value is true if only a time or a day changes, and the text
+    joined to it stays the same.
     """
     found: dict[str, bool] = {}
     for name, value in _list_set_values(statement):
@@ -69,9 +70,10 @@ def _list_set_values(statement: Statement) -> list[tuple[str, exp.Expr]]:
 
 
 def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
-    """Return an expression without its comparisons, save those that chance decides.
+    """Return an expression with its comparisons replaced by true, except those left to chance.
 
-    What a comparison with a time decides is the same in every run until that time has come.
+    A comparison with a time gives the same result in each run until that time has come. One left to
+    chance calls a function such as random().
     """
 
     def drop(node: exp.Expr) -> exp.Expr:
@@ -84,7 +86,10 @@ def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _differs_in_every_run(value: exp.Expr, dialect: str) -> bool:
-    """Whether an expression may give another value each time, whatever texts and names say."""
+    """Whether an expression may have another value in each run.
+
+    Quoted texts and names do not count, except a text that means a time, such as 'now'.
+    """
 
     def keep_time(found: re.Match[str]) -> str:
         alone = not (found[1] or found[3])
@@ -95,7 +100,7 @@ def _differs_in_every_run(value: exp.Expr, dialect: str) -> bool:
 
 
 def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:
-    """Whether an expression joins a time or a day as it is to what is the same in every run."""
+    """Whether an expression joins (||) only fixed parts and the plain current time or day."""
     parts, open_parts = [], [value.unnest()]
     while open_parts:
         part = open_parts.pop().unnest()
@@ -111,7 +116,7 @@ def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:
 
 
 def _drop_cast_to_text(part: exp.Expr) -> exp.Expr:
-    """Return what an expression casts to a text of any length; itself if it does not."""
+    """Return what a cast to text of any length is applied to; any other expression as it is."""
     kind = part.args.get("to") if isinstance(part, exp.Cast) else None
     is_text = kind is not None and kind.is_type("text", "varchar") and not kind.expressions
     return part.this.unnest() if is_text else part

@@ -65,9 +65,9 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables and views of one database, by name in the case in which names are compared.
+    """The tables and views of one database, by folded name.
 
-    The name has its schema ("sales.orders") if that is not the first of the schemas.
+    The name includes the schema ("sales.orders") unless that is the first of `schemas`.
     """
 
     dialect: Dialect
@@ -75,7 +75,7 @@ class Catalog:
     tables: Mapping[str, Relation]
 
     def fold_name(self, name: str, *, quoted: bool = False) -> str:
-        """Return a table or column name in the case for comparison.
+        """Return a table or column name in the case in which the database compares names.
 
         SQLite ignores case everywhere, PostgreSQL only in names without quotes.
         """
@@ -170,7 +170,7 @@ def reflect_tables(
 ) -> list[Relation]:
     """Return the tables that `kinds` (name -> kind) lists, with their columns and keys.
 
-    `facts` has more fields of Relation, each a mapping by table name.
+    `facts`: values of further fields of Relation, each a mapping by table name.
     """
     inspector, filters = inspect(connection), _build_reflection_filter(schema, kinds)
     columns = inspector.get_multi_columns(**filters)
@@ -273,8 +273,8 @@ def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
 def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Catalog) -> None:
     """Raise StatementError for a change that would reveal values of a secret column.
 
-    Which rows it touches, or whether it fails, can tell a value: by many guesses at a unique column
-    at once, or by what a foreign key allows.
+    Which rows it touches, or whether it fails, can reveal a value: if one statement makes many
+    guesses at a unique column, or if a foreign key refers to a secret column.
     """
     secret_key_columns = {
         name
@@ -312,8 +312,8 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
 def mark_secret_columns(catalog: Catalog, database: Database) -> Catalog:
     """Return the catalog with its secret columns marked.
 
-    They are secret by the settings or by their names, or computed from, or referring to, a secret
-    one.
+    A column is secret by the settings or by its name, or if it is computed from a secret column or
+    refers to one.
     """
     marked = catalog.copy_with_secret_columns(
         {key: _list_secret_columns(table, database) for key, table in catalog.tables.items()}

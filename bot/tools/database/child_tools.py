@@ -77,7 +77,7 @@ def decode_error_frame(answer: dict[str, Any]) -> Exception:
 
 
 def _encode_value(value: Any) -> Any:
-    """Return a JSON form of a value that has none: dataclass or time with its kind, else text."""
+    """Return JSON for a value that has none: dataclass or time with its kind, else as text."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             "$": type(value).__name__,
@@ -298,8 +298,8 @@ def _build_child_process_tool(
 ) -> Tool[Any]:
     """Return the tool with its function and its preview run in a child process.
 
-    `query`: the tool for reading; if policy lets the requester use it, all may read the whole
-    preview.
+    `query`: the tool for reading. If policy lets the requester use it, everybody who sees the card
+    sees the whole preview.
     """
     make = tool.preview
 

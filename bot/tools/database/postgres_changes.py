@@ -31,7 +31,7 @@ _NUMBER_AND_BYTES_TYPES = frozenset(
 
 
 def open_row_cursor(raw: RawConnection) -> psycopg.Cursor[Any]:
-    """Return a cursor that reads values as the server writes them, save numbers and bytes."""
+    """Return a cursor that reads all values but numbers and bytes as the server's own text."""
     cursor = raw.cursor()
     for each in raw.adapters.types:
         kept = each.name in _NUMBER_AND_BYTES_TYPES
@@ -207,7 +207,7 @@ StatementRunner = Callable[[Statement, str], list[row_changes.Row]]
 
 @dataclass(slots=True)
 class TrialRunResult:
-    """The result of one trial run of a change: row keys it returned, the server's row counts."""
+    """The result of one trial run of a change: the row keys that it returned, the rows it wrote."""
 
     keys: list[row_changes.Row] | None  # of its table's rows; None if it cannot return them
     counts: dict[int, WriteCounts] = field(default_factory=dict)
@@ -226,8 +226,8 @@ def run_changes_tracking_rows(
 ) -> tuple[row_changes.Change, ...]:
     """Run statements in order, each given with its table; return the rows that each touches.
 
-    All run twice, see Session.run_changes. `run` runs a statement so that it returns these
-    columns, a list in SQL.
+    All run twice, see Session.run_changes. `run` takes a statement and a list of columns in SQL,
+    which it makes the statement return.
     """
     statements = [statement for statement, _ in named]
 
@@ -312,7 +312,7 @@ class ChangeTrialRunner:
         return run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
 
     def _list_keys_of_all_rows(self, trial: TrialRunResult) -> list[row_changes.Row] | None:
-        """Return the keys of the rows of the statement's table; None if some are not known."""
+        """Return the keys of the touched rows of the statement's table; None unless all are known."""
         total, keys = trial.counts.get(self._target.oid, Counter[str]()).total(), trial.keys
         return keys if keys is not None and len(keys) == total == len({*map(repr, keys)}) else None
 
@@ -395,7 +395,10 @@ class ChangeTrialRunner:
         return {place for (place,) in found_places}
 
     def _build_change(self, trial: TrialRunResult, last: TrialRunResult) -> row_changes.Change:
-        """Return the rows of one trial run; `last`: the run that knows which were only locked."""
+        """Return the rows that one trial run changed, without those that were only locked.
+
+        `last`: the trial run in which the locked rows were found.
+        """
         tables: list[row_changes.TableRowChanges] = []
         for oid, count in trial.counts.items():
             table = self._tables.found.get(oid)
@@ -448,8 +451,8 @@ def _pair_rows_by_key(
 ) -> row_changes.TableRowChanges:
     """Return one table's rows before and after a change, paired by key where it has one.
 
-    Raises UnpredictableRowsError where they are not as many as the server has counted, though all
-    can be read.
+    Raises UnpredictableRowsError if all rows can be read, but they are not as many as the server
+    counted.
     """
     if not table.some_hidden and (
         len(after) - len(before) != count["added"] - count["deleted"]

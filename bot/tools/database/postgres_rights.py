@@ -188,7 +188,7 @@ class StatementReachChecker:
                 self._check_function(function_by_oid[oid], what)
 
     def _check_function(self, function: _Function, what: str) -> None:
-        """Check a function that `what` calls ("": the statement); queue what it reaches itself."""
+        """Check a function; queue what it reaches. `what` calls it: "" is the statement itself."""
         if function.oid < _FIRST_USER_OID:
             is_nextval_allowed = (
                 function.name == "nextval"
@@ -244,7 +244,7 @@ def _explain_unknown_reach(function: _Function) -> str:
 
 
 def _may_call_nextval(what: str) -> bool:
-    """Whether this place may call nextval: a column default or a trigger numbers new rows."""
+    """Whether this caller may use nextval: column defaults and triggers may, to number new rows."""
     return what.startswith(("a default", "the trigger"))
 
 

@@ -52,9 +52,9 @@ def render_change_counts(steps: Sequence[Step]) -> str:
 
 
 def _render_steps(steps: Sequence[Step], render_table: TableRenderer) -> list[str]:
-    """Return what happens to each table that the statements touch, and what is told of its rows.
+    """Return a heading for each table that the statements touch, each with `render_table`'s lines.
 
-    Of several statements each has a title.
+    If there are several statements, each begins with a title.
     """
     lines = []
     for number, (statement, change) in enumerate(steps, 1):
@@ -68,7 +68,7 @@ def _render_steps(steps: Sequence[Step], render_table: TableRenderer) -> list[st
 
 
 def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) -> str:
-    """Return what happens to how many rows, as a sentence ("Changes 2 rows of orders.")."""
+    """Return a sentence ("Changes 2 rows of orders.") on how the rows of a table change."""
     added, changed, gone = map(len, _group_rows_by_kind(table))
     if table.loose:
         changed = min(added, gone)
@@ -225,7 +225,7 @@ MAX_SHOWN_BYTES = 16  # longer values are shortened
 
 
 def format_value(value: Any) -> str:
-    """Return a value on one line, as people read it: a dot for what cannot be printed."""
+    """Return a value on one line for people, with a dot for each unprintable character."""
     if isinstance(value, bytes | memoryview) and len(bytes(value)) > MAX_SHOWN_BYTES:
         return f"0x{bytes(value)[: MAX_SHOWN_BYTES // 2].hex()}… ({len(bytes(value)):,} bytes)"
     return _CHARACTER_PATTERN.sub(
@@ -256,7 +256,7 @@ MAX_TABLE_CHARS = 4_000_000
 def build_changed_value_table(steps: Sequence[Step], drawn: str) -> Table | None:
     """Return a table with a line for each value that is added, changed or deleted.
 
-    None where the `drawn` text shows all of them.
+    None if the text `drawn` shows all of them.
     """
     tables = [each for _, change in steps for each in change.tables]
     if not {*"…·"} & {*drawn} and not any(

@@ -1,7 +1,7 @@
 """The rows that changes touch, before and after, and the comparison of two trial runs. Pure.
 
 Statements may run one after the other in one transaction. A later one may touch rows that an
-earlier one has written; values of them that are set at run time are so for the later one too.
+earlier one wrote; values in them that are set at run time count as such in the later one, too.
 """
 
 from __future__ import annotations
@@ -153,10 +153,10 @@ class TrialTimeSpan:
     exact: datetime | None = None
 
     def mark_value_if_trial_time(self, value: Any) -> Any:
-        """Return ValueAtRun for a value that is the time of this run, or whole seconds off it.
+        """Return ValueAtRun for a value that is this run's time, or whole seconds before or after.
 
-        Any other value is returned as it is. Only the transaction's own time (`exact`) is
-        recognised at a distance of seconds.
+        Any other value is returned as it is. A difference of seconds is only recognised from the
+        transaction's own time (`exact`).
         """
         if isinstance(value, bool):
             return value
@@ -169,7 +169,10 @@ class TrialTimeSpan:
         return _mark_times_in_text(value, self.texts)
 
     def mark_joined_value(self, value: Any) -> ValueAtRun | None:
-        """Return ValueAtRun for text that was joined to a time or a day, with that text as note."""
+        """Return ValueAtRun for text joined to a time or a day; its note is the text that stays.
+
+        Returns None for None.
+        """
         if value is None:
             return None
         found = _mark_times_in_text(str(value), (*self.texts, *self.days))
@@ -208,7 +211,10 @@ def _mark_times_in_text(value: str, texts: Sequence[str]) -> str | ValueAtRun:
 def build_whole_second_time_span(
     start: datetime, end: datetime, zones: Sequence[timedelta] = ()
 ) -> TrialTimeSpan:
-    """Return the time span of a trial run whose database writes whole seconds (UTC and `zones`)."""
+    """Return the time span of a trial run in a database that writes times in whole seconds.
+
+    It writes them in UTC or in one of `zones`, given as offsets from UTC.
+    """
     first, last = start.replace(microsecond=0), end.replace(microsecond=0)
     seconds = [first + timedelta(seconds=at) for at in range(int((last - first).seconds) + 1)]
     texts = [
@@ -227,7 +233,7 @@ def is_same_value(one: Any, other: Any) -> bool:
 
 
 def compute_row_event_limit(max_rows: int) -> int:
-    """Return how many row writes are read where `max_rows` may change, some of them repeatedly."""
+    """Return how many row writes are read at most if `max_rows` may change, some repeatedly."""
     return max_rows * 8 + 1000
 
 
@@ -261,9 +267,9 @@ def mark_values_set_at_run(
 ) -> Change:
     """Return `second_trial`, with ValueAtRun where it differs from the first or has the run's time.
 
-    `set_at_run`: columns of the statement's table whose values every run makes new, see
-    `list_columns_set_at_run`. Raises UnpredictableRowsError where the two trials have not touched
-    the same rows.
+    `set_at_run`: columns of the statement's table that get a new value in each run, see
+    `list_columns_set_at_run`. Raises UnpredictableRowsError if the two trials did not touch the
+    same rows.
     """
     check_same_rows_touched(first_trial, second_trial)
     first_tables = {each.table: each for each in first_trial.tables}
@@ -300,9 +306,9 @@ def _list_added_rows(table: TableRowChanges) -> set[str]:
 
 
 def _list_row_keys(table: TableRowChanges, alike: Set[str]) -> Iterable[Any]:
-    """Yield for each row its key before the change, and a number among rows with an equal key.
+    """Yield each row's key before the change, with a number among the rows with that key.
 
-    The key of an added row is all of it if both trials added it (`alike`), in whatever order.
+    The key of an added row is the whole row if both trials added it (`alike`), else "".
     """
     seen: Counter[str] = Counter()
     for row in table.rows:
@@ -387,8 +393,8 @@ def merge_trials_of_statements(
 ) -> tuple[Change, ...]:
     """Merge two trial runs of several statements into one Change for each statement.
 
-    Each is merged as by `mark_values_set_at_run`. `number` marks the numbers of added rows that the
-    database itself gives.
+    Each is merged as by `mark_values_set_at_run`. `number` returns a change with ValueAtRun in
+    place of the row numbers that the database itself gives to added rows.
     """
     first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []

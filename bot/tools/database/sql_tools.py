@@ -65,7 +65,7 @@ def _summarise_statement(tokens: tuple[Token, ...]) -> str:
 
 
 def _append_table_name(deed: str, rest: list[Token]) -> str:
-    """Return a deed ("Update") with the name of the table that follows in the tokens `rest`."""
+    """Return `deed` ("Update") followed by the table name with which the tokens `rest` begin."""
     named = [each for each in rest if each.word not in ("into", "from", "only")]
     name = "".join(each.text.strip('"') for each in named[:1])
     if len(named) > 2 and named[1].text == ".":

@@ -56,8 +56,8 @@ _VERB_BY_ACTION = {
 class SqliteAuthorizer:
     """Allows or denies each step of one statement (https://sqlite.org/c3ref/set_authorizer).
 
-    The name of the place where a step occurs decides nothing about reading: a WITH can take any
-    name. Only a trigger can make a change that is not the statement's own.
+    A step may belong to a view, WITH or trigger. Its name does not decide what may be read, since a
+    WITH can have any name. Of the three, only a trigger can change rows.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class SqliteAuthorizer:
         reached: Set[str] = frozenset(),
         others: Set[str] = frozenset(),
     ) -> None:
-        """`verbs`: what may be done to the table `target` (in lower case); without, only reading.
+        """`verbs`: the changes allowed to the table `target` (in lower case); empty: only reading.
 
         `reached`: tables whose rows change by foreign keys. `others`: the folded names of all that
-        SQLite could read beside the catalog's tables; no WITH may have one of them.
+        SQLite could read beside the catalog's tables; no WITH may have one of these names.
         """
         self._catalog, self._target, self._verbs = catalog, target, verbs
         self._reached, self._others = reached, others

@@ -23,7 +23,7 @@ from bot.tools.database.statement import Statement
 def read_highest_row_numbers(
     raw: sqlite3.Connection, tables: Iterable[tuple[Relation, str]]
 ) -> Mapping[str, int]:
-    """Return the highest row number given so far in each table where SQLite gives the numbers.
+    """Return the highest row number so far of each table whose row numbers SQLite assigns.
 
     `tables`: each with the name of the column that identifies its rows.
     """
@@ -43,10 +43,10 @@ def read_highest_row_numbers(
 def mark_generated_row_numbers(
     change: row_changes.Change, highest: Mapping[str, int], given: frozenset[str]
 ) -> row_changes.Change:
-    """Return the change with ValueAtRun for the numbers that SQLite gives to added rows.
+    """Return the change with ValueAtRun for the numbers that SQLite assigns to added rows.
 
-    They follow the highest number, which may be another one at run time. `given`: the columns that
-    the statement fills itself.
+    The numbers follow the `highest` of each table, which may have changed when the change runs.
+    `given`: the folded names of the columns that the statement sets itself.
     """
     tables = []
     for table in change.tables:
@@ -169,7 +169,7 @@ def _run_guarded(
     text: str,
     logs: Set[str] = frozenset(),
 ) -> set[str]:
-    """Run SQL in which only what the statement may do is allowed; return the tables it may change.
+    """Run SQL that is allowed only what the statement may do; return the tables it may change.
 
     `logs`: the temporary tables of the bot's triggers.
     """

@@ -1,7 +1,8 @@
 """Parses one SQL statement that a model wrote, and refuses what the tools do not run. Pure.
 
-sqlglot finds the kind, so that a refusal comes early and in words that help. The database enforces
-the same (docs/decisions/0020): nothing here is the guard. The text runs as it was written.
+sqlglot finds the kind, so that a refusal comes early and in words that help. These checks are not
+the protection: the database itself enforces the same (docs/decisions/0020). The text runs as it was
+written.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ _SAFE_WITHIN_DEFINITIONS = {"pg_notify", "pg_advisory_xact_lock", "currval", "la
 
 
 def is_unsafe_postgres_function(name: str) -> bool:
-    """Whether a PostgreSQL function acts outside its transaction, or reveals things of the server.
+    """Whether a PostgreSQL function acts outside its transaction, or reveals server internals.
 
     `name`: in lower case.
     """
@@ -181,10 +182,10 @@ def is_unsafe_postgres_function(name: str) -> bool:
 
 
 def is_allowed_postgres_function(name: str, *, volatile: bool, owners: bool) -> bool:
-    """Whether a statement may call this function of PostgreSQL's own, since it only computes.
+    """Whether a statement may call this built-in PostgreSQL function, since it only computes.
 
     Functions that the server calls volatile may do anything, except those listed here. `owners`:
-    the caller was made by the database's owner, so it may reveal things of the server.
+    the caller is a definition by the database's owner, so it may reveal server internals.
     """
     if owners:
         return (

@@ -243,7 +243,10 @@ def is_object_schema(found: Schema) -> bool:
 
 
 def schema_allows_extra_keys(found: Schema) -> bool:
-    """Return whether an object accepts unnamed keys: if its schema says so, or names none."""
+    """Return whether an object accepts keys that its schema does not name.
+
+    It does if the schema says so, or names no keys at all.
+    """
     if "patternProperties" in found:  # the check of the whole schema judges other keys
         return True
     return found.get("additionalProperties", "properties" not in found) is not False
@@ -280,8 +283,8 @@ def build_argument_model(schema: Mapping[str, Any], name: str) -> type[BaseModel
     does not name is refused, unless the schema allows more keys or names none. The same schema and
     name give the same model.
 
-    Raises SchemaError for a schema that is of no object, too large, refers to other documents,
-    or could take endless time to check.
+    Raises SchemaError for a schema that describes no object, is too large, refers to other
+    documents, or could take endless time to check.
     """
     return _build_cached_model(checking.dump_schema(schema), name)
 
@@ -307,7 +310,10 @@ class _ModelBuilder:
     def build_model(
         self, merged: Schema, written: Schema, name: str, depth: int
     ) -> type[SchemaBasedArguments]:
-        """Return the model of an object; `merged` is its schema merged, `written` as written."""
+        """Return the model of an object that the schema `written` describes.
+
+        `merged`: the same schema with its references and `allOf` parts merged into it.
+        """
         properties, required = merged["properties"], set(merged.get("required", ()))
         names = _choose_field_names(properties)
         fields: dict[str, Any] = {}
@@ -343,7 +349,10 @@ class _ModelBuilder:
         return model
 
     def _build_top_schema(self, top: Schema, free: bool) -> Schema:
-        """Return the whole schema with the object's properties at the top level."""
+        """Return the whole schema with the object's properties at the top level.
+
+        `free`: whether keys that the schema does not name are accepted.
+        """
         required = {"required": top["required"]} if top.get("required") else {}
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
@@ -392,7 +401,7 @@ class _ModelBuilder:
         return Json
 
     def _build_inner_model(self, schema: Schema, name: str, depth: int) -> Any:
-        """Return the model of an inner object; any JSON for one that contains itself."""
+        """Return the model of an inner object; any JSON if it contains itself or is too large."""
         if self._left < 0:
             return Json
         text = json.dumps(schema, sort_keys=True)

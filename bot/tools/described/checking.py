@@ -365,7 +365,7 @@ def _check_unique_items(_validator: Any, said: Any, value: Any, _schema: Any) ->
 
 
 def _check_multiple_of(_validator: Any, said: Any, value: Any, _schema: Any) -> Iterator[Any]:
-    """Check it digit by digit: 19.99 is a multiple of 0.01, though not as machines divide."""
+    """Check `multipleOf` with exact decimals: 19.99 is a multiple of 0.01, though not as floats."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         whole, step = (Fraction(repr(e) if isinstance(e, float) else e) for e in (value, said))
         if whole % step:
