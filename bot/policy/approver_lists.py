@@ -1,7 +1,8 @@
-"""Lists of approvers as a policy writes them, and the names that may stand in them. PURE.
+"""Lists of approvers as a policy file has them, and the names that may be used in them. PURE.
 
-Those are the owners of arguments: who decides where a rule says "owner of args.service", by the
-table [owners.service]; and what the policy's author calls sets of approvers, or conditions.
+"owner of args.service" stands for the owner of that argument's value, by the table
+[owners.service]. Other names are those that the policy's author gives to sets of approvers;
+the author's names for conditions are replaced here, too.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def build_owner_tables(
 
 
 class OwnerResolver:
-    """Puts the owners of one call's arguments into gates, in the place of "owner of args.field"."""
+    """Replaces "owner of args.field" in gates by the owners of one call's arguments."""
 
     def __init__(
         self,
@@ -207,10 +208,10 @@ class OwnerResolver:
         args: Mapping[str, Any] | None,
         found: Mapping[str, tuple[str, ...] | None] | None = None,
     ) -> None:
-        """`found` has what the `functions` return for the values of `args`; None where one failed.
+        """`found`: by field, what the `functions` return for the values of `args`; None on failure.
 
-        Without `args`, whoever owns any value is put in, for checks of the policy; a field with a
-        function then stays among the owners.
+        If `args` is None, for checks of the policy, the owners of all values are put in; a field
+        with a function then also stays in the `owners` of the approvers.
         """
         self._tables = tables
         self._functions = functions
@@ -219,9 +220,9 @@ class OwnerResolver:
         self.notes: list[str] = []  # sentences on the owners that were put in
 
     def replace_owners_in_gate(self, gate: AnyGate) -> AnyGate:
-        """Return the gate with people and groups only; a value without an owner adds nobody.
+        """Return the gate with its owners replaced; a value without an owner adds nobody.
 
-        Such an approval is never remembered: the next call may have another owner.
+        Its offers to save an approval are dropped, since the next call may have another owner.
         """
         if not isinstance(gate, Ask | GateAddOn) or not list_fields_with_owners(gate):
             return gate
@@ -271,7 +272,7 @@ class OwnerResolver:
 
 
 def describe_owner(field: str) -> str:
-    """Return whose approval a field means: "the owner of args.service"."""
+    """Return words for the owner that a field stands for: "the owner of args.service"."""
     return (
         f"the {MANAGER_OF_REQUESTER}"
         if field == MANAGER_OF_REQUESTER
@@ -431,7 +432,7 @@ class _PolicyNames:
     def _expand(self, written: Any, loc: KeyPath) -> Any:
         """Return a part of the file with the names in its conditions and lists of people replaced.
 
-        What a template fixes is left as it is.
+        The `fixed` values of a template are left as they are.
         """
         if isinstance(written, list):
             return [self._expand(each, (*loc, index)) for index, each in enumerate(written)]

@@ -42,10 +42,10 @@ class TokenRefusedError(LookupFailedError):
 
 
 class LookupPendingError(Exception):
-    """Raised to a thread that may not wait while Slack is asked; retry once `answers` are done.
+    """Raised in a thread that may not wait while Slack is asked; retry once `answers` are done.
 
-    Without answers the bot is stopping: what asked is left for the next start. Not a
-    LookupFailedError: it refuses nobody.
+    Without `answers` the bot is stopping, and the work is left for its next start. This is no
+    LookupFailedError, since nobody is refused.
     """
 
     def __init__(self, *answers: Future[Any]) -> None:
@@ -109,9 +109,9 @@ class Directory(Protocol):
         """Return the active people with this handle or name: the handle of each by id."""
 
     def find_quiet_hours(self, users: Collection[str]) -> Mapping[str, QuietHours]:
-        """Return from and until when these people do not want to be disturbed, now or next, by id.
+        """Return the times, now or next, when these people do not want to be disturbed, by id.
 
-        Only a few at once, and nobody where Slack cannot or may not be asked.
+        Empty for more than a few people at once, and if Slack cannot or may not be asked.
         """
 
     def find_group(self, handle: str) -> Group | None:
@@ -127,7 +127,7 @@ class Directory(Protocol):
         """Return whether a channel, given as #name or id, is public or the person is in it."""
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
-        """Return who owns this value of a field, as the function of that name says."""
+        """Return the owners of this value of a field, as found by the policy's `function`."""
 
     def find_public_channel_name(self, channel: str) -> str:
         """Return the #name of a public channel given by its id; "" for any other."""
@@ -201,7 +201,7 @@ class Authority:
         team: str,
         stand_ins: DelegateLookup = lambda _people: frozenset(),
     ) -> None:
-        """Store the installing workspace's id, and `stand_ins`, which names people's delegates."""
+        """`team`: the installing workspace's id; `stand_ins` looks up people's delegates."""
         self.directory = directory
         self.team = team
         self.list_delegates = stand_ins
@@ -224,14 +224,14 @@ class Authority:
     def list_named_people(
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Return the ids of everybody in the approvers' list now; raises LookupFailedError."""
+        """Return the ids of everybody whom `approvers` means now; raises LookupFailedError."""
         found = self._list_named_by_reason(approvers, requester=requester, channel=channel)
         return frozenset().union(*found.values())
 
     def _list_named_by_reason(
         self, approvers: Approvers, *, requester: str, channel: str
     ) -> dict[str, frozenset[str]]:
-        """Return the ids of everybody in the approvers' list now, by reason ("member of @ops")."""
+        """Return the ids of everybody whom `approvers` means now, by reason ("member of @ops")."""
         people_by_reason = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
             group = self.directory.find_group(handle)
@@ -307,8 +307,8 @@ class Authority:
     ) -> bool:
         """Return whether these approvals are enough for the gate; raises LookupFailedError.
 
-        Each is a person, and how long the call had waited when that person approved. `signers`: who
-        of them has signed; where a stage asks for that, nobody else counts.
+        Each approval is a person, and how long the call had waited when they approved. `signers`:
+        those who signed; only they count in a stage that asks for signatures.
         """
         able: list[frozenset[str]] = []
         for stage in range(len(gate.stages)):
@@ -345,7 +345,7 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` may approve in that stage.
 
-        Their own request or edit they may approve only if the gate allows that.
+        They may approve their own request or edit only if the gate allows it.
         """
         try:
             if not self.is_active_colleague(person):
@@ -380,8 +380,8 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` may approve in one of the open stages of a gate without an order.
 
-        `also` of the answer has the other stages where the vote may count; `known` as in
-        `may_approve`.
+        The Permission's `also` has the other stages where the vote may count. `known`: further
+        arguments of `may_approve`.
         """
         stages = range(len(gate.stages))
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
@@ -421,7 +421,10 @@ class Authority:
     def _check_named(
         self, approvers: Approvers, person: str, *, requester: str, channel: str
     ) -> Verdict | None:
-        """Return the permission of a colleague who is named; None for one who is not."""
+        """Return the permission of a colleague who is named; None for one who is not.
+
+        Returns a Denial for a stranger, or if a look-up fails.
+        """
         try:
             if not self.is_active_colleague(person):
                 return Denial("stranger")

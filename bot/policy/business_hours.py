@@ -1,6 +1,6 @@
 """Business hours, freezes and times to start: measures time without nights and days off. PURE.
 
-Holidays are days off as well. Also says what a policy's calendar knows of a moment.
+Holidays are days off as well. Also says which facts a policy's conditions may use about a moment.
 
 The library `holidays` knows the holidays of countries. It takes a moment to load, so it is imported
 only where a policy names such a calendar.
@@ -55,7 +55,7 @@ def get_public_holidays(calendar: str, year: int) -> Mapping[date, str]:
 
 
 def validate_holiday_calendar(written: str) -> str:
-    """Return a calendar's name if it exists; raises ValueError with the nearest otherwise."""
+    """Return a calendar's name if it exists; else raises ValueError with the nearest name."""
     import holidays
     from holidays.registry import COUNTRIES
 
@@ -222,7 +222,7 @@ def parse_start_time(written: object) -> StartTime:
 
 
 class Freeze(BaseModel):
-    """A time in which a policy's author wants less, or nothing, to be changed."""
+    """A period in which a policy's author wants fewer changes, or none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str

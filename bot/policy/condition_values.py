@@ -1,7 +1,7 @@
 """The values of policy conditions, and the operators and methods of CEL over them. PURE.
 
-These are the facts of a call, exact numbers, texts, truth, lists, maps and times; the operators
-and methods go by the names of CEL's grammar.
+The values are the facts of a call: exact numbers, texts, booleans, lists, maps and times. Operators
+and methods have the names that CEL's grammar gives them.
 
 A number is a fraction, so nothing is ever rounded. An operator takes values of one kind; values of
 other kinds, unusable values and results that would grow without bound raise UnknownValueError.
@@ -32,7 +32,8 @@ import re2  # type: ignore[import-untyped] # ships no types
 class SpendingSum:
     """A sum (or, without a field, a count) over the calls of one tool within a time window.
 
-    Of the same requester, or of anyone, and only of calls with the same values in some fields.
+    It covers the calls of the same requester, or of anyone, and only those with the same values in
+    the fields `same`.
     """
 
     tool: str
@@ -183,7 +184,7 @@ def require_boolean(value: Any) -> bool:
 
 
 def estimate_traversal_steps(value: Any) -> int:
-    """Return how much work it is to go through a value once, in steps of the evaluation."""
+    """Return how many evaluation steps it takes to go through a value once."""
     return (
         len(value) // 8
         if isinstance(value, str)

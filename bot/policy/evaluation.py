@@ -86,8 +86,8 @@ class Policy(BaseModel):
     def bind_to_tools(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
         """Return a copy of this policy for a bot with these tools.
 
-        Tools in `asking` read more than is allowed unasked. Raises PolicyError where a rule denies,
-        or sums up, what does not exist.
+        `asking`: tools that only a rule with their name can allow, see `judge_call`. Raises
+        PolicyError if a rule denies or sums up something that does not exist.
         """
         problems = [
             f"{self.source}:{lines[key]}: rule {rule.name!r} {key}: {wrong}; {remedy}"
@@ -158,9 +158,9 @@ class Policy(BaseModel):
         return Judgement(judged, tuple(tried), tuple(dict.fromkeys(owners.notes)))
 
     def build_default_ask_gate(self, facts: Facts) -> Ask | None:
-        """Return the gate that asks about an allowed call all the same; None without [defaults].
+        """Return the gate for asking about a call that policy allows; None without [defaults].
 
-        It is that of [defaults], with what matching rules add.
+        It is the gate of [defaults], with what matching rules add.
         """
         if self.default is None:
             return None
@@ -180,7 +180,7 @@ class Policy(BaseModel):
         return gate
 
     def _add_time_facts(self, facts: Facts) -> Facts:
-        """Return the facts with what the calendar says of their time, if there are both."""
+        """Return the facts with those of the calendar; unchanged without a calendar or time."""
         if self.calendar is None or facts.now is None:
             return facts
         return replace(facts, **self.calendar.build_time_facts(facts.now))
@@ -236,9 +236,9 @@ class Policy(BaseModel):
         return replace(collect_needed_lookups(about), owners=owners)
 
     def build_facts_key(self) -> Callable[[Facts], str]:
-        """Return a function with one result for all facts that the rules cannot tell apart.
+        """Return a function that has equal results for facts that the rules cannot tell apart.
 
-        What is looked up (groups, channels, people and sums) is taken to be the same for all.
+        What is looked up (groups, channels, people and sums) is assumed to be the same for all.
         """
         names, fields, whole = {"tool", "effect", "risk"}, set[str](), False
         for rule in self.rules:
@@ -258,8 +258,9 @@ class Policy(BaseModel):
     def asks(self) -> list[Ask]:
         """Return every gate that asks people: of the rules in order, then the default.
 
-        Last come the results of rules with verdict "add", applied to their own gate, else to the
-        first. The owner of an argument is there whoever owns any of its values.
+        Last come the results of rules with the verdict "add", each applied to the gate that it has
+        itself, else to the first one here. An argument's owner is replaced by the owners of all its
+        values.
         """
         owners = approver_lists.OwnerResolver(self.owners, self.owner_functions, None)
         gates = [owners.replace_owners_in_gate(rule.gate) for rule in self.rules]
@@ -275,8 +276,8 @@ class Policy(BaseModel):
     def list_signers(self, *, alone: bool = False) -> Approvers:
         """Return everybody who may decide a call that has to be signed; nobody if none has to be.
 
-        Whoever decides because of a channel, a request or an argument stands there as such.
-        `alone`: also who may break glass.
+        Channel, requester and owners found by a function are not replaced by people. `alone`: also
+        those who may break glass.
         """
         adds = any(isinstance(each.gate, GateAddOn) and each.gate.signature for each in self.rules)
         signers = Approvers()
@@ -288,9 +289,9 @@ class Policy(BaseModel):
         return signers
 
     def _build_passkey_gate(self, facts: Facts) -> Ask | Deny:
-        """Return the gate of a new passkey: by no rule, but by those who may decide signed calls.
+        """Return the gate of a new passkey: those who may decide signed calls, whatever rules say.
 
-        They sign, too, as soon as one of them can.
+        They have to sign, unless none of them can yet.
         """
         who = self.list_signers().model_copy(
             update={"channel": False, "requester": False, "owners": (), "silent": ()}
@@ -316,7 +317,7 @@ class Policy(BaseModel):
 
 
 def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
-    """Return the denial; if it is not sure that its rule applies, with that doubt as its reason."""
+    """Return the denial; unless its rule surely applies (`sure`), with that doubt as its reason."""
     doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
     return gate if sure else gate.model_copy(update={"reason": doubt})
 
@@ -326,9 +327,9 @@ def _compute_digest(what: BaseModel) -> str:
 
 
 def load_policy_content(text: str, source: str, problems: FileProblems) -> dict[str, Any]:
-    """Return the keys of a policy file, JSON or TOML, with its names replaced.
+    """Return the content of a policy file (JSON or TOML), with the names it defines replaced.
 
-    Raises ValueError for what is neither.
+    Raises ValueError if the text is neither.
     """
     written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
     return approver_lists.replace_names_in_policy(written, problems)

@@ -47,7 +47,7 @@ class Deny(_FrozenModel):
 
 
 class Approvers(_FrozenModel):
-    """Who may decide: people, user groups, members of the channel where it was asked, who asked."""
+    """Who may decide: people, user groups, members of the request's channel, the requester."""
 
     users: tuple[str, ...] = ()  # Slack user ids
     groups: tuple[str, ...] = ()  # handles without @
@@ -70,7 +70,7 @@ class Approvers(_FrozenModel):
     def __or__(self, other: Approvers) -> Approvers:
         """Return the union of both lists of approvers, in order and without duplicates.
 
-        Silent is only who is notified by neither.
+        Only those whom neither list notifies are silent in it.
         """
         notified = {name for who in (self.notified, other.notified) for name in who.names}
         return Approvers(
@@ -112,7 +112,7 @@ class PasskeyTerms(_FrozenModel):
     alarm: Approvers = Approvers()  # who is notified of a passkey that may have been stolen
 
     def allows_model(self, aaguid: str, *, attested: bool) -> bool:
-        """Return whether passkeys of that model count; `attested`: its maker says it is one."""
+        """Return whether passkeys of that model count; `attested`: its maker confirms the model."""
         return not self.models or (attested and aaguid in self.models)
 
 
@@ -133,7 +133,7 @@ class GrantOffer(_FrozenModel):
 
 
 class Ask(_FrozenModel):
-    """Gate of a call people decide."""
+    """Gate of a call that people decide."""
 
     verdict: Literal["ask"] = "ask"
     rule: str
@@ -250,9 +250,9 @@ Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
 
 
 class GateAddOn(_FrozenModel):
-    """How a rule with the verdict "add" makes what another rule says of a call stricter.
+    """What a rule with the verdict "add" adds to another rule's gate, which makes it stricter.
 
-    It may also name who decides besides after a while. None and empty add nothing.
+    It may also name further people who may decide after a while. None and empty values add nothing.
     """
 
     verdict: Literal["add"] = "add"
@@ -385,8 +385,8 @@ def _merge_terms(one: Ask, other: Ask | GateAddOn) -> dict[str, object]:
 def _merge_stages(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Return `first` with the stages of `second` merged in, or appended if they have no equal.
 
-    The n-th stage of the same approvers is the same in both; it gets the larger quorum, and asks
-    for signatures if one of the two does.
+    Stages with the same approvers are paired in order. Each pair becomes one stage with the larger
+    quorum, which asks for signatures if one of the two does.
     """
     stages = list(first)
     free = list(range(len(first)))

@@ -408,7 +408,7 @@ def build_named_people(
 
 
 def build_passkey_terms(said: PasskeysEntry | None, problems: FileProblems) -> gates.PasskeyTerms:
-    """Return which passkeys count, as a file says it or by default."""
+    """Return which passkeys count, by the file's [passkeys] or by default; reports mistakes."""
     said = said or PasskeysEntry()
     if bool(said.models) != ("-----BEGIN CERTIFICATE-----" in said.roots):
         wrong = "only the maker of an authenticator can say of which model it is; name models and"

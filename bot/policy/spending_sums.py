@@ -1,6 +1,6 @@
 """Sums over calls as conditions write them: `spent("tool", "field", "24h")`, `count("tool", "1h")`.
 
-Further words say whose calls are summed, and which. PURE.
+Further arguments say whose calls are summed, and which of them. PURE.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAME_FIELD_PATTERN = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
 def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
-    """Return the sum that `spent` or `count`, called with these words, asks for.
+    """Return the sum that `spent` or `count` (`name`) asks for with these arguments (`words`).
 
     Raises ValueError, with what is wrong.
     """

@@ -50,7 +50,7 @@ def tally_ballots(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     A person counts once; rejecting takes back that person's own approval. Where the stages have no
     order, each person counts in one of those where they may approve, and is moved to another of
     them if that makes room for somebody else. Votes after the end are ignored. Breaking glass
-    stands for all approvals that are missing, where the gate lets somebody.
+    counts as all the missing approvals if the gate lets anybody do so.
     """
     tally = _tally_votes(gate, ballots)
     signed = not gate.wants_signature
@@ -119,7 +119,7 @@ def _list_open_stages(
 ) -> tuple[int, ...]:
     """Return the stages below their quorum, or whose people could move to such a stage.
 
-    Of stages with an order, the first of them alone.
+    If the stages have an order, only the first below its quorum.
     """
     open_stages = {at for at, people in enumerate(seats) if len(people) < gate.stages[at].quorum}
     if not gate.any_order:

@@ -312,7 +312,7 @@ class ChangeTrialRunner:
         return run(self._statement, ", ".join(f"{named}.{quote_name(each)}" for each in key))
 
     def _list_keys_of_all_rows(self, trial: TrialRunResult) -> list[row_changes.Row] | None:
-        """Return the keys of the touched rows of the statement's table; None unless all are known."""
+        """Return the keys of all touched rows of the target table; None unless all are known."""
         total, keys = trial.counts.get(self._target.oid, Counter[str]()).total(), trial.keys
         return keys if keys is not None and len(keys) == total == len({*map(repr, keys)}) else None
 
