@@ -51,7 +51,7 @@ UNKNOWN_PATH_ERROR = (
 
 
 def prefers_async_response(headers: Headers) -> bool:
-    """Return whether the client prefers to ask again (`Prefer: respond-async`, RFC 7240)."""
+    """Return whether the client would rather poll than wait (`Prefer: respond-async`, RFC 7240)."""
     return "respond-async" in headers.get("prefer", "")
 
 
@@ -116,7 +116,7 @@ class _HookBody:
         return message
 
     async def read_rest(self) -> None:
-        """Read the rest of a body that was refused unread, up to a time and a size."""
+        """Read the rest of a body that was refused unread, up to a limit of time and size."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCARD_TIMEOUT_SECONDS):
                 while not (self.event_reader.is_whole or self._is_gone) and self._left > 0:
@@ -229,8 +229,9 @@ class HookRoutes:
     async def handle_claude_code(self, key: Key, request: Request) -> Response:
         """Answer the hook request that Claude Code sends before or after a tool use.
 
-        Before: once people have decided; who prefers to ask again (`Prefer: respond-async`) is
-        answered 202 while they have not. After: nothing, and how it went is written down.
+        Before a use, the answer comes once people have decided; a client that prefers to poll
+        (`Prefer: respond-async`) gets 202 until then. After a use, its outcome is recorded, and the
+        answer is empty.
         """
         try:
             use = claude_code.parse_tool_use(await request.json())
@@ -302,7 +303,7 @@ class HookRoutes:
     async def _request_approval(
         self, key: ProgramApiKey, use: claude_code.ToolUse, terms: HookOptions
     ) -> api_bodies.RequestShown:
-        """Ask people about a tool use, once however often it is sent; raises ProblemError."""
+        """Ask people about a tool use, only once even if it is sent again; raises ProblemError."""
         try:
             body = api_bodies.ActionWanted(
                 action=use.build_action(terms.effect_kind),
@@ -394,7 +395,7 @@ def build_api_app(
     is_stopping: Callable[[], bool],
     further: APIRouter | None = None,
 ) -> ASGIApp:
-    """Return the API's app; once `is_stopping` returns true, nothing new is asked and nobody waits.
+    """Return the API's app; once `is_stopping` returns true, it takes no requests and none waits.
 
     `further`: routes beside those for programs.
     """

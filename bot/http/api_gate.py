@@ -1,7 +1,7 @@
-"""Checks a request before FastAPI sees it: its key, the room there is, and its JSON body.
+"""Checks a request before FastAPI sees it: its key, how many are under way, and its JSON body.
 
-A body is read only for a good key, up to a size and within a time; JSON that could be read in two
-ways (a name twice), or that no database keeps, is refused.
+A body is read only for a valid key, up to a size and within a time; JSON that could be read in two
+ways (a name given twice), or that no database can store, is refused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def _get_request_key(
 ) -> programs.ProgramApiKey:
     """Return the valid API key that ApiKeyMiddleware has put into the request's state.
 
-    `_bearer` only has the API's description name the scheme.
+    `_bearer` is there only so that the API's description names the authentication scheme.
     """
     found: programs.ProgramApiKey = request.scope["state"][API_KEY_STATE_NAME]
     return found
@@ -123,7 +123,7 @@ class ConcurrentRequestLimitMiddleware:
         self._app, self._places = app, Semaphore(most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; with 503 if there is no room."""
+        """Answer one request, with 503 if too many are under way."""
         try:
             with reserve_place(self._places):
                 await self._app(scope, receive, send)
@@ -149,9 +149,9 @@ class ApiKeyChecker:
         self._team = team
 
     def get_authenticated_key(self, headers: Sequence[str]) -> programs.ProgramApiKey:
-        """Return the good key in these Authorization headers; raises ProblemError if there is none.
+        """Return the valid key in these Authorization headers; raises ProblemError for none.
 
-        A revoked key is not good from that moment on.
+        A key is invalid from the moment it is revoked.
         """
         scheme, _, credentials = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         text = parse_api_key(credentials.strip()) if scheme.lower() == AUTH_SCHEME.lower() else None
@@ -224,7 +224,7 @@ NUL = "\x00"  # PostgreSQL stores no text with it
 
 
 class ApiKeyMiddleware:
-    """ASGI middleware that passes on requests with a good key, their bodies read and checked."""
+    """ASGI middleware that passes on requests with a valid key, after checking their bodies."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class ApiKeyMiddleware:
         is_stopping: Callable[[], bool],
         most: int = MAX_KEYED_REQUESTS,
     ) -> None:
-        """`turns`: how many keys are looked up at once; `most`: requests with a good key."""
+        """`turns` limits concurrent key look-ups, `most` concurrent requests with a valid key."""
         self._app = app
         self._callers = callers
         self._turns = turns
@@ -263,7 +263,7 @@ class ApiKeyMiddleware:
             await error.build_response()(scope, receive, send)
 
     async def _authenticate_request(self, scope: Scope) -> None:
-        """Put the request's key into its state; ProblemError for no good one or while stopping."""
+        """Put the request's key into its state; ProblemError if it is invalid or the bot stops."""
         if self._is_stopping():
             raise build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1

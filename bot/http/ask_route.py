@@ -1,6 +1,6 @@
 """Carries out what programs ask for over HTTP; each method may block, on a thread.
 
-Nothing is decided here. What cannot be done is raised as a ProblemError.
+Nothing is decided here. Methods raise ProblemError for what cannot be done.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class RequestWatcher:
     def watch_request(self, key_id: str, run_id: str) -> Iterator[asyncio.Event]:
         """Yield an event that is set at each change of the request until the block ends.
 
-        A caller that looks inside the block misses no change. Raises ProblemError if too many wait
-        already.
+        A caller that reads the status inside the block misses no change. Raises ProblemError if too
+        many wait already.
         """
         if (
             self._by_key[key_id] >= MAX_WAITING_REQUESTS_PER_KEY
@@ -102,7 +102,7 @@ class RequestWatcher:
     async def _signal_changed_requests(
         self, seen: dict[str, program_requests.StatusFingerprint]
     ) -> dict[str, program_requests.StatusFingerprint]:
-        """Set the events of requests whose status is not as in `seen`; return how it is now."""
+        """Set the events of requests whose status differs from `seen`; return the statuses now."""
         try:
             marks = await to_thread.run_sync(
                 self._load_status_marks, list(self._waiters), limiter=self._turns
@@ -155,7 +155,7 @@ class ProgramRequestService:
         programs: ProgramRequests,
         expect: Callable[[], None] = lambda: None,
     ) -> None:
-        """`directory` knows people and channels; `programs` puts calls before people.
+        """`directory` looks up people and channels; `programs` asks people about calls.
 
         `expect` is called after each request whose key has a webhook.
         """
@@ -222,8 +222,8 @@ class ProgramRequestService:
         """Return at most `limit` requests of this key, newest first, that have one of `statuses`.
 
         Empty `statuses` mean any. With `after`, the page begins behind the request of that id. If
-        few have these statuses, a page may hold fewer, or none, and a next page may follow all the
-        same. Raises ProblemError.
+        few requests have these statuses, a page may hold fewer than `limit`, or none, even if
+        another page follows. Raises ProblemError.
         """
         before = self._clock.now() + timedelta(days=1), ""
         if after:

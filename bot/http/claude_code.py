@@ -46,7 +46,7 @@ class ToolUse:
 
     @property
     def idempotency_key(self) -> str:
-        """Return the idempotency key by which people are asked about this use once."""
+        """Return the idempotency key with which people are asked about this use only once."""
         return f"claude-code:{self._hash_ids()}"
 
     def build_claimant_id(self, key_id: str) -> str:
@@ -91,7 +91,7 @@ class ToolUse:
     def describe_outcome(self) -> tuple[bool | None, str]:
         """Return whether the use succeeded (None: not known), and a sentence on how it went.
 
-        Of a failure that is the first line of its error; what the tool printed is no part of it.
+        For a failure, the sentence is the first line of its error; it never has the tool's output.
         """
         if self.event is HookEventKind.DENIED:
             return False, "Claude Code's own auto mode did not let it be used."
@@ -113,7 +113,7 @@ class ToolUse:
 
 
 def parse_tool_use(event: Any) -> ToolUse:
-    """Return the use that a hook's JSON describes; raises ValueError, with a sentence, for none."""
+    """Return the use that a hook's JSON describes; if none, raises ValueError with a sentence."""
     try:
         tool_use = ToolUse(
             HookEventKind(event["hook_event_name"]),
@@ -133,9 +133,9 @@ def parse_tool_use(event: Any) -> ToolUse:
 
 
 def drop_tool_output(body: bytes) -> bytes:
-    """Return the body of a hook request; of one after a use, without what the tool has printed.
+    """Return the body of a hook request, without the tool's output if it is sent after a use.
 
-    That is kept nowhere, and may be what no database stores: half a character, U+0000.
+    The output is never stored, and might hold what no database accepts: half a character, U+0000.
     """
     try:
         event = json.loads(body)
@@ -172,7 +172,7 @@ def describe_denial(found: RequestShown) -> str:
 class HookEventDetector:
     """Finds out which hook sent a body from the parts read so far, even of invalid JSON.
 
-    A tool's input may hold the same words: the hook is PermissionRequest only if the whole body
+    Since a tool's input may name a hook, too, the hook is PermissionRequest only if the whole body
     names no other.
     """
 

@@ -53,10 +53,10 @@ AMBIGUOUS_LENGTH_ERROR = "A request has a Content-Length or a Transfer-Encoding,
 
 
 class LengthHeaderMiddleware:
-    """ASGI: refuses a request with both Content-Length and Transfer-Encoding, passes on the rest.
+    """ASGI middleware that refuses requests with both Content-Length and Transfer-Encoding.
 
-    A proxy may go by the one and this server by the other: then a part of one request's body is
-    read as another request.
+    If a proxy went by one and this server by the other, a part of one request's body would be read
+    as another request.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -80,7 +80,7 @@ UNAVAILABLE_ERROR = "Countersign cannot answer at the moment. Try again in a min
 
 
 class PageFailureMiddleware:
-    """ASGI: answers with a page for people where making theirs has failed, and logs why."""
+    """ASGI middleware that answers with an error page, and logs why, if making a page failed."""
 
     def __init__(self, app: ASGIApp) -> None:
         """`app`: the app for the pages, each of which it sends whole."""
@@ -113,9 +113,9 @@ def build_web_app(
 ) -> ASGIApp:
     """Return the app for these pages by path, Slack's endpoint, the API and the MCP endpoint.
 
-    `slack_endpoint` is None where Slack's deliveries do not come by HTTP. API and MCP endpoint
-    require keys and limit requests themselves; Slack's deliveries and `signing`, the pages where
-    people sign, each have a limit of their own, and all other requests another.
+    `slack_endpoint` is None if Slack's deliveries do not come by HTTP. The API and the MCP endpoint
+    (`hosts`) require keys and limit requests themselves. Slack's deliveries, the pages where people
+    sign (`signing`) and all other requests each have a limit of their own.
     """
     turns = CapacityLimiter(MAX_CONCURRENT_PAGES)
     pages_alone = [
@@ -259,11 +259,11 @@ class HttpServices:
         names: Directory,
         hosted_at: str = "",
     ) -> None:
-        """`slack` is asked whether the bot's token is good.
+        """`slack`: the client with which the bot's token is checked.
 
-        `keep` stores a delivery and wakes the loop; `names` looks names up for a moment.
-        `address`: None where `app` is served by a server that serves others as well, `hosted_at`
-        this address. Raises StartupError where the address cannot be listened to.
+        `keep` stores a delivery and wakes the loop; `names` looks names up, waiting only a moment.
+        `address`: None if a server shared with others serves `app`, at the address `hosted_at`.
+        Raises StartupError if the server cannot listen at `address`.
         """
         self._core, self._hosted_at = core, hosted_at
         self._is_closed = False

@@ -52,7 +52,7 @@ def generate_api_key() -> ApiKeyParts:
 
 
 def parse_api_key(text: str) -> ApiKeyParts | None:
-    """Return the API key that a text is, as id and secret; None if it is not one."""
+    """Return the id and the secret of an API key's text; None if the text is no API key."""
     found = _API_KEY_PATTERN.fullmatch(text)
     return ApiKeyParts(*found.groups()) if found else None
 
@@ -94,7 +94,7 @@ class CreatedKey:
 
 
 class KeyManager:
-    """The operator's means to make, renew and revoke keys; thread-safe. Raises ProblemError."""
+    """Makes, renews and revokes keys for the operator; thread-safe. Raises ProblemError."""
 
     def __init__(self, host: Host) -> None:
         """`host` gives the store and the settings, and looks people up in Slack."""

@@ -87,7 +87,7 @@ def _get_api_key(context: Context) -> str:
 
 
 def _read_request_options(context: Context, params: types.CallToolRequestParams) -> dict[str, str]:
-    """Return the channel and requester that a call's metadata names, else the host's headers.
+    """Return the channel and requester named by a call's metadata, or else by the host's headers.
 
     The API checks whether the key may use them. Raises NotAllowed for a value that is not a text.
     """
@@ -230,7 +230,7 @@ class McpEndpoint:
 def _check_origin(headers: Headers) -> None:
     """Raise ProblemError for a request from a web page, unless the page has this server's address.
 
-    That has to be localhost or an IP number, which no name server can lead elsewhere.
+    The address has to be localhost or an IP address, which no name server can redirect.
     """
     origins = headers.getlist("origin")
     if not origins:

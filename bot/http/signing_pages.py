@@ -291,7 +291,7 @@ def render_question_page(
 
 @dataclass
 class SigningPages:
-    """The pages of one process; they need no API key, as each link is one person's, for a while."""
+    """The signing pages of one process; no API key is needed: each link is private and expires."""
 
     core: Core
     links: signatures.SigningLinks

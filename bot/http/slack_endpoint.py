@@ -69,9 +69,9 @@ class SignedRequestStatus(Enum):
 class SignatureChecker:
     """The check of Slack's request signatures, which remembers accepted ones; thread-safe.
 
-    Each process remembers its own. Another replica, or this one after a restart, would accept a
-    replay: a delivery that is stored is then recognised by the key of its row, and anything else
-    only sends an answer to the person who acted.
+    Each process remembers only its own, so another replica, or this one after a restart, accepts a
+    replay. The replay of a stored delivery is then recognised by the key of its row; any other only
+    sends an answer to the person who acted.
     """
 
     def __init__(self, secret: str, clock: Clock) -> None:
@@ -91,7 +91,7 @@ class SignatureChecker:
         return abs(self._unix.now() - int(timestamp)) <= MAX_AGE_SECONDS
 
     def is_valid_signature(self, body: str, timestamp: str, signature: str) -> bool:
-        """Return whether Slack signed this body then; check `has_plausible_headers` before."""
+        """Return whether Slack signed this body then; check `has_plausible_headers` first."""
         return self._verifier.is_valid(body, timestamp, signature)
 
     def register_signed_request(self, timestamp: str, signature: str) -> SignedRequestStatus:
@@ -260,8 +260,9 @@ class SlackEndpoint:
     ) -> Response:
         """Pass a payload to the listeners, or to another process that serves its workspace.
 
-        One that has ended or is ending is asked again, until this process serves it instead. 503
-        is only said of this process: a balancer leaves one alone that says so.
+        A process that has ended or is ending is tried again, until this process serves the
+        workspace or time is up. Then the answer is 502, since a load balancer would take 503 to be
+        about this process.
         """
         until = time.monotonic() + FORWARD_TIMEOUT_SECONDS
         while True:
@@ -292,9 +293,9 @@ def _get_forwarding_client() -> httpx2.Client:
 def _forward_request(
     url: str, body: str, headers: Mapping[str, str], seconds: float
 ) -> Response | None:
-    """Have another process deal with a request of Slack's, and return what it answers.
+    """Forward a request from Slack to another process, and return the response.
 
-    It checks the signature itself. None if it does not answer, or takes nothing any more.
+    That process checks the signature itself. None if it does not answer, or takes no more requests.
     """
     target_url, sent = f"{url}/slack/events", {**headers, FORWARDED_HEADER: "1"}
     try:

@@ -1,7 +1,7 @@
 """Tells programs' webhooks how their requests stand, from what the database records.
 
-An event is stored as due, and then tried until the address accepts it, for a day. Nothing is
-decided here, and no request is held up. Any number of processes may do it on one database.
+An event is stored as due, then sent until the address accepts it, for up to a day. Nothing is
+decided here, and no request is held up. Any number of processes may do this on one database.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class WebhookNotifier:
 
 
 def _has_succeeded(attempt: Future[None]) -> bool:
-    """Return whether an attempt ended without an error of our own, which is logged."""
+    """Return whether an attempt raised no error of the bot's own; such an error is logged."""
     try:
         attempt.result()
     except Exception:
