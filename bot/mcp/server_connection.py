@@ -137,9 +137,8 @@ def convert_tool_result(result: CallToolResult) -> Any:
 def _is_copy_of_values(block: ContentBlock, values: dict[str, Any] | None) -> bool:
     """Return whether a text block only repeats the structured values of its result.
 
-    Servers send such a text for clients that take only text.
-
-    The text may be JSON in any layout, also fenced, or the single value alone.
+    Servers send such a text for clients that take only text. It may be JSON in any layout, also
+    fenced, or the single value alone.
     """
     if values is None or block.type != "text":
         return False
@@ -289,8 +288,8 @@ class AcceptedToolConnection:
     async def _handle_elicitation(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         """Ask people the server's question, through the call that it belongs to.
 
-        Servers of the older protocol do not name the call over stdio: then it has to be the only
-        one.
+        Over stdio, servers of the older protocol do not name the call: then it has to be the only
+        one that is running.
         """
         running_call = _CURRENT_CALL.get()
         if running_call is None and len(self._running_calls) == 1:
@@ -326,7 +325,7 @@ class AcceptedToolConnection:
             log.warning("the server %s: %s", self._server.name, error)
 
     def _disable_changed_tools(self, definitions: Definitions) -> None:
-        """Switch off accepted tools that the server changed or removed, others on; log once."""
+        """Switch accepted tools off if the server changed or removed them, else on; log it once."""
         server, disabled = self._server.name, dict[str, str]()
         for name, accepted in self._accepted.items():
             current = definitions.get(name)

@@ -136,9 +136,9 @@ def _get_effect(server: server_file.Server, definition: server_file.ToolDefiniti
 def _get_effect_source(
     server: server_file.Server, definition: server_file.ToolDefinition
 ) -> EffectSource:
-    """Return who says what a tool does to the world: its author, a server not trusted, or nobody.
+    """Return who states a tool's effect class: its author, an untrusted server, or nobody.
 
-    The hint "destructive" is believed of any server.
+    The hint "destructive" is believed, whichever server gives it.
     """
     has_hints = definition.read_only or definition.destructive is not None
     if not has_hints:
@@ -155,7 +155,7 @@ def _format_title(definition: server_file.ToolDefinition) -> str:
 def _build_effect_template(what: str, model: type[BaseModel]) -> str:
     """Return the template of the sentence that says what a call does, with a few of its arguments.
 
-    Only required ones with plain values are named.
+    Only required arguments with plain values are named.
     """
     named = [
         f"{label.lower()} {{{name}{short}}}"
