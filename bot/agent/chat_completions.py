@@ -1,8 +1,8 @@
 """The Chat Completions dialect: writes a transcript as chat messages and reads the answer. Pure.
 
-Such a server accepts less than a transcript has: the outputs of an assistant's calls follow them at
-once, roles alternate, and only the first message is the system's. The stored transcript is not
-changed; encrypted reasoning and items of other kinds are left out of the chat.
+Such a server accepts less than a transcript may hold: outputs have to follow their calls at once,
+roles have to alternate, and only the first message may be the system's. The stored transcript is
+not changed; encrypted reasoning and items of other kinds are left out of the chat.
 """
 
 from __future__ import annotations

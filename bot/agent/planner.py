@@ -1,10 +1,10 @@
 """The client of the model's server: a thread's transcript goes in, a Reply or a Proposal comes out.
 
-Knows no Slack and no database. Requests and events are plain JSON: of OpenAI's client, the address,
-key, time-outs and errors are used, not its types.
+Knows no Slack and no database. Requests and events are plain JSON: OpenAI's client is used for its
+address, key, time-outs and errors, but not for its types.
 
-PlannerError            the turn failed; says in one sentence why
-  └ (from openai)       429, 5xx, connection, time-out and cut streams, after the last try
+A turn that fails raises PlannerError, which says why in one sentence. Its cause may be an error of
+OpenAI's client (429, 5xx, connection, time-out) or a cut stream, after the last try.
 """
 
 from __future__ import annotations
@@ -233,10 +233,8 @@ class Planner:
     ) -> object:
         """Send a request; return the stream of the answer's events or, if `whole`, the answer.
 
-        Both are plain JSON.
-
-        The library's own methods post the same with the same options, but convert each item and
-        build a typed object of each event, most of which a turn does not need.
+        Both are plain JSON. The library's own methods post the same with the same options, but
+        convert each item and build a typed object of each event, most of which no turn needs.
         """
         body = dialect.build_request_body(request)
         options: openai.RequestOptions = {"security": {"bearer_auth": True}}
@@ -281,7 +279,7 @@ _STREAM_END = object()
 
 
 def _read_next_event(stream: openai.Stream[Any]) -> object:
-    """Return the stream's next event, or _STREAM_END; errors not of OpenAI become CutStreamError.
+    """Return the stream's next event, or _STREAM_END; other libraries' errors are CutStreamError.
 
     A failure reported in the stream is CutStreamError if a retry may help, else PlannerError.
     Errors of the client pass through.

@@ -199,7 +199,8 @@ MAX_TOOL_NAME_CHARS = 64
 def build_turn_result(answer: GatheredAnswer) -> Reply | Proposal:
     """Return the result of an answer: a Proposal if it has function calls, else a Reply.
 
-    In the items, what no server would take back is replaced: the calls have the model's own words.
+    In the items, names and arguments that no server would accept again are replaced; the calls have
+    the model's own. Reasoning at the end is dropped.
     """
     text = join_half_characters("".join(answer.text))
     items: list[dict[str, Any]] = join_half_characters(answer.items)
@@ -234,9 +235,9 @@ def clean_tool_name(name: str) -> str:
 
 
 def join_half_characters(value: Any) -> Any:
-    """Return a JSON value with its halved characters joined; a half alone becomes U+FFFD.
+    """Return a JSON value with surrogate halves joined to characters; a lone half becomes U+FFFD.
 
-    Some servers cut an emoji into the two halves that JSON has it in, each in an event of its own.
+    Some servers send the two halves of an emoji (UTF-16 surrogates) in events of their own.
     """
     text = json.dumps(value, ensure_ascii=False)
     if not _SURROGATE_PATTERN.search(text):
@@ -248,7 +249,7 @@ _SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 
 
 class WholeCharacterSink:
-    """Passes an answer's text on to another sink, each character with both of its halves."""
+    """Passes an answer's text on to another sink, without splitting surrogate pairs."""
 
     def __init__(self, sink: AnswerSink) -> None:
         self._sink, self._half = sink, ""
@@ -277,9 +278,10 @@ def list_objects(value: Any) -> list[dict[str, Any]]:
 
 
 def count_tokens(usage: Any, written: str) -> tuple[int, int]:
-    """Return the tokens of question and answer, and of the answer alone, named `written`.
+    """Return the tokens of question and answer together, and of the answer alone.
 
-    0 for what the server's `usage` does not say in sensible numbers.
+    `written`: the name of the latter in the server's `usage`. A number that is missing there, or
+    implausible, counts as 0.
     """
     said = get_object_or_empty(usage)
     total, own = (
