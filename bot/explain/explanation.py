@@ -128,7 +128,7 @@ class GateDescriber:
     def _describe_current_approvers(self, who: Approvers, *, own: bool = False) -> str:
         """Return in parentheses which of the approvers `who`, looked up now, could decide.
 
-        `own`: also about their own request.
+        `own`: whether they may decide their own request, too.
         """
         gate = self.gate.model_copy(update={"self_approval": True}) if own else self.gate
         try:
@@ -184,7 +184,7 @@ class GateDescriber:
     def _describe_place(self) -> str:
         """Return where the card would be posted, as things are now.
 
-        The policy's own word for the place if that is not known.
+        If that is not known, return the place that the policy names.
         """
         gate, run, authority = self.gate, self.run, self.grounds.authority
         place_texts = {
@@ -298,7 +298,7 @@ class GateDescriber:
             yield f"Can sign now: {', '.join(names) or 'nobody, as no passkey of theirs counts'}."
 
     def _list_able(self, gate: Ask, who: Approvers) -> frozenset[str]:
-        """Return who of `who` could approve this request now; raises LookupFailedError."""
+        """Return those in `who` who could approve this request now; raises LookupFailedError."""
         return self.grounds.authority.list_able_approvers(
             gate, who, requester=self.run.requester, channel=self.run.channel
         )
@@ -314,7 +314,7 @@ def _describe_business_hours(hours: BusinessHours, now: datetime) -> str:
 def describe_next_holidays(hours: BusinessHours, now: datetime) -> str:
     """Return the next holidays within business hours and their calendar; "" for none within a year.
 
-    "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY"
+    For example "24 Dec 2026, 25 Dec 2026 (Christmas Day) and so on, by the calendar DE-BY".
     """
     holidays = hours.list_next_holidays(now, MAX_LISTED_HOLIDAYS + 1)
     day_texts = [
@@ -347,8 +347,9 @@ def explain_call(
 ) -> list[str]:
     """Return the lines that explain a call that `run` would propose.
 
-    `sums`: whether the rows can be read. What Slack cannot be asked about is said to be not known;
-    nothing is raised for it.
+    `sums`: whether the database can be read; without it, sums, the channel's mode, saved approvals,
+    limits and passkeys are left out. If Slack cannot be asked about something, the lines say that
+    this is not known.
     """
     facts = call_gates.load_policy_facts(grounds.sources, run, tool, args)
     judged = grounds.sources.policy.policy.judge_call(facts)

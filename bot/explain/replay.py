@@ -266,7 +266,7 @@ def _describe_past_verdict(gate: Allow | Ask | Deny) -> str:
 
 
 def _dump_terms(gate: Ask) -> dict[str, Any]:
-    """Return what a gate says beside whose approval it takes, by the keys of a policy."""
+    """Return a gate's terms other than its approvers and quorums, by their keys in a policy."""
     stages = {
         # for a new passkey, it depends on who could sign at the time
         "signature": [each.signature for each in gate.stages if gate.rule != ADD_PASSKEY],

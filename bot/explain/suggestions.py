@@ -1,7 +1,8 @@
 """Rules that the record suggests: what people always approve, and what they often do not.
 
-Each is tried on the recorded calls, in its place in the policy, before it is shown. One that would
-have let through what people rejected, edited or left, or what failed, is not. Nothing is written.
+Each is tried on the recorded calls, in its place in the policy, before it is shown. A rule that
+would have let through calls that people rejected, edited or left undecided, or that failed, is not
+shown. Nothing is written.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class SuggestedRule:
 
 
 class NoSuggestionError(Exception):
-    """Raised where recorded calls suggest no rule; the text says why, "" if that is plain."""
+    """Raised if recorded calls suggest no rule; the text says why, "" if that is obvious."""
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ class PolicySuggester:
     _named: int = 0  # number of rules named so far
 
     def suggest_rules(self, recorded: Sequence[CallInReport]) -> None:
-        """Add to `suggested` the rules that these calls suggest; to `reasons`, why not others."""
+        """Add the rules that these calls suggest to `suggested`, and why no others to `reasons`."""
         loaded = [self._load_call(call) for call in recorded if report.is_decided_by_people(call)]
         judged = [each for each in loaded if each and each.fate in report.DECIDED_FATES]
         self._of_tool = report.group_by(judged, lambda x: x.call.tool)
@@ -307,7 +308,8 @@ class PolicySuggester:
     ) -> list[JudgedCall]:
         """Return those `calls` that a new rule, inserted at `place`, would decide by a `kind` gate.
 
-        Limits over a time are taken from the record: they applied where a gate names them.
+        Rules with a sum over time are not evaluated again: they applied to a call if its recorded
+        gate names them. Raises NoSuggestionError if the rule is invalid or decides none of them.
         """
         rules = [*self.written.get("rule", [])]
         rules.insert(place, dict(entry))
@@ -334,7 +336,7 @@ class PolicySuggester:
         return applied
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
-        """Return the number of calls and the effects of some; with `field`, of its largest ones."""
+        """Return the number of calls and some effects; with `field`, those with most of it."""
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
         few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MAX_NAMED_CALLS]]
         told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
@@ -449,7 +451,7 @@ def _dump_value(value: Any) -> str:
 def render_suggestions(written: Mapping[str, Any], suggester: PolicySuggester) -> Iterator[str]:
     """Yield the suggested rules as lines of a complete policy file, and why others are missing.
 
-    `written`: the policy they are for; what its rules need of it is copied.
+    `written`: the policy that they are for; whatever the new rules need of it is copied.
     """
     defaults = dict(written.get("defaults", {}))
     if not {"approvers", "stages"} & defaults.keys():

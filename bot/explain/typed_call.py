@@ -29,7 +29,7 @@ def parse_typed_call(
 ) -> tuple[Tool[Any], BaseModel]:
     """Return the tool and its validated arguments; names become ids if Slack can be asked.
 
-    `asker` is told of no private channel but their own; None: the operator, who may know of all.
+    `asker`: the person whose private channels are found; None: the operator, who finds all of them.
     Raises TypedCallError.
     """
     if not words:
