@@ -1,6 +1,6 @@
 """Hands Slack's payloads to the app of the workspace that each is for.
 
-It stands where Socket Mode and the HTTP endpoint have a Bolt app; each workspace has its own.
+Socket Mode and the HTTP endpoint use it as they use a Bolt app; each workspace has one of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UseApp = Callable[[str], AbstractContextManager["App"]]
 
 
 class WorkspaceDispatcher:
-    """Passes each of Slack's payloads to the app of the installation it is for. Any thread."""
+    """Passes each of Slack's payloads to the app of the installation it is for; for any thread."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class WorkspaceDispatcher:
         handle_lifecycle_event: Callable[[dict[str, Any]], None],
         client: WebClient,
     ) -> None:
-        """`use_app` starts a workspace's app where it is not running; `client` has no token.
+        """`use_app` gives a workspace's app, started if need be; `client` has no token.
 
-        `handle_lifecycle_event` gets the events of an installation's end and of its workspaces.
+        `handle_lifecycle_event` gets the events that end an installation or change its workspaces.
         """
         self._record, self._use_app = record, use_app
         self._handle_lifecycle_event = handle_lifecycle_event
@@ -125,9 +125,9 @@ class WorkspaceDispatcher:
 
 
 def _build_notice(payload: dict[str, Any], text: str) -> BoltResponse | None:
-    """Return a response that shows this text to whoever sent a command or a dialog, else None.
+    """Return a response that shows this text to the sender of a command or dialog, else None.
 
-    A dialog stays open, with what was entered.
+    A dialog stays open and keeps its input.
     """
     said: dict[str, Any] = {"response_type": "ephemeral", "text": text}
     if payload.get("type") == "view_submission" and (payload.get("view") or {}).get("blocks"):

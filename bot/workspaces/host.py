@@ -1,7 +1,7 @@
 """Serves many workspaces in one process, with one connection to Slack and one HTTP server.
 
-Each workspace has an app of its own, on a record of its own, so that nothing of one can be read in
-another: `bot.workspaces.hosted`.
+Each workspace has an app of its own (`bot.workspaces.hosted`) on a record of its own, so that
+nothing of one can be read in another.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def create_owners(
 ) -> WorkspaceOwners | None:
     """Return the object by which processes claim workspaces; None if file locks do that.
 
-    Raises StartupError if the others could not reach this one at its address.
+    Raises StartupError if other processes could not reach this one at its address.
     """
     if not settings.is_shared:
         return None
@@ -154,7 +154,7 @@ class WorkspaceHost:
         )
 
     def start(self) -> None:
-        """Begin to serve: raises StartupError if Slack or the address cannot be used as told."""
+        """Begin to serve; raises StartupError if Slack or the address cannot be used as set."""
         # only a clock that can be moved has this
         getattr(self._clock, "on_shift", []).append(self._check_now.set)
         active = self._follow_record()
@@ -413,8 +413,8 @@ class WorkspaceHost:
     def _follow_record(self) -> int:
         """Take in changes of the installations on record; return how many of them are active.
 
-        Stops the apps of what is paused or removed, and notes when those that sleep have to be
-        awake.
+        Stops the apps of paused or removed installations, and notes when stopped apps have to run
+        again.
         """
         active, now = 0, self._clock.now()
         for row in self.record.list():
@@ -441,7 +441,7 @@ class WorkspaceHost:
         return active
 
     def _compute_pause(self) -> float:
-        """Return the seconds until apps to start are looked for, CHECK_INTERVAL_SECONDS at most."""
+        """Return the seconds to wait before looking again which apps are to be started."""
         if self._owners is not None:  # what another process releases may be due at any time
             return HEARTBEAT_INTERVAL_SECONDS
         moments = [each.starts_at for each in self.list_hosted()]
@@ -474,7 +474,7 @@ class WorkspaceHost:
 def delete_workspace_data(settings: Settings, workspace: str) -> None:
     """Delete all that is kept of a workspace: its folder, and its schema on a server.
 
-    Raises OSError and the database's errors; does nothing where it is gone.
+    Raises OSError and the database's errors; does nothing if they are gone already.
     """
     if settings.is_shared:
         drop_schema(settings.database_url, get_schema_name(workspace))

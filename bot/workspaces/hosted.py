@@ -1,7 +1,7 @@
 """One workspace among several in a process: its app, which is built when it is needed.
 
-While nothing is to be done for a workspace its app is stopped: nothing of it is in memory but this
-entry. What is waiting, and until when, is in the workspace's record.
+While a workspace has nothing to do, its app is stopped, and only this entry of it is in memory.
+What is waiting, and until when, is in the workspace's record.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NotServedError(Exception):
 
 
 class NotSettledError(NotServedError):
-    """Raised while a workspace's app is started or stopped: soon it is known who serves it."""
+    """Raised while a workspace's app starts or stops; soon it is known which process serves it."""
 
 
 class StoppingError(NotServedError):
@@ -61,8 +61,8 @@ class HostedWorkspace:
     ) -> None:
         """`build` makes and starts the app; raises StartupError and what the database raises.
 
-        `on_stopped` is called once an app was stopped, before another is started, with when it has
-        to be awake again; None: at once. Both get the workspace. `clock` never goes back.
+        `on_stopped` is called once the app has stopped, before it is started again, with the time
+        when it has to run again (None: at once). Both get the workspace. `clock` never goes back.
         """
         self.workspace, self._clock = workspace, clock
         self._build, self._on_stopped = build, on_stopped
@@ -90,7 +90,7 @@ class HostedWorkspace:
         return max(self.due_at, self._get_retry_time() or self.due_at)
 
     def _get_retry_time(self) -> datetime | None:
-        """Return before when a failed start is not tried again; None if it may be now."""
+        """Return the time before which a failed start is not tried again; None if it may be now."""
         return self._retry_at if self._retry_at and self._retry_at > self._clock.now() else None
 
     @contextmanager
@@ -166,7 +166,7 @@ class HostedWorkspace:
         log.info("the workspace %s sleeps until %s", self.workspace, due_at.isoformat())
 
     def stop(self, grace: float = 5.0) -> None:
-        """Stop the app, once nobody uses it or after `grace` seconds; nobody new gets it."""
+        """Stop the app once nobody uses it, or after `grace` seconds; no new user gets it."""
         with self._start_lock:
             with self._unused:
                 self._unused.wait_for(lambda: not self._user_count, grace)

@@ -1,8 +1,9 @@
 """The pages from which somebody adds the bot to their workspace, by Slack's OAuth.
 
 /slack/install says what the bot will be able to do; its button leads to Slack, which sends the
-browser back to /slack/oauth_redirect. Opening a page changes nothing; what comes back counts once,
-for ten minutes, and in the browser that went. No token is in an address, a page or the log.
+browser back to /slack/oauth_redirect. Opening a page changes nothing. What Slack sends back counts
+once, within ten minutes, and only in the same browser. No token is in an address, a page or the
+log.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ FORM_HEADERS = {**SECURITY_HEADERS, "Referrer-Policy": "same-origin"}
 
 
 def describe_scopes(scopes: list[str]) -> Iterator[str]:
-    """Yield in words what these OAuth scopes are for; a scope without words is named itself."""
+    """Yield in words what these OAuth scopes are for; an unknown scope is named as it is."""
     left = list(scopes)
     for starts, phrase in ABILITY_BY_SCOPE_PREFIXES.items():
         if found := [each for each in left if each.startswith(tuple(starts.split()))]:
@@ -165,7 +166,7 @@ class InstallPages:
         return HTMLResponse(page, headers=FORM_HEADERS)
 
     def _leave(self, request: Request) -> Response:
-        """Send the browser to Slack, with an OAuth state that is good in this browser only."""
+        """Send the browser to Slack, with an OAuth state that is valid in this browser only."""
         site, origin = (request.headers.getlist(each) for each in ("sec-fetch-site", "origin"))
         if origin != [self._address.origin] or site not in ([], ["same-origin"]):
             raise HTTPException(HTTPStatus.FORBIDDEN, NOT_FROM_PAGE_ERROR)

@@ -30,7 +30,7 @@ class WorkspacesMetrics(Collector):
     """The metrics of all workspaces of a process; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        """`now` returns the time that ages are reckoned from."""
+        """`now` returns the current time, from which ages are computed."""
         self.all = PrometheusMetrics(now)
         self.calls = Counter(
             CALLS_METRIC,
@@ -76,7 +76,7 @@ class WorkspacesMetrics(Collector):
 class _WorkspaceExporter(Exporter):
     """Adds what one workspace's app reports to the metrics of all workspaces.
 
-    Not the problems of its setup, which would stand in the place of another's.
+    Problems of its setup are left out, as they would replace those of another workspace.
     """
 
     def __init__(self, metrics: WorkspacesMetrics, label: str) -> None:

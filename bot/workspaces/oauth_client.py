@@ -38,19 +38,19 @@ class OAuthError(Exception):
     """Raised if Slack gives no token; `code` is Slack's error code, "" if it cannot be reached."""
 
     def __init__(self, code: str, *, is_passing: bool) -> None:
-        """`is_passing`: the same request may go well later."""
+        """`is_passing`: the same request may succeed later."""
         super().__init__(f"Slack answers {code}" if code else "Slack cannot be reached")
         self.code, self.is_passing = code, is_passing
 
     @property
     def is_by_settings(self) -> bool:
-        """Return whether the settings of this installation are wrong, not the request."""
+        """Return whether the error is due to this installation's settings, not to the request."""
         return self.code in _SETTINGS_ERROR_CODES
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAnswer:
-    """What Slack answered: the tokens, how long they hold, and the rest, which is no secret."""
+    """Slack's answer: the tokens, how long they are valid, and the rest, which is not secret."""
 
     tokens: Tokens
     lifetime: timedelta | None  # how long the token is valid; None: it does not expire

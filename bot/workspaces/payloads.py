@@ -1,4 +1,4 @@
-"""Which installation a payload of Slack's is for, when one app is installed in many workspaces.
+"""Finds the installation that a Slack payload is for, if one app is installed in many workspaces.
 
 Slack's reference has the fields: `authorizations` of events, `team`, `enterprise` and
 `is_enterprise_install` of interactions and commands.
@@ -76,7 +76,10 @@ def _find_by_shared_thread(
     record: InstallationRecord,
     has_thread: HasThread,
 ) -> str | None:
-    """Return whose bot a message in a shared channel mentions, or whose request its thread is."""
+    """Return the installation that a message in a shared channel is for; None if it says of none.
+
+    That is the one whose bot the message mentions, or whose request its thread is about.
+    """
     event = payload["event"]
     for each in _MENTION_PATTERN.findall(str(event["text"])):
         if mentioned := _choose(record.list_workspaces_of_bot(each), named):
@@ -97,8 +100,8 @@ def _find_by_shared_thread(
 def _list_event_teams(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the (team, enterprise) that an event is for, the likeliest first.
 
-    What happens in a workspace of an organisation is the organisation's own only if it concerns no
-    workspace, or says which workspaces there are: others it may not have given the bot.
+    An event is for a whole organisation only if it names no workspace, or is about the installation
+    itself: the organisation may not have let the bot into the workspace that it names.
     """
     for each in payload.get("authorizations") or ():
         team, enterprise = each.get("team_id") or "", each.get("enterprise_id") or ""
@@ -136,8 +139,8 @@ def _get_posting_bot(payload: Mapping[str, Any]) -> str:
 def write_installation_id(payload: dict[str, Any], workspace: str) -> None:
     """Write the id of the installation that a payload is for where it names a workspace.
 
-    An organisation-wide installation is one workspace to its app: the whole organisation. And of a
-    message in a channel that several installations share Slack may name any of them.
+    To its app, an organisation-wide installation is one workspace: the whole organisation. And for
+    a message in a channel that several installations share, Slack may name any of them.
     """
     if payload.get("type") == "event_callback":
         payload["team_id"] = payload["context_team_id"] = workspace

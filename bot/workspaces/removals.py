@@ -1,4 +1,4 @@
-"""What Slack says when a workspace uninstalls the bot, or an organisation gives or takes access."""
+"""Applies Slack's events that end an installation, or change an organisation's access."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def apply_installation_event(
     now: datetime,
     is_token_void: Callable[[Installation], bool],
 ) -> str | None:
-    """Apply Slack's event that an installation changed; return which one, None if none did.
+    """Apply Slack's event that an installation changed; return its id, None if none changed.
 
     `payload`: the whole delivery, as Slack sends it. A delivery that comes late does not remove
     what was installed after it, and one that comes twice changes nothing. `is_token_void` asks
-    Slack, where the event is about the time of the installation itself.
+    Slack whether the token still works; it is called if event and installation are seconds apart.
     """
     event, body = payload.get("event") or {}, dict(payload)
     enterprise = extract_enterprise_id(body) or ""
@@ -72,7 +72,7 @@ def apply_installation_event(
 
 
 def is_late_access_event(payload: Mapping[str, Any], now: datetime) -> bool:
-    """Return whether this is an event about access that may no longer be how things are.
+    """Return whether this is an event about access that may be out of date.
 
     Slack sends an event again, after minutes too, until it is acknowledged in time.
     """

@@ -1,7 +1,7 @@
 """Renews the tokens that expire, ahead of time and once, whichever process is first.
 
-What is due and when a failed renewal is tried again are columns of the record of installations;
-nobody waits here.
+The record of installations says what is due, and when a failed renewal is tried again; no thread
+waits for that here.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TokenRotation:
         clock: Clock,
         on_renewed: Callable[[Installation], None],
     ) -> None:
-        """`on_renewed` gets each row with new tokens; another process finds `token_revision` grown.
+        """`on_renewed` gets each row with new tokens, on the thread that renews.
 
-        It is called on the thread that renews.
+        Other processes see that the row's `token_revision` has grown.
         """
         self._record, self._cipher, self._oauth = record, cipher, oauth
         self._clock, self._on_renewed = clock, on_renewed

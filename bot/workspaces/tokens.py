@@ -109,10 +109,9 @@ class TokenCipher:
     def reseal_all(self, record: InstallationRecord) -> int:
         """Encrypt all stored tokens with the first key; return how many still have another key.
 
-        The bot may run meanwhile.
-
-        Those are what a process with older settings stores meanwhile, and what no key decrypts,
-        which is logged: once it is 0 the older keys may go.
+        The bot may be running. Tokens still have another key if a process with older settings
+        stored them meanwhile, or if no key decrypts them, which is logged. Once the number is 0,
+        the older keys are no longer needed.
         """
         for each in self._list_sealed_under_other_keys(record):
             try:
@@ -144,8 +143,8 @@ def open_installation_record(settings: Settings) -> InstallationRecord:
 def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCipher:
     """Return the cipher with the keys of the setting, or of the key file beside the record.
 
-    The file is made on first start; older keys may stand in it on further lines. Raises
-    StartupError, and OSError if the file cannot be read or written.
+    The file is made at the first start; further lines may hold older keys. Raises StartupError, and
+    OSError if the file cannot be read or written.
     """
     try:
         if settings.token_keys is not None:
