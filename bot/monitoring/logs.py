@@ -41,8 +41,8 @@ class LogFormat(StrEnum):
 class MaskingFilter(logging.Filter):
     """A logging filter that masks secrets in a record and its traceback before they are written.
 
-    It lets every record through. That a database cannot be reached is one line, without a
-    traceback, for it is told by every thread every second.
+    It lets every record through. If a database cannot be reached, it leaves out the traceback,
+    since every thread reports that every second.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -452,7 +452,7 @@ class BacklogCollector(Collector):
         return map(_build_gauge_family, COLLECTED_METRICS)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges' values; only `countersign_database_up` 0 if reading fails."""
+        """Yield the gauges' values; if reading fails, only `countersign_database_up` with 0."""
         try:
             with self._store.read() as tx:
                 found = count_backlog(tx)

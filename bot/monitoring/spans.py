@@ -209,7 +209,7 @@ def get_current_workspace() -> str:
 
 @contextmanager
 def work_for_workspace(workspace: str) -> Iterator[None]:
-    """Have what this thread logs meanwhile name a workspace, outside of spans too."""
+    """Name a workspace in all that this thread logs in the block, also outside of spans."""
     before = _CURRENT_WORKSPACE.set(workspace)
     try:
         yield
