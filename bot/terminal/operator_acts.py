@@ -1,7 +1,8 @@
 """Turns the operator's commands into the deliveries that would do the same in Slack.
 
-What prevents a command is raised before anything is stored. Each act also knows what to report
-once the loop has handled its deliveries. Looks people up.
+A command that is not possible raises CommandRefusedError before anything is stored. A prepared
+command also has a function that reports its result once the loop has handled its deliveries. Looks
+people up.
 """
 
 from __future__ import annotations
@@ -298,7 +299,7 @@ class CommandDeliveryBuilder:
 
 
 def _prepare_delivery(made: Delivery, said: str) -> PreparedCommand:
-    """Return a command whose result is `said`, or "" if the loop answered something itself."""
+    """Return a command whose result is `said`, or "" if the loop answers the delivery itself."""
     return PreparedCommand([made], lambda rows: "" if any(each.answer for each in rows) else said)
 
 

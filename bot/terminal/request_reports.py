@@ -1,6 +1,6 @@
 """The waiting calls, and the history of a request, as data for the terminal; secrets are masked.
 
-Only database rows are read. The fields keep their names: commands write them as text or as JSON.
+Only database rows are read. Names of fields must not change: commands write them as JSON, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_LISTED_CALLS = 500
 
 @dataclass(frozen=True, slots=True)
 class WaitingCallReport:
-    """One call that waits for a decision, an answer, or word of how it ended."""
+    """One call that waits for a decision, an answer, or a person's report on how it ended."""
 
     id: str  # with its revision, as `approve` takes it
     status: CallStatus
@@ -177,7 +177,7 @@ def parse_stored_gate(call: Call) -> Gate | None:
 def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | None:
     """Return who may decide in the step that is open, as the policy names them.
 
-    Of a question: who is asked. None if nobody is asked to decide.
+    For a question, return who is asked. None if nobody is asked to decide.
     """
     if is_question_to_person(call):
         question = find_question(tx, call.id)

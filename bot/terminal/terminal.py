@@ -331,7 +331,8 @@ class ChatFollower:
     def _build_message_event(self, row: Message) -> ChatEvent:
         """Return a message as an event: an answer of the agent's, or a notice. Looks names up.
 
-        An answer is followed by how its calls ended, or what it says wrongly about that.
+        An answer is followed by the outcomes of its calls, and by a notice if it contradicts the
+        record.
         """
         body = outbox.parse_message_body(row)
         text = self._host.add_names(str(body.get("text") or ""))
@@ -346,7 +347,7 @@ class ChatFollower:
 
 
 def _format_deadline(call: Call) -> str:
-    """Return until when a call waits; for a scheduled one, also that it starts then."""
+    """Return a call's deadline in words; for a scheduled call, also that it starts then."""
     until = format_in_utc(call.deadline) if call.deadline else ""
     return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
 
