@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
 
 
 def describe_error(error: Exception) -> CommandError | None:
-    """Return how an error ends a command: 2 is the exit code for what is set wrongly."""
+    """Return the CommandError for a known error, with exit code 2 for wrong settings, or None."""
     if said := describe_setup_error(error):
         return CommandError(said, 2)
     said = describe_start_error(error)

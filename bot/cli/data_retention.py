@@ -1,4 +1,4 @@
-"""`countersign export`, `forget`, `purge`: print or erase a person's data, and old requests'."""
+"""`countersign export`, `forget`, `purge`: print or erase a person's data, erase old requests."""
 
 from __future__ import annotations
 

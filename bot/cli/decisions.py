@@ -1,6 +1,6 @@
 """`countersign approve`, `reject`, `edit` and others: the operator decides at the terminal.
 
-The others are `answer`, `resolve` and `cancel`. All are as if done on the card.
+The others are `answer`, `resolve` and `cancel`. All count as if done on the card.
 """
 
 from __future__ import annotations

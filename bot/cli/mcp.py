@@ -1,7 +1,7 @@
 """`countersign mcp accept`: show how MCP servers describe their tools, and accept that.
 
-A tool is used as it was accepted and not otherwise: what a server changes afterwards is switched
-off until somebody has looked at it here.
+A tool is only used as it was accepted: if a server changes it afterwards, it is switched off until
+somebody has looked at it here.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 def _check_person_channel_and_time(arguments: argparse.Namespace) -> None:
     """Raise TypedCallError for a person or a channel that is neither an id nor a name.
 
-    So for a time at either end of the calendar.
+    Also for a time at either end of the calendar.
     """
     if arguments.person and not _PERSON_PATTERN.fullmatch(arguments.person):
         raise TypedCallError(

@@ -163,10 +163,9 @@ def build_read_only_core(
 ) -> ReadOnlyCore:
     """Return the bot's parts for reading only, built by the settings of the environment.
 
-    `policy` is used in place of the policy in force. With a `directory` that one is asked, and
-    neither Slack nor the record is.
-
-    Without a Slack token, nobody is looked up. Raises SettingsError, PolicyError, ToolsError.
+    `policy`, if given, replaces the policy in force. If a `directory` is given, it is asked in
+    place of Slack, and the record is not read. Without it and without a Slack token, nobody is
+    looked up. Raises SettingsError, PolicyError, ToolsError.
     """
     environ = dict(os.environ)
     if policy is not None:

@@ -327,9 +327,9 @@ def run_all_checks(
 ) -> Iterator[check.CheckResult]:
     """Run all checks, yielding each result at once.
 
-    Removes misleading variables from `environ`, as a start would. Of one among many workspaces,
-    `http` is where the process listens for all; of an organisation, `list_granted` returns the
-    workspaces that it gave the bot.
+    Removes misleading variables from `environ`, as a start would. For one of many workspaces,
+    `http` is the address of the process that serves them; for an organisation, `list_granted`
+    returns the workspaces that it lets the bot use.
     """
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)

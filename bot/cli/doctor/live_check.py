@@ -1,7 +1,8 @@
 """`countersign doctor --live @me`: what the bot asks of Slack, tried once in a real workspace.
 
-It works while the bot does not run. Everything it makes it takes away again, also where a step
-failed or Ctrl-C cut it short. The report says methods, codes and times, and nothing of anybody.
+The bot has to be stopped, or it may get the click. Everything that the check makes is removed
+again, even if a step failed or Ctrl-C cut it short. The report has methods, codes and times, and
+nothing about anybody.
 """
 
 from __future__ import annotations
