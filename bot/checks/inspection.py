@@ -1,8 +1,8 @@
 """Makes the checks of `countersign doctor` in a running bot.
 
-That is soon after the start, when another policy is in force, and again for as long as something is
-wrong. Nothing is decided or delayed by it: it has a thread and connections of its own. Each finding
-is a line of the log, and is counted in the metrics.
+They are made soon after the start, when the policy has changed, and repeatedly while something is
+wrong. Nothing is decided or delayed by them: they have a thread and connections of their own. Each
+finding is a line of the log, and is counted in the metrics.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_policy_rules(
 ) -> Iterator[check.CheckResult]:
     """Yield checks that each rule fits a tool, and that its condition fits that tool's fields.
 
-    Then those of rules by which something is changed with nobody asked.
+    Then come the checks of rules that let a tool change something without asking anybody.
     """
     tools = {each.name: each for each in registered}
     rule_problems = [
@@ -70,7 +70,7 @@ def check_policy_rules(
 
 
 def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
-    """Yield a check of each rule by which tools that change something run with nobody asked.
+    """Yield a check of each rule that lets tools change something without asking anybody.
 
     It is a warning if one of these tools is not named in the rule.
     """
@@ -117,7 +117,7 @@ def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[c
 
 
 def _takes_every_call(rule: rules.Rule, tool: Tool[Any]) -> bool:
-    """Return whether no rule after this one decides about calls of a tool, save one that denies."""
+    """Return whether no later rule, except one that denies, decides about calls of a tool."""
     if rule.channels or rule.requesters or rule.when or isinstance(rule.gate, GateAddOn):
         return False
     passes = isinstance(rule.gate, Allow) and tool.needs_approval

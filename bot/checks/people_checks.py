@@ -437,8 +437,8 @@ def check_signers(
 ) -> Iterator[check.CheckResult]:
     """Yield a warning for each rule that takes more signatures than its approvers can give.
 
-    And one for passkeys of other models than the policy takes, or made at another address. Looks
-    people up.
+    Also one for passkeys of models that the policy does not accept, or made at another address.
+    Looks people up.
     """
     gates, terms = [each for each in policy.asks() if each.wants_signature], policy.passkeys
     authority = Authority(workspace.directory, workspace.team)

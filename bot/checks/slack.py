@@ -37,7 +37,7 @@ def build_retrying_client(
 ) -> SlackClient:
     """Return a Slack client for reading, which waits and retries when Slack limits requests.
 
-    `list_granted`: of an organisation's token, the workspaces that it is good for.
+    `list_granted`: for an organisation's token, returns the workspaces that it may be used in.
     """
     token = settings.slack_bot_token.get_secret_value()
     client = SlackClient(
@@ -93,7 +93,7 @@ def sign_in_to_slack(
 ) -> SignInAnswer | check.CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none.
 
-    `workspace`: the one that is checked, of many.
+    `workspace`: the id of this workspace, if it is one of many; the remedy then names it.
     """
     before = clock.now()
     try:
@@ -171,7 +171,7 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
 def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
     """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
-    That counts whole seconds.
+    The Date counts whole seconds.
     """
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
