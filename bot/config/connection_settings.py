@@ -67,7 +67,7 @@ def parse_page_address(url: str) -> PageAddress:
 
 
 def get_page_host(url: str | None) -> str:
-    """Return the host name for which passkeys sign, of COUNTERSIGN_URL; "" if none can sign."""
+    """Return the host name in COUNTERSIGN_URL (`url`), for which passkeys sign; "" if none can."""
     try:
         return parse_page_address(url).rp_id if url else ""
     except ValueError:

@@ -255,7 +255,7 @@ class Settings(
     ) -> Settings:
         """Read the settings from `environ` and the .env file; `environ` wins, blank means unset.
 
-        `reading`: tokens and keys may be missing, and are then empty: enough to look, not to run.
+        `reading`: tokens and keys may be missing, and are empty then; enough to read, not to run.
         `transport`: how Slack's deliveries arrive, whose secret is required; None: the one whose
         secret is given. Raises SettingsError with all problems.
         """

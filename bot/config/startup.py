@@ -86,7 +86,7 @@ def read_policy_text(path: Path) -> str:
 def read_named_files(path: Path, text: str) -> dict[str, str]:
     """Return the texts of the files that the policy `text` names, which lie beside it at `path`.
 
-    What cannot be read is left out, which the policy refuses.
+    A file that cannot be read is left out, and the policy is refused for that later.
     """
     found = {}
     for name in list_owner_file_names(text, str(path)):

@@ -77,7 +77,7 @@ def describe_organisation_problems(
 ) -> Iterator[str]:
     """Yield a sentence for each setting that is missing or useless for serving many workspaces.
 
-    `reading`: a command reads the record of one of them.
+    `reading`: whether the settings are for a command that only reads one workspace's record.
     """
     if "client_id" not in values:
         if "client_secret" in values:
@@ -104,10 +104,10 @@ def describe_organisation_problems(
 
 
 def read_workspace_variables(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return variables for the workspace in COUNTERSIGN_WORKSPACE, else as given; and problems.
+    """Return the variables for the workspace that COUNTERSIGN_WORKSPACE names, and problems.
 
-    `variables`: the variables of the installation. What the workspace's `settings.env` says goes
-    before them; its record, policy and address are its own.
+    `variables`: those of the installation, returned unchanged if no workspace is named. The
+    workspace's `settings.env` overrides them; its record, policy and address are its own.
     """
     workspace = variables.get("COUNTERSIGN_WORKSPACE", "")
     if not WORKSPACE_ID_PATTERN.fullmatch(workspace):
