@@ -66,7 +66,7 @@ def build_visitor_guide(world: World, since: float = 0.0, *, own_policy: bool = 
     """Return the guide of the demo's page: prompts, people, and cards with who may decide them.
 
     The cards are those posted after `since` that wait, the oldest first. `own_policy`: the
-    visitor's own is in force, so that of people only their groups are known.
+    visitor's own policy is in force, so the guide describes people by their groups only.
     """
     name, waiting = world.app.title, _list_waiting_cards(world)
     people = (

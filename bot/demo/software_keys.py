@@ -1,6 +1,6 @@
 """Passkeys in software, for the people of the demo, whose browser may have no authenticator.
 
-They prove nothing: who presses the page's button signs. The page says so.
+They prove nothing, as the page says: whoever presses its button signs.
 """
 
 from __future__ import annotations
