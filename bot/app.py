@@ -220,7 +220,7 @@ def build(
     """Create all parts and return the app. `tools` are added to those the settings name.
 
     `hosted`: given by a process that serves several workspaces; this app then has no connection of
-    its own, and Slack is not asked who it is.
+    its own, and does not ask Slack for the bot's ids.
 
     Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
     StartupError for a key or a policy that cannot be used, and ValueError for tools that cannot be

@@ -155,14 +155,14 @@ class Core:
         return PasskeyManager(self.store, self.policy, self.authority, permissions, links)
 
     def build_signing_links(self) -> SigningLinks:
-        """Return what issues private links to the page where people sign."""
+        """Return the object that issues private links to the page where people sign."""
         return SigningLinks(self.key, self.settings.url)
 
     def _wrap_ended_callback(self, ended: Callable[[Run], None]) -> Callable[[Run], None]:
         return ports.build_run_end_broadcaster(ended, self.signals.live)
 
     def forms(self) -> FormServiceFactory:
-        """Return the factory of what handles requests made with a form, without the agent."""
+        """Return the factory of the handlers of requests made with a form, without the agent."""
         wake, me = self.signals.work.notify, self.identity
         return FormServiceFactory(
             self.build_policy_fact_sources(), self.authority, self.tools, me, self.previews, wake

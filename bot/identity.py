@@ -1,4 +1,4 @@
-"""The bot's ids in its workspace, and what a process for many workspaces tells one's app."""
+"""The bot's ids in its workspace, and what a process for many workspaces passes to each app."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class HostedApp:
-    """What a process that serves several workspaces tells the app of one of them."""
+    """What a process that serves several workspaces passes to the app of one of them."""
 
     identity: Identity
     scopes: frozenset[str]  # granted at the installation

@@ -41,9 +41,9 @@ class InboundConnections:
         names: Directory,
         hosted: HostedApp | None = None,
     ) -> None:
-        """`slack` is asked whether the bot's token is still good; `names` for people's names.
+        """`slack` checks whether the bot's token is still valid; `names` looks people's names up.
 
-        `hosted`: of a process that serves what `get_web_app` returns; None: it serves itself.
+        `hosted`: given if another server serves what `get_web_app` returns, else None.
         """
         self._core, self._bolt, self._slack = core, bolt, slack
         self._listeners, self._names = listeners, names
@@ -67,8 +67,8 @@ class InboundConnections:
     def start_receiving(self, ended: threading.Event) -> None:
         """Begin to receive deliveries and requests; `ended` is set when the process is to stop.
 
-        Raises StartupError if Slack cannot be connected to as the settings say, or the address
-        cannot be listened to.
+        Raises StartupError if Slack cannot be connected to as the settings say, or nothing can
+        listen at the address.
         """
         core, settings = self._core, self._core.settings
         if self._hosted is not None:
@@ -100,7 +100,7 @@ class InboundConnections:
     def _build_http_side(self) -> HttpServices:
         """Return the bot's HTTP services, not started yet; raise StartupError if that fails.
 
-        An address of their own is listened to already.
+        If they have an address of their own, they already listen at it.
         """
         try:
             from bot.http.http_side import HttpServices

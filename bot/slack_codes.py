@@ -20,7 +20,7 @@ def list_granted_scopes(headers: Mapping[str, str]) -> set[str] | None:
 
 
 class ErrorMeaning(StrEnum):
-    """What an error answer of Slack's says about the request that it answers."""
+    """What an error code of Slack's says about the request that it answers."""
 
     FINAL = "final"  # not done, and never will be: the same call gets the same answer
     PASSING = "passing"  # not done now, but the same call may succeed later

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def describe_setup_error(error: Exception) -> str | None:
-    """Return a sentence for an error by what the operator has set or written; None for others."""
+    """Return a sentence for an error in the operator's settings or files; None for any other."""
     from bot.config.settings import SettingsError
     from bot.config.startup import StartupError
     from bot.policy.evaluation import PolicyError
@@ -20,7 +20,7 @@ def describe_setup_error(error: Exception) -> str | None:
 
 
 def describe_start_error(error: Exception) -> str | None:
-    """Return a sentence for an error that is nobody's bug; None for any other."""
+    """Return a sentence for an error that is no bug (database, Slack, …); None for any other."""
     # here, since these imports are needed only after an error
     import sqlite3
 

@@ -128,7 +128,7 @@ def validate_toml_table(
 ) -> M | None:
     """Return the table at `place` as a model; None if it is invalid.
 
-    What is wrong is added to `problems`. `forms`: how to write a text with a pattern, by key.
+    What is wrong is added to `problems`. `forms`: by key, how to write a text that has a pattern.
     """
     try:
         return model.model_validate(entry)
