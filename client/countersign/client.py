@@ -75,8 +75,8 @@ class Countersign:
 
         `url` may be unix:PATH, the bot's own socket, where the bot's own account needs no key.
         `verify`: a file with the installation's public keys, by default the one in
-        COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt holds, with at least so
-        many `approvers`; with `passkeys` only those count who have signed with one. Raises
+        COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt is valid, with at least so
+        many `approvers`; with `passkeys`, only those count who have signed with one. Raises
         NotAllowed if `url` or `key` is missing or malformed, or `verify` is missing; OSError and
         ReceiptError for a file that has no keys.
         """
@@ -239,7 +239,7 @@ class Countersign:
     ) -> Request:
         """Report how a claimed call went; `result` is JSON of at most 100 kB.
 
-        What no database stores of it (U+0000, halves of characters) is replaced.
+        Characters in it that no database stores (U+0000, halves of characters) are replaced.
 
         `succeeded`: None if this program has passed the work on and cannot say how it goes; it may
         report that later. Raises NotAllowed if this claimant has not claimed the call or a

@@ -35,7 +35,7 @@ CLAIM_POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GatedCallOptions:
-    """How one decorated function's calls are asked: by which client, how long, for whom, why."""
+    """By which client, for how long, for whom and why people are asked about a function's calls."""
 
     client: Countersign | None = None
     wait: Seconds | None = None
@@ -92,8 +92,8 @@ class ClaimedGatedCall:
     def report_outcome(self, *, succeeded: bool, result: Any) -> None:
         """Report how the call went; a report that fails is logged, and people are asked instead.
 
-        `result`: any value, or the exception with which the call ended. Of what still has to be run
-        or read (a coroutine, a generator) it is reported that its end is not known.
+        `result`: any value, or the exception with which the call ended. If it still has to be run
+        or read (a coroutine, a generator), the outcome is reported as unknown.
         """
         went: bool | None = succeeded
         if isinstance(result, Exception):
@@ -210,7 +210,7 @@ class GatedCall:
     def _cancel_request(self) -> None:
         """Cancel the request, unless it belongs to a run, where a later process may ask for it.
 
-        Of a call that was claimed at that very moment it is reported that it did not run.
+        If the call was claimed at that very moment, it is reported as not run.
         """
         if self._claimed is not None:
             self._claimed.report_outcome(succeeded=False, result="It was not run any more.")

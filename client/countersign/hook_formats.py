@@ -1,4 +1,4 @@
-"""What Claude Code says to its hooks about the use of a tool, and what it is answered. Pure.
+"""What Claude Code sends to its hooks about the use of a tool, and the answers to it. Pure.
 
 Its formats: https://code.claude.com/docs/en/hooks.
 """
@@ -37,7 +37,7 @@ def get_use_id(said: Mapping[str, Any]) -> Any:
 
 
 def drop_tool_output(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a hook says after a use, without what the tool has printed."""
+    """Return a hook's input after a use, without the tool's output."""
     response = said.get("tool_response")
     kept = response if isinstance(response, dict) else {}
     short = {name: kept[name] for name in RESPONSE_FIELDS if name in kept}

@@ -33,12 +33,12 @@ _TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\
 
 
 class ReceiptError(ValueError):
-    """Raised for a receipt that does not hold; the text is a sentence that says why."""
+    """Raised for a receipt that is not valid; the text is a sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A receipt whose signature is right."""
+    """A receipt whose signature is valid."""
 
     kind: str  # DECISION_KIND or END_KIND
     key_id: str  # the installation's key that signed it
@@ -102,8 +102,8 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
     """Check a receipt's form and signatures and return it; raises ReceiptError.
 
     `text`: the envelope as JSON. `keys`: see `read_public_keys`. Nothing in the receipt is trusted
-    before its signature is checked, and nothing beside what is signed is accepted. Every vote that
-    a passkey has signed is checked as well: it has to be for exactly this.
+    before its signature is checked, and nothing outside the signed part is accepted. Votes signed
+    with a passkey are checked as well: each signature has to be for exactly this decision.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -264,8 +264,8 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
 def compute_subject_digest(tool: str, arguments: Mapping[str, Any], nonce: str) -> str:
     """Return the SHA-256 of a tool's name, its arguments and a nonce, in hexadecimal digits.
 
-    It is taken of the RFC 8785 JSON of {"arguments", "nonce", "tool"}. Raises ReceiptError for a
-    value that has no such form.
+    It is computed from the RFC 8785 JSON of {"arguments", "nonce", "tool"}. Raises ReceiptError for
+    a value that has no such form.
     """
     whole = {"arguments": arguments, "nonce": nonce, "tool": tool}
     return _compute_digest(whole).hex()
@@ -327,7 +327,7 @@ def get_decision_time(receipt: Receipt) -> datetime:
 def list_approvers(receipt: Receipt, *, passkeys: bool = False) -> list[str]:
     """Return the ids of the people whose approval counts, in the order in which they gave it.
 
-    Where somebody decided for another person, that is the other person. With `passkeys` only those
+    If somebody decided for another person, that other person is listed. With `passkeys`, only those
     who have signed with one; `verify_receipt` has checked these signatures.
     """
     found = [

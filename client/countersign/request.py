@@ -182,7 +182,7 @@ class AlreadyTaken(CountersignError):
 
 
 class NotVerified(CountersignError):
-    """Raised when a claimed call's receipt does not hold; the call is not run."""
+    """Raised when a claimed call's receipt is not valid; the call is not run."""
 
 
 class DidNotWork(CountersignError):

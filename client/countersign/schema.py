@@ -136,7 +136,7 @@ def _build_type_error(function: str, why: str) -> TypeError:
 
 
 def _find_lost_value(value: Any) -> str:
-    """Return in words what is in a value that Pydantic would write as something else; "" if all is.
+    """Return in words what in a value Pydantic would not write unchanged; "" if there is nothing.
 
     It writes a secret as asterisks, and a number that is not finite as null.
     """
@@ -161,7 +161,7 @@ def _build_default_field(parameter: inspect.Parameter) -> Any:
 def convert_result_to_json(value: Any) -> Any:
     """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so.
 
-    So is one that is nested deeper than the API reads.
+    A result that is nested deeper than the API reads is cut in the same way.
     """
     from pydantic_core import to_json
 

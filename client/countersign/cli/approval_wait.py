@@ -1,4 +1,4 @@
-"""How commands ask for approval and wait for it; `countersign outcome`: a job says how it went."""
+"""How commands ask for approval and wait for it; `countersign outcome`: report how a job went."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ OUTCOME = CommandFunctions(add_report_arguments, run_report_command)
 
 
 def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
-    """Add --approvers and --passkeys, how many people have to have approved, and how.
+    """Add --approvers and --passkeys: how many people must have approved, and whether by signature.
 
-    `of`: the option without which these two mean nothing.
+    `of`: the beginning of both help texts, which names the option that they need.
     """
     parser.add_argument(
         "--approvers", type=int, default=1, metavar="N", help=f"{of}how many people at least (1)"

@@ -130,7 +130,7 @@ def _is_read_as_code(words: Sequence[str], place: int) -> bool:
 def _find_script_name_index(words: Sequence[str], shell: int) -> int | None:
     """Return the index of the word that a shell's inline script gets as $0; None if there is none.
 
-    That word starts no program.
+    That word is only a name, and starts no program.
     """
     if extract_program_name(words[shell]) not in SHELLS:
         return None
@@ -142,9 +142,9 @@ def _find_script_name_index(words: Sequence[str], shell: int) -> int | None:
 
 
 def _is_last_word_read_as_code(name: str, given: Sequence[str]) -> bool:
-    """Return whether a program reads the last of the words given to it as code.
+    """Return whether a program reads the last of the words `given` to it as code.
 
-    That word has the placeholder.
+    That word is the one with the placeholder.
     """
     if name in CODE_READING_PROGRAMS:
         return True

@@ -216,7 +216,7 @@ def _parse_command_line(words: list[str]) -> ParsedCommandLine:
 def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
     """Run a command, and return the exit code `broken` if an error or a signal cuts it short.
 
-    Its caller takes every other exit code for a yes.
+    The caller of such a command takes every other exit code for a yes.
     """
     try:
         process.interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -1,7 +1,8 @@
 """`countersign hook`: Claude Code asks people before it uses a tool, and says how it went.
 
-What Claude Code says is handed to Countersign, which knows its formats, and its answer is handed
-back. Whatever goes wrong before a tool, it is not used: a hook that fails would let it through.
+Claude Code's input is passed to Countersign, which knows its formats, and the answer is passed
+back. If anything goes wrong before a tool is used, the use is denied, since Claude Code would let
+the tool run after a hook that failed.
 """
 
 from __future__ import annotations

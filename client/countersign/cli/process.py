@@ -60,7 +60,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def interrupt_once_on(*signals: signal.Signals) -> None:
     """Have the first of these signals raise KeyboardInterrupt, and ignore all of them after it.
 
-    One that is ignored already stays so. Does nothing except on the main thread.
+    A signal that is ignored already stays ignored. Does nothing except on the main thread.
     """
 
     def interrupt(_signal: int, _frame: object) -> NoReturn:

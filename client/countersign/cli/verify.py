@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify each receipt of the file; returns the exit code, 1 if one does not hold."""
+    """Verify each receipt of the file; returns the exit code, 1 if one is not valid."""
     if arguments.approvers < 0:
         raise console.UsageError("--approvers takes a number from 0")
     try:

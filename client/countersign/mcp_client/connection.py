@@ -168,10 +168,10 @@ class _OneCallClient(Client):
     """A client that sends each call of a tool once."""
 
     async def _relist_tool(self, name: str) -> None:
-        """Raise an error where the SDK looks at a tool again, to send a call of it once more.
+        """Raise an error when the SDK is about to list a tool again and to repeat a call of it.
 
-        It does so if the server says that the tool has changed, and nobody has approved what it is
-        now.
+        The SDK does so if the server says that the tool has changed; nobody has approved the
+        changed tool.
         """
         raise MCPError(HEADER_MISMATCH, f"{name} has changed")
 
@@ -269,7 +269,7 @@ async def _accept_any_result(_name: str, _result: Any) -> None:
 
 
 def describe_connection_error(error: BaseException) -> str:
-    """Return in a few words why a connection failed; of a group of errors the first."""
+    """Return in a few words why a connection failed; for a group of errors, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What of a tool call really went over the wire, the server's own answer, and the outcome.
+"""Whether a tool call was really sent, what the server itself answered, and the outcome.
 
 The SDK makes up JSON-RPC errors of its own if an answer is missing or unreadable, with codes that
 servers use as well. So the server's own messages are noted here as they arrive.
@@ -97,7 +97,7 @@ def replace_half_characters(text: str) -> str:
 
 
 def read_whole_message(error: Exception) -> SessionMessage | Exception:
-    """Return the message that the SDK did not read for half a character in it; else `error`."""
+    """Return the message that the SDK could not read because of half a character, else `error`."""
     text = error.errors()[0]["input"] if isinstance(error, ValidationError) else None
     if isinstance(text, str) and (whole := replace_half_characters(text)) != text:
         with suppress(ValidationError):

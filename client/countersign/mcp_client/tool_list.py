@@ -54,7 +54,7 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
     """Take the tools that cannot be read out of a message that lists a server's tools.
 
     What is wrong with them is logged, unless it is in `told`. A message that is no list of tools,
-    or is wrong beside them, stays as it is.
+    or has other faults as well, stays as it is.
     """
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return

@@ -202,8 +202,7 @@ class McpProxy:
     ) -> types.ListToolsResult:
         """Return all tools on one page, without output schemas.
 
-        A host is promised no form of results, so that it gets even a result that breaks the
-        server's promise.
+        Without a schema, the host accepts even a result that does not fit the schema of the server.
         """
         try:
             listed = await self.behind.list_current_tools()
