@@ -14,7 +14,7 @@ ALLOW_WITHOUT_RUN_ERROR = "--allow goes with --run"
 
 
 def port(text: str) -> int:
-    """The number, from 0 (any that is free) to 65535; the usage tells of anything else."""
+    """Return the port number, from 0 (any free one) to 65535; else raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
         why = f"there is no port {text!r}; give one from 0 to {MAX_PORT}"
         raise argparse.ArgumentTypeError(why)
@@ -22,7 +22,7 @@ def port(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add where it is served, and whose apps and people it has."""
+    """Add the arguments: where the local Slack is served, and which apps and people it has."""
     parser.add_argument(
         "--port", type=port, help="where it is served (default: 8765 or the next free one; 0: any)"
     )

@@ -10,7 +10,7 @@ MAX_PORTS_TRIED = 20
 
 
 class PortTakenError(Exception):
-    """Nothing can be served there; says so in one sentence."""
+    """Raised if nothing can be served at a port; the text is one sentence."""
 
 
 def free_port(wanted: int | None) -> int:
@@ -33,7 +33,7 @@ def first_free(port: int) -> int:
 
 
 def _is_free(port: int) -> bool:
-    """Whether it can be listened to; raises PortTakenError where this user may not."""
+    """Whether the port is free; raises PortTakenError if this user may not listen there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -60,13 +60,12 @@ class Sandbox(Admin):
     ) -> None:
         """Without a manifest the app may do all that the sandbox knows.
 
-        There are as many `workspaces`, or those of the seeds; the app is installed in the first.
-        The first `org` of them are one org. `same_ids`: channels, people and messages have the same
-        ids in each, so that a test sees what gets from one into another.
+        `workspaces`: how many there are, unless `seed` says it; the app is installed in the first.
+        The first `org` of them form one org. `same_ids`: channels, people and messages have the
+        same ids in each workspace, so that a test notices what leaks from one into another.
 
-        `shares_clock`: the apps go by this clock, too, so HTTP requests are signed by it.
-
-        Else they are signed by the machine's, by which an app in a process of its own goes.
+        `shares_clock`: whether the apps use this clock, too: HTTP requests are then signed with its
+        time. Otherwise they are signed with the machine's, which an app in its own process uses.
         """
         self.clock: Clock = clock or ShiftedClock()
         if seed is None:
@@ -172,7 +171,8 @@ class Sandbox(Admin):
     def install(self, app: Json | App, channels: Iterable[str] = (), workspace: str = "") -> App:
         """Install an app, its bot in these channels (names or ids): see `Admin.install`.
 
-        It comes into the first workspace, or that of the id. A request URL of it is verified.
+        `workspace`: the id of the workspace, by default the first. The app's request URL, if it has
+        one, is verified.
         """
         there = self.workspace(workspace or self.team_id)
         app = there.install(app, channels)
@@ -244,10 +244,8 @@ class Sandbox(Admin):
     def wait(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """Return the first truthy value of `predicate`, asked again on every change.
 
-        TimeoutError with a dump of what there was when it takes too long.
-
-        A predicate may also look at things outside the sandbox: it is asked again four times a
-        second at least.
+        Raises TimeoutError, with a dump of the state, if it takes too long. The predicate may also
+        look at things outside the sandbox: it is asked at least four times a second.
         """
         end = time.monotonic() + timeout
         while True:

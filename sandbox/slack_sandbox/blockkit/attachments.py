@@ -1,7 +1,7 @@
 """Check a message's attachments, the older kind and those that hold blocks, and complete them.
 
-Pure: values in, an error code and messages in Slack's words out. Fields that Slack does not know it
-leaves out.
+Pure: values in, an error code and messages in Slack's words out. As in Slack, unknown fields are
+left out.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ _SHOWN = (
 def check_attachments(value: object, blocks: list[Json]) -> tuple[str, list[str]]:
     """The error code for a message's attachments and its messages; ("", []) when they are sound.
 
-    `blocks` are those of the message itself: ids are unique and tables counted over all of them.
+    `blocks` are those of the message itself: ids have to be unique and tables are counted over all
+    blocks.
     """
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return "invalid_attachments", [problem("must provide an array of objects", "/attachments")]

@@ -1,7 +1,7 @@
 """Check blocks, views and message texts as Slack does: values in, Slack's messages out.
 
-Each block is held against the tables of `layouts`, `elements` and `objects`; the rules here look at
-a payload as a whole and run once every block is sound by itself. Messages come without Slack's
+Each block is checked by the tables of `layouts`, `elements` and `objects`; the rules here look at a
+payload as a whole, and run if every block is valid by itself. Messages come without Slack's
 "[ERROR] " in front.
 """
 
@@ -34,11 +34,9 @@ MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
 
 
 def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:
-    """Say what is wrong with the blocks of a message, modal or Home tab; [] when they are sound.
+    """Return what is wrong with the blocks of a message, modal or Home tab; [] if nothing is.
 
-    One message for each problem.
-
-    `at` is where the call has them, for the JSON pointers.
+    One message for each problem. `at`: where the blocks are in the call, for the JSON pointers.
     """
     found = list(BLOCKS[surface](blocks, at))
     return found or [
@@ -50,7 +48,7 @@ def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[
 def error_of(problems: list[str]) -> str:
     """Return the error code that goes with problems of a message's blocks.
 
-    For a second table it is another than for the rest, as others measured.
+    A second table has another code than the rest, as others measured.
     """
     return "invalid_attachments" if problems[0].startswith(SECOND_TABLE) else "invalid_blocks"
 
@@ -58,10 +56,10 @@ def error_of(problems: list[str]) -> str:
 def check_leave(
     blocks: list[Json], scopes: Collection[str], manifest: Json, at: str = "/blocks"
 ) -> list[str]:
-    """Say which parts of sound blocks an app may not send by its scopes and manifest; [] if none.
+    """Return which parts of valid blocks an app's scopes and manifest do not allow; [] if none.
 
-    docs.slack.dev: video and file_input have a scope each, videos come from the app's unfurl
-    domains, and the addresses of an auth_provider from its auth_hosts.
+    By docs.slack.dev, video and file_input need a scope each, videos have to be on the app's unfurl
+    domains, and the addresses of an auth_provider on its auth_hosts.
     """
     features = manifest.get("features", {})
     hosts = features.get("user_connections", {}).get("auth_hosts", ())
@@ -86,7 +84,7 @@ def _within(url: str, domains: Iterable[str]) -> bool:
 
 
 def check_view(view: object) -> list[str]:
-    """Say what is wrong with a view given to views.open, push, update or publish; [] if sound."""
+    """Return what is wrong with a view for views.open, push, update or publish; [] if nothing."""
     found = list(_VIEW(view, "/view"))
     if found or not isinstance(view, dict):
         return found
@@ -100,9 +98,8 @@ def check_view(view: object) -> list[str]:
 def check_message_text(text: str, *, update: bool = False) -> str | None:
     """Return the error code for the text of a message without blocks; None when it is sound.
 
-    With `update`, for the text of chat.update.
-
-    A text over 40,000 characters is no error when posting: Slack cuts it off and adds a warning.
+    `update`: whether it is the text of chat.update. A text over 40,000 characters is no error when
+    posting: Slack cuts it off and adds a warning.
     """
     if not text.strip():
         return "no_text"
@@ -115,9 +112,9 @@ def check_message_size(blocks: list[dict[str, Any]]) -> str | None:
 
 
 def message_size(blocks: list[dict[str, Any]]) -> int:
-    """Return what sound blocks count against MESSAGE_SIZE_LIMIT.
+    """Return the size of valid blocks, for MESSAGE_SIZE_LIMIT.
 
-    Their characters as Slack counts them, and something for each block.
+    It is the number of characters as Slack counts them, and BLOCK_SIZE for each block.
     """
     return BLOCK_SIZE * sum(1 for _ in _blocks(blocks, "")) + sum(_characters(blocks))
 

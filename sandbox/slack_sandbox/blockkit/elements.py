@@ -65,7 +65,7 @@ TIME_OF_DAY = text(form="([01][0-9]|2[0-3]):[0-5][0-9]", says="must be a time in
 
 
 def _timezone(value: Any, at: str) -> Iterator[str]:
-    """An IANA name, such as Europe/Berlin; where this machine knows none, any name will do."""
+    """Check for an IANA time zone (Europe/Berlin); any text if this machine knows no zones."""
     found = list(text()(value, at))
     known = _zones()
     yield from found or (
@@ -102,7 +102,7 @@ def _numbers_agree(value: Mapping[str, Any]) -> str | None:
 
 
 def _spelled_out(option: Mapping[str, Any]) -> dict[str, Any]:
-    """The option with what Slack takes for granted in its texts."""
+    """Return the option with Slack's defaults in its texts: `emoji`, `verbatim`."""
     usual = {"plain_text": {"emoji": True}, "mrkdwn": {"verbatim": False}}
     return {
         name: usual[each["type"]] | each if isinstance(each, dict) else each

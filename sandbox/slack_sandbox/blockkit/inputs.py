@@ -50,12 +50,10 @@ def initial(element: Json) -> Json | None:
 
 
 def states(blocks: list[Json], before: Json | None = None, start: Start | None = None) -> Json:
-    """Return all elements' states, with what was typed `before` where the element is the same.
+    """Return the states of all elements; the state in `before` is kept if the element is the same.
 
-    It is the same where block, action and type are.
-
-    `start` may know the first state of an element (None: it does not), which then counts before the
-    initial value.
+    It is the same if its block, action and type are. `start` may return another first state of an
+    element than its initial value; None means the initial value.
     """
     values: Json = {}
     for block in every_block(blocks):
@@ -72,7 +70,7 @@ def states(blocks: list[Json], before: Json | None = None, start: Start | None =
 
 
 def dispatches(block: Json) -> bool:
-    """Return whether using an element tells the app; in an input block only if it says so."""
+    """Return whether the app is notified of an element's use; in an input block, only on demand."""
     return block["type"] != "input" or bool(block.get("dispatch_action"))
 
 

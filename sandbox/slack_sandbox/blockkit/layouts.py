@@ -135,7 +135,7 @@ def _inline_task(value: Any, at: str) -> Iterator[str]:
 
 
 def _instead(value: Any, at: str) -> Iterator[str]:
-    """Blocks for clients that do not know the one they stand for."""
+    """Check the fallback blocks for clients that do not know the block itself."""
     kinds = {name: check for name, check in _CHECKS.items() if name != "auth_provider"}
     yield from array(union(kinds))(value, at)
 

@@ -38,7 +38,7 @@ def text(
 ) -> Check:
     """A string of `low` to `high` characters that matches the whole pattern `form`.
 
-    Characters are counted escaped on demand.
+    `escape`: count characters as escaped. `says`: the message if `form` does not match.
     """
 
     def check(value: Any, at: str) -> Iterator[str]:
@@ -73,7 +73,7 @@ def flag(value: Any, at: str) -> Iterator[str]:
 
 
 def anything(_value: Any, _at: str) -> Iterator[str]:
-    """Any value; where it is looked at, if at all, is said elsewhere."""
+    """Any value; if it is checked at all, then elsewhere."""
     yield from ()
 
 

@@ -66,7 +66,7 @@ def _element(token: str) -> Json:
 
 
 def _code(text: str) -> Json:
-    """What stands between backticks, whatever it is."""
+    """Return text between backticks as code; links and mentions in it become plain text."""
     plain = _TOKEN.sub(lambda token: token[0][1:-1].rpartition("|")[2], text)
     return {"type": "text", "text": html.unescape(plain), "style": {"code": True}}
 

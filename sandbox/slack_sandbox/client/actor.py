@@ -21,7 +21,7 @@ Where = tuple[str, str] | str | App | None
 
 
 class Actor(AppUser):
-    """One person, acting."""
+    """One person, with everything that tests and the page can have them do."""
 
     # commands
 
@@ -73,11 +73,12 @@ class Actor(AppUser):
         selected: Any = None,
         state: Json | None = None,
     ) -> Delivery:
-        """Use an element, confirmation included; see `Where`; returns at once with the delivery.
+        """Use an element and confirm that if asked; returns the delivery without waiting.
 
-        `value` picks among buttons of one action_id and is what is typed into inputs; `selected` is
-        an option, its value, an id, or a list of these; `state` is what was typed into the inputs
-        there before. ValueError when there is no such element, or it would tell the app nothing.
+        `where`: see `Where`. `value` picks among buttons of one action_id, or is typed into an
+        input; `selected` is an option, its value, an id, or a list of these; `state`: what was
+        typed into the inputs there before. ValueError if there is no such element, or the app would
+        not be notified.
         """
         with self._world.lock:
             return self._click(self.place(where), action_id, block_id, value, selected, state)
@@ -110,9 +111,9 @@ class Actor(AppUser):
         selected: Any = None,
         seen: Json | None = None,
     ) -> Delivery:
-        """`click_in` a visible message.
+        """Click an element of a visible message; see `click_in`.
 
-        `seen` is an older copy of it, for a click on what is no longer there.
+        `seen` is an older copy of the message, for a click on an element that is gone.
         """
         with self._world.lock:
             return self._click(
@@ -126,7 +127,7 @@ class Actor(AppUser):
         value: str | None = None,
         selected: Any = None,
     ) -> Delivery:
-        """`click_in` the top modal."""
+        """Click an element of the top modal; see `click_in`."""
         return self.click_in(None, action_id, block_id, value, selected)
 
     def click_home(
@@ -136,17 +137,16 @@ class Actor(AppUser):
         value: str | None = None,
         selected: Any = None,
     ) -> Delivery:
-        """`click_in` the Home tab of the first app."""
+        """Click an element of the Home tab of the first app; see `click_in`."""
         return self.click_in(self._world.app, action_id, block_id, value, selected)
 
     def suggest(
         self, action_id: str, query: str = "", block_id: str | None = None, where: Where = None
     ) -> list[Json]:
-        """Type into a select that looks its options up, and wait for them (groups opened).
+        """Type into a select that looks its options up; return them, without their groups.
 
-        For `where` see `Where`.
-
-        ValueError for too short a query and when they could not be loaded.
+        `where`: see `Where`. ValueError for too short a query, and if the options could not be
+        loaded.
         """
         with self._world.lock:
             place = self.place(where)
@@ -158,10 +158,10 @@ class Actor(AppUser):
     def choose(
         self, action_id: str, selected: Any, block_id: str | None = None, where: Where = None
     ) -> Delivery | None:
-        """Choose in a menu or enter a date, time, or rich text; see `Where`.
+        """Choose in a menu, or enter a date, time or rich text; `where`: see `Where`.
 
         `selected` is an option, its value, an id, or a list of these; None empties it. Returns the
-        delivery where the app is told at once. ValueError for what is not offered.
+        delivery if the app is notified at once, else None. ValueError for what is not offered.
         """
         with self._world.lock:
             place = self.place(where)

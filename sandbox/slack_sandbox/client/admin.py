@@ -26,7 +26,7 @@ class Admin:
         self.world = world
 
     def deactivate(self, name: str) -> None:
-        """Deactivate a person's account. Memberships stay, so that only their `deleted` tells."""
+        """Deactivate a person's account. Memberships stay: only `deleted` shows it."""
         with self.world.lock:
             person = self.world.people[name]
             person.deleted, person.updated = True, int(self.world.now())
@@ -34,7 +34,7 @@ class Admin:
             self.world.touch()
 
     def hire(self, name: str, real_name: str = "") -> str:
-        """Somebody new is in the workspace, in no channel yet; their user id. Apps get team_join.
+        """Add a person to the workspace, in no channel yet; return the user id. Apps get team_join.
 
         ValueError where the short name is taken.
         """
@@ -79,7 +79,7 @@ class Admin:
     def install(self, app: Json | App, channels: Iterable[str] = ()) -> App:
         """Install an app in this workspace without a browser, its bot in these channels.
 
-        Either one more app, by its manifest, or one that another workspace has: it gets what its
+        `app`: the manifest of one more app, or an app that another workspace has. It gets what its
         manifest asks for.
         """
         with self.world.lock:
@@ -154,7 +154,7 @@ class Admin:
         return Actor(self.world, name)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
-        """Send the same payload once more, as a delivery of its own that counts its attempts on."""
+        """Send the same payload again, as a new delivery that continues the count of attempts."""
         again = Delivery(
             delivery.kind,
             copy.deepcopy(delivery.payload),
@@ -180,8 +180,8 @@ class Admin:
     def share(self, channel: str, team: str = "") -> None:
         """Share a channel with another workspace of the sandbox: by Slack Connect, or in the org.
 
-        Without `team` it is the other company, which is only made up. Its people may come in from
-        now on. ValueError where ids of the two workspaces are the same.
+        Without `team`, it is shared with the other company, which is only made up. The other side's
+        people may join from now on. ValueError if both workspaces have the same ids.
         """
         with self.world.lock:
             place, other = self.world.channel(channel), self.world.worlds.get(team)

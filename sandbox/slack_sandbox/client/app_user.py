@@ -101,16 +101,17 @@ class AppUser(Member):
             )
 
     def stop_agent(self, channel: str, thread_ts: str) -> Delivery | None:
-        """Press Slack's Stop in a thread; None when the app did not subscribe to that event.
+        """Press Slack's Stop in a thread; the app gets agent_session_stopped.
 
-        The event is agent_session_stopped.
+        Returns the delivery, None if the app did not subscribe to that event.
         """
         return agents.stopped(self._world, self.id, self._world.channel(channel).id, thread_ts)
 
     def rename_session(self, channel: str, thread_ts: str, title: str) -> Delivery | None:
-        """Retitle the agent's session in a thread; None when the app does not ask for that event.
+        """Give the agent's session in a thread another title; the app is notified.
 
-        ValueError where there is no session.
+        Returns the delivery, None if the app did not subscribe to that event. ValueError if there
+        is no session.
         """
         with self._world.lock:
             place = self._channel(channel)

@@ -29,9 +29,9 @@ FAILURES = {  # outcome of a delivery -> the error in Slack's notice
 
 
 def available(world: World, user: str) -> dict[str, tuple[App, Json]]:
-    """The commands that person can use, by name: the app installed last has it.
+    """Return the commands that a person can use, by name, each with its app and definition.
 
-    None for people of other companies.
+    If several apps have a name, the one installed last gets it. {} for people of other companies.
     """
     if not world.is_member(world.by_id[user]):
         return {}
@@ -44,7 +44,7 @@ def available(world: World, user: str) -> dict[str, tuple[App, Json]]:
 
 
 def notice(world: World, user: str, channel: Channel, text: str, thread_ts: str = "") -> None:
-    """A word of Slack itself that only this person sees."""
+    """Post a message from Slack itself that only this person sees."""
     messages.add(world, Draft(channel, SLACKBOT, text, thread_ts=thread_ts, only_for=user))
 
 
@@ -105,7 +105,7 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
 
 
 def failure(delivery: Delivery) -> str:
-    """What Slack tells the person whose command was not acknowledged, "" when it was."""
+    """Return Slack's message to a person whose command was not acknowledged; "" if it was."""
     if delivery.ok:
         return ""
     return f'{delivery.payload["command"]} failed with the error "{FAILURES[delivery.outcome]}"'

@@ -36,9 +36,9 @@ def _action(world: World, block: Json, element: Json, chosen: Json) -> Json:
 
 
 def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
-    """Use an element, `chosen` as `choices.selection` gives it, and keep its new state.
+    """Use an element and store its new state; `chosen`: see `choices.selection`.
 
-    Returns the delivery at once, or None where the app is not told: in an input block without
+    Returns the delivery without waiting; None if the app is not notified: in an input block without
     dispatch_action.
     """
     block, element = found
@@ -62,7 +62,7 @@ def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> D
 
 
 def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) -> None:
-    """Keep element states that the person entered, by block and action; nothing is sent.
+    """Store element states that the person entered, by block and action; nothing is sent.
 
     ValueError for a state that cannot be entered, or (`strictly`) for an input that is not there.
     """
@@ -136,7 +136,7 @@ def _response_urls(world: World, app: App, view: View) -> list[Json]:
 def close_view(world: World, user: str, view_id: str | None, *, everything: bool = False) -> None:
     """Close the top view, or all of them with the × of the window.
 
-    View_closed goes to those who asked for it.
+    An app gets view_closed if its view asked for that.
     """
     with world.lock:
         view = top(world, user, view_id)

@@ -25,7 +25,7 @@ _HOURS = re.compile(rf"{_TIME}-{_TIME}")
 
 
 class Member:
-    """One person among others."""
+    """One person as a member of the workspace."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
@@ -55,7 +55,7 @@ class Member:
     def _token(self, name: str) -> str | None:
         """What Slack makes of "@name" or "#name" while this person types.
 
-        Private channels stay without their name.
+        The token of a private channel has no name.
         """
         world, word = self._world, name[1:].lower()
         if name.startswith("#"):
@@ -173,7 +173,7 @@ class Member:
                 raise ValueError(error.code) from None
 
     def set_status(self, emoji: str = "", text: str = "", until: int = 0) -> None:
-        """Show an emoji (":palm_tree:") and a text beside one's name; neither clears the status.
+        """Show an emoji (":palm_tree:") and a text beside one's name; without both, clear them.
 
         `until`: Unix seconds, 0 for good. Apps get user_change. ValueError for what Slack's client
         does not take.
@@ -197,8 +197,8 @@ class Member:
     def set_do_not_disturb(self, until: int = 0, hours: str = "") -> None:
         """Pause one's notifications `until` then (Unix seconds), or in the `hours` of every day.
 
-        `hours`: "22:00-07:00" in one's time zone. Neither clears both. ValueError for what Slack's
-        client does not take.
+        `hours`: "22:00-07:00" in one's time zone. Without both, nothing is paused any more.
+        ValueError for what Slack's client does not take.
         """
         with self._world.lock:
             now, found = int(self._world.now()), _HOURS.fullmatch(hours)
@@ -215,7 +215,7 @@ class Member:
             self._world.touch()
 
     def set_manager(self, *names: str) -> None:
-        """Name people of the sandbox in the profile field "Manager"; nobody clears it."""
+        """Name people of the sandbox in the profile field "Manager"; clear it if none are given."""
         with self._world.lock:
             value = ",".join(self._world.people[name].id for name in names)
             self.person.fields = {MANAGER_FIELD: value} if value else {}

@@ -1,4 +1,4 @@
-"""Where an element stands for a person, in a message, modal or Home, with what is typed there.
+"""The surfaces in which a person uses elements (message, modal, Home), with what is typed there.
 
 Called with the world's lock held.
 """
@@ -19,7 +19,7 @@ from slack_sandbox.workspace.state import World
 
 @dataclass(slots=True)
 class Place:
-    """One surface as one person has it before them."""
+    """One surface (a message, modal or Home tab) as one person sees it."""
 
     user: str
     app: App
@@ -82,7 +82,7 @@ class Place:
 
 
 def of_view(world: World, view: View) -> Place:
-    """A modal or a Home view before its viewer."""
+    """Return the place of a modal or a Home view, as its viewer sees it."""
     app = views.app_of(world, view)
     return Place(
         view.user, app, view.id, view.body["blocks"], view.values, view.channel_id, view=view

@@ -25,11 +25,9 @@ _CHECKS = {"options": array(OPTION, 100, low=0), "option_groups": array(OPTION_G
 def ask(world: World, place: Place, action_id: str, block_id: str | None, query: str) -> Json:
     """Return what the menu shows for that query, as the app or Slack offers it.
 
-    It is {"options": […]} or {"option_groups": […]}.
-
-    {"message": a sentence} when the app did not answer, or not with what Slack takes. Waits for the
-    app, so the world's lock must not be held. ValueError for an element that has nothing to look
-    up, or too short a query.
+    It is {"options": […]} or {"option_groups": […]}; {"message": a sentence} if the app gave no
+    answer that Slack accepts. Waits for the app, so the world's lock must not be held. ValueError
+    for an element that has nothing to look up, or too short a query.
     """
     with world.lock:
         block, element = place.find(action_id, block_id)
@@ -63,7 +61,7 @@ def _taken(world: World, key: tuple[str, str, str, str], delivery: Delivery) -> 
 
 
 def _read(ack: Any) -> tuple[Json, list[str]]:
-    """The offer in an acknowledgement, and what Slack would not take of it."""
+    """Return the options in an acknowledgement, and what Slack would not accept about them."""
     given = {
         name: ack[name] for name in _CHECKS if isinstance(ack, dict) and ack.get(name) is not None
     }

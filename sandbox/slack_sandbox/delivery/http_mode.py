@@ -38,7 +38,7 @@ _OUTCOMES = {
 
 
 class _Failed(Exception):
-    """An attempt that brought no acknowledgement, in Slack's word for the reason."""
+    """Raised for an attempt without an acknowledgement; `reason` is Slack's word for why."""
 
     def __init__(self, reason: str, *, retry: bool = True) -> None:
         super().__init__(reason)
@@ -52,7 +52,7 @@ class _Answer:
     is_json: bool
 
     def payload(self) -> Json | None:
-        """What the app answered: an object, or its text as one; None where it said nothing."""
+        """Return the app's answer: a JSON object, else {"text": …}; None for a blank one."""
         text = self.body.decode(errors="replace")
         if not text.strip():
             return None
@@ -64,7 +64,7 @@ class _Answer:
 
 
 class HttpMode:
-    """What is on its way to the apps that take HTTP requests."""
+    """The payloads on their way to apps that take HTTP requests."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class HttpMode:
     # one request
 
     async def _post(self, delivery: Delivery) -> _Answer:
-        """The app's answer with status 2xx (200 for interactions); _Failed otherwise."""
+        """Send a payload; return the app's 2xx answer (200 for interactions), or raise _Failed."""
         url, body, kind = written(delivery)
         if not url:
             raise _Failed("connection_failed", retry=False)

@@ -75,9 +75,9 @@ class Hub:
         )
 
     def send(self, delivery: Delivery) -> None:
-        """Hand a payload to any one socket.
+        """Pass a payload to any one socket.
 
-        Without one an event waits and an interaction fails at once.
+        Without a socket, an event waits and an interaction fails at once.
         """
         with self.world.lock:
             if not self.sockets and delivery.kind != "events_api":
@@ -123,7 +123,7 @@ class Hub:
         return frame
 
     def _overdue(self, delivery: Delivery, envelope_id: str) -> None:
-        """An attempt got no acknowledgement: an event is sent again, an interaction has failed."""
+        """Handle a missing acknowledgement: send an event again later, let an interaction fail."""
         with self.world.lock:
             if delivery.outcome != "pending" or delivery.envelope_id != envelope_id:
                 return
@@ -143,7 +143,7 @@ class Hub:
     # receiving
 
     async def link(self, request: web.Request) -> web.StreamResponse:
-        """The WebSocket of a ticket."""
+        """Serve the WebSocket for a ticket."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket is used up or was never issued")
@@ -202,7 +202,7 @@ class Hub:
         }
 
     def _dead(self) -> int:
-        """Return how many sockets are counted though nobody is there any more."""
+        """Return how many broken sockets are still counted as connections."""
         since = time.monotonic() - self.counts_dead
         return sum(died > since for died in self._died)
 
@@ -237,7 +237,7 @@ class Hub:
     # disconnecting
 
     def disconnect(self, reason: str) -> None:
-        """Tell every socket to go, and close it after the reason's grace period."""
+        """Announce on every socket that it will close, and close it after the reason's notice."""
         self.loop.call_soon_threadsafe(self._say_goodbye, reason)
 
     def _say_goodbye(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What is to happen at a time of the sandbox's clock, which may be moved forward.
+"""Runs actions at times of the sandbox's clock, which may be moved forward.
 
 Everything runs on the server's loop; `at` and `wake` may be called from any thread.
 """
@@ -38,7 +38,7 @@ class Timers:
         return due
 
     def wake(self) -> None:
-        """The clock was moved."""
+        """Run what is due after the clock was moved."""
         self._loop.call_soon_threadsafe(self._run)
 
     def _run(self) -> None:

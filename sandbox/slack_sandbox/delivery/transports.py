@@ -51,7 +51,7 @@ class Transports:
         return [code for hub in list(self._hubs.values()) for code in hub.closed]
 
     def send(self, delivery: Delivery) -> None:
-        """Hand a payload to its app; one that has gone hears of no click and no command."""
+        """Pass a payload to its app; an uninstalled one gets no interactions and no commands."""
         with self.world.lock:
             self.world.deliveries.append(delivery)
         if delivery.kind != "events_api" and not delivery.app.installed:
@@ -63,7 +63,7 @@ class Transports:
             self.hub(delivery.app).send(delivery)
 
     def installed(self, app: App) -> None:
-        """An app has come: the request URL of one that takes HTTP requests is verified."""
+        """Verify the request URL of a newly installed app, if it takes HTTP requests."""
         if app.over_http and app.events_url:
             self.http.verify(app)
 
@@ -82,7 +82,7 @@ class Transports:
         return list(self._hubs.values()) if app is None else [self.hub(app)]
 
     def disconnect(self, reason: str, app: App | None = None) -> None:
-        """Tell every socket (of that app) to go, and close it after the reason's grace period."""
+        """Announce on every socket (of that app) that it will close, and close it later."""
         for hub in self._of(app):
             hub.disconnect(reason)
 

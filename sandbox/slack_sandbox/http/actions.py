@@ -70,7 +70,7 @@ async def _click_in(world: World, actor: Actor, where: Where, body: Json) -> Jso
 
 
 async def _outcome(world: World, delivery: Delivery) -> Json:
-    """Whether the app took it, in the words of Slack's warning where it did not."""
+    """Wait for the delivery; return {} if the app acknowledged it, else Slack's warning."""
     await asyncio.to_thread(delivery.wait, world.ack_seconds + 7)
     return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS[delivery.outcome]}
 
@@ -97,7 +97,7 @@ async def _react(_world: World, actor: Actor, body: Json) -> Json:
 
 
 def _plainly(act: Callable[[Actor], Callable[..., None]]) -> Action:
-    """An action that passes the body's fields on and answers nothing."""
+    """Return an action that passes the body's fields to `act` and has an empty answer."""
 
     async def action(_world: World, actor: Actor, body: Json) -> Json:
         act(actor)(**body)

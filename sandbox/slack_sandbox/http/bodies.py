@@ -13,14 +13,14 @@ from slack_sandbox.spec.slack_error import Json
 
 
 def refusal(error: type[web.HTTPException], message: str) -> web.HTTPException:
-    """An error to raise, whose body says {"ok": false, "message"}."""
+    """Return an error to raise, with the body {"ok": false, "message": …}."""
     return error(
         text=json.dumps({"ok": False, "message": message}), content_type="application/json"
     )
 
 
 async def body_of(request: web.Request, fields: Fields | Callable[[Any], Json]) -> Json:
-    """The body of a POST, read by those fields or that function; its ValueError becomes a 400."""
+    """Return a POST's body, checked by a table of fields or a function; ValueError becomes 400."""
     try:
         body = await request.json()
         return fields(body) if callable(fields) else read(body, fields)

@@ -67,7 +67,7 @@ _WHY = {
 
 
 class Refused(Exception):
-    """An address that leads to no consent, with Slack's code for the reason and a sentence."""
+    """Raised for an address that cannot lead to consent; has Slack's error code and more words."""
 
     def __init__(self, code: str, more: str = "") -> None:
         super().__init__(code)
@@ -179,7 +179,7 @@ def _members(world: World) -> list[Person]:
 
 
 def wished(world: World, query: Mapping[str, str]) -> Wish:
-    """What the query of an authorize address asks for; Refused where it may not."""
+    """Return what the query of an authorize address asks for; raises Refused if not allowed."""
     app = world.app_of_client(query.get("client_id", ""))
     if app is None:
         raise Refused("invalid_client_id")
@@ -212,7 +212,7 @@ def _below(url: str, base: str) -> bool:
 
 
 def _with(url: str, **more: str) -> str:
-    """The address with more in its query."""
+    """Return the address with more parameters in its query."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(query=urlencode([*parse_qsl(parts.query), *more.items()])))
 

@@ -25,7 +25,7 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     def switch_on(self, world: World, faults: Faults) -> None:
-        """Make the fault; ValueError for what does not exist."""
+        """Add the fault; ValueError if it names something that does not exist."""
         raise NotImplementedError
 
 
@@ -35,7 +35,7 @@ class _OnCalls(_Body):
     times: int = Field(1, ge=1)
 
     def which(self, world: World) -> dict[str, Any]:
-        """The calls, checked."""
+        """Return which calls fail; ValueError for an unknown method or person."""
         if self.method != "*" and self.method not in FACTS:
             raise ValueError(f"there is no method {self.method!r}")
         return {"method": self.method, "person": _person(world, self.person), "times": self.times}

@@ -27,7 +27,7 @@ CLOCK: Fields = {"advance?": float}
 
 
 def read(body: Any, fields: Fields) -> Json:
-    """Return the body without what is null; ValueError names a missing, unknown or odd field."""
+    """Return the body without null fields; ValueError names a missing, unknown or wrong field."""
     if not isinstance(body, dict):
         raise ValueError("the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
@@ -43,7 +43,7 @@ def read(body: Any, fields: Fields) -> Json:
 
 
 def read_kind(body: Any, kinds: Mapping[str, Fields]) -> Json:
-    """The same for bodies whose field `kind` says which fields there are."""
+    """Do as `read` does, for a body whose field `kind` says which other fields it has."""
     kind = body.get("kind") if isinstance(body, dict) else None
     if isinstance(body, dict) and kind not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}")

@@ -1,7 +1,7 @@
 """Whose requests the sandbox takes: those of its own page, and of programs on this machine.
 
-A page of somebody else's, open in the same browser, could post as anybody else; it shows by the
-Origin that browsers send, and by the Host where a name of its own leads here.
+Another website's page, open in the same browser, could otherwise act as any person. It is
+recognised by the Origin that browsers send, and by the Host if a name of its own leads here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def own_page_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what comes from elsewhere to the page or its interface with a 403."""
+    """Answer with 403 if a request for the page or its interface comes from another site."""
     if request.path == "/" or request.path.startswith(OWN_PATH_PREFIXES):
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         if urlsplit(f"//{host}").hostname not in LOCAL_HOSTS:

@@ -185,7 +185,7 @@ def view(world: World, view_id: str) -> Json | None:
 def deliveries(world: World, about: tuple[str, str], after: int) -> Json:
     """Deliveries (of that app and workspace, "": of all) with numbers over `after`, oldest first.
 
-    "after" in the answer is what to ask with next: it stays before the first that is still pending.
+    "after" in the answer is the number to ask with next: it stays before the first pending one.
     """
     numbered = [
         (n, d)

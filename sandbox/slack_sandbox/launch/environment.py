@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"(?<![A-Za-z0-9])(?:xox[a-z](?:\.xox[a-z])?|xapp)-\w|hooks\
 
 
 class LaunchError(Exception):
-    """The app is not started; says in one line why."""
+    """Raised if the app cannot be started; the text says why in one line."""
 
 
 def app_environment(
@@ -34,8 +34,8 @@ def app_environment(
 ) -> dict[str, str]:
     """The environment of an app: the inherited one, with `variables` (SLACK_…) in it.
 
-    `allowed`: hosts beyond this machine that it may reach. Raises LaunchError for one of Slack's
-    among them, and where another variable holds a token that is not the sandbox's.
+    `allowed`: hosts beyond this machine that it may reach. Raises LaunchError if one of them is
+    Slack's, or if another variable holds a token that is not the sandbox's.
     """
     for host in allowed:
         if is_slack(host):

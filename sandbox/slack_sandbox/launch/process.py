@@ -15,10 +15,10 @@ STOP_TIMEOUT_SECONDS = 5.0  # for the app to end after SIGTERM
 
 
 def run_app(command: str, environ: Mapping[str, str]) -> int:
-    """Run `command` (words as a shell parts them) to its end, and return its exit code.
+    """Run `command` (split into words as by a shell) to its end, and return its exit code.
 
-    One that a signal ended gives 128 and the signal's number. What interrupts the wait ends the app
-    with all that it started. Raises LaunchError where there is no such program.
+    If a signal ended it, that is 128 plus the signal's number. An interrupt ends the app with all
+    that it started. Raises LaunchError if the program cannot be started.
     """
     try:
         words = shlex.split(command)

@@ -118,11 +118,11 @@ class _Manifest(_Part):
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be used; says in one line which and why."""
+    """Raised for a manifest that cannot be used; the text says in one line which and why."""
 
 
 def _yaml(text: str) -> Any:
-    """What the text says, by libyaml where PyYAML has it: ten times as fast."""
+    """Parse YAML, with libyaml if PyYAML has it, which is ten times as fast."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, loader)  # noqa: S506 - safe, both
 
@@ -158,7 +158,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def unknown(manifest: Json) -> list[str]:
-    """What a manifest asks for that the sandbox never gives, a line for each."""
+    """Return a line for each scope or event in a manifest that the sandbox does not have."""
     parsed = _Manifest.model_validate(manifest)
     scopes = [scope for scope in parsed.oauth_config.scopes.bot if scope not in KNOWN_SCOPES]
     subscriptions = parsed.settings.event_subscriptions

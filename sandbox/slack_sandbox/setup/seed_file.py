@@ -26,12 +26,12 @@ _NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
 
 class SeedError(Exception):
-    """A seed file that cannot be used; says in one line where and why."""
+    """Raised for a seed file that cannot be used; the text says in one line where and why."""
 
 
 @dataclass(slots=True)
 class SeedApp:
-    """An app to install: its manifest, where its bot is, and secrets that are not to be made up."""
+    """An app to install: its manifest, its bot's channels, and secrets to use if any are given."""
 
     manifest: Json
     channels: list[str] = field(default_factory=list)  # names of the channels that its bot is in

@@ -30,10 +30,8 @@ TIERS: dict[str, int] = {method: _PER_MINUTE[facts.tier] for method, facts in TA
 def scope_for(method: str, kind: str) -> tuple[str, ...]:
     """Return the scopes of which `method` needs one on a conversation of `kind`.
 
-    The kind is one of CHANNEL_KINDS.
-
-    Methods whose scopes do not depend on the kind of conversation give the same for each. KeyError
-    for a method the sandbox does not know, ValueError for a kind that does not exist.
+    `kind` is one of CHANNEL_KINDS; many methods have the same scopes for each. KeyError for a
+    method that the sandbox does not know, ValueError for a kind that does not exist.
     """
     if kind not in CHANNEL_KINDS:
         raise ValueError(f"no such kind of conversation: {kind}")

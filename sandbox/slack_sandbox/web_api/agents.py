@@ -187,7 +187,7 @@ def rename_session(world: World, args: Args) -> Json:
 
 
 def retitled(world: World, user: str, key: SessionKey, title: str) -> Delivery | None:
-    """A person gives the session of a thread another title; the app is told. KeyError: none."""
+    """Give a thread's session another title, as a person; notify the app. KeyError if none."""
     before, world.sessions[key]["title"] = world.sessions[key]["title"], title
     world.touch(messages.audience(world.channels[key[1]]))
     event = {

@@ -20,7 +20,7 @@ from slack_sandbox.workspace.apps import App
 class Args:
     """The arguments of one call, whatever format they came in, and the app that called.
 
-    Forms bring strings.
+    The values from a form are strings.
     """
 
     values: Mapping[str, Any]
@@ -130,11 +130,10 @@ def page(
     limit_error: str = "invalid_arguments",
     cut: int = 1000,
 ) -> tuple[list[Any], str]:
-    """One page of `items` after the call's cursor, and the next cursor ("" at the end).
+    """Return one page of `items` after the call's cursor, and the next cursor ("" at the end).
 
-    `cut`: as many at once, whatever is asked for.
-
-    SlackError(invalid_cursor), or `limit_error` for a limit out of range.
+    `most`: the highest limit a call may ask for; `cut`: the most items on a page, whatever it asks
+    for. SlackError(invalid_cursor), or `limit_error` for a limit out of range.
     """
     limit = args.number("limit", default)
     if not 0 < limit <= most:

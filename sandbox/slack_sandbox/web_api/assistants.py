@@ -1,6 +1,6 @@
 """The older assistant_view: a DM with such an app is a row of threads that the app begins.
 
-Slack makes no new apps of this kind, but many that are about are. Called with the world's lock
+Slack creates no new apps of this kind, but many existing ones are. Called with the world's lock
 held.
 """
 
@@ -19,9 +19,9 @@ TITLE = "New Assistant Thread"
 
 
 def begin(world: World, app: App, channel: Channel, user: str) -> None:
-    """A person opens the DM: a new thread, unless nobody wrote in the last one yet.
+    """Begin a thread, as a person opens the DM, unless they wrote nothing in the last one yet.
 
-    The app is told that it began.
+    The app gets assistant_thread_started.
     """
     if app.assistant_view is None:
         return
@@ -43,10 +43,7 @@ def begin(world: World, app: App, channel: Channel, user: str) -> None:
 
 
 def latest(world: World, channel: Channel) -> Message | None:
-    """The root of the thread that was begun last in that DM, where what a person writes goes.
-
-    Or None.
-    """
+    """Return the root of the newest thread in that DM, to which a person's messages go, or None."""
     roots = [
         m for m in world.messages.get(channel.id, {}).values() if m.body.get("subtype") == SUBTYPE
     ]
@@ -54,7 +51,7 @@ def latest(world: World, channel: Channel) -> Message | None:
 
 
 def rename(world: World, channel_id: str, ts: str, title: str) -> None:
-    """Give the thread that this message began a title; nothing where it began none."""
+    """Give the thread that this message began a title; do nothing if it began none."""
     root = world.find(channel_id, ts)
     if root and SUBTYPE in root.body:
         change(world, root, {SUBTYPE: root.body[SUBTYPE] | {"title": title}})

@@ -24,10 +24,8 @@ def _place(
 ) -> Channel:
     """Return the channel of a call that changes it; SlackError where the app may not.
 
-    It has to see it, with the scope for its kind; it is no DM, and the bot is in it.
-
-    `archived` is the refusal for archived channels ("": they are fine); `direct` lets group DMs
-    through.
+    The app has to see the channel, have the scope for its kind and be in it; a DM is refused.
+    `archived`: the error for archived channels ("": they are allowed); `direct`: allow group DMs.
     """
     channel = world.seen_by(args.app, args.text("channel"))
     scopes.require(args.app, method, channel)
@@ -87,7 +85,7 @@ def remove_member(world: World, channel: Channel, user: str, by: str = "") -> No
 
 
 def _refusal(world: World, channel: Channel, user: str, args: Args) -> str:
-    """Why that user cannot be brought into the channel, "" where they can."""
+    """Return the error code if that user cannot be invited to the channel; "" if they can."""
     person = world.by_id.get(user)
     if user == args.app.bot_user:
         return "cant_invite_self"
@@ -157,7 +155,7 @@ def join(world: World, args: Args) -> Json:
 
 
 def leave(world: World, args: Args) -> Json:
-    """conversations.leave: for who is not in the channel it is no error."""
+    """conversations.leave: no error if the bot is not in the channel."""
     channel = world.seen_by(args.app, args.text("channel"))
     scopes.require(args.app, "conversations.leave", channel)
     if channel.kind == "im":

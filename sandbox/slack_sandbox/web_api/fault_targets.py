@@ -18,7 +18,7 @@ _USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", 
 def of_call(world: World, args: Json) -> set[str]:
     """Return the user ids that a call of the Web API names or reaches.
 
-    As users, by a DM, a trigger or a view of theirs.
+    It names them as users, or reaches them by a DM, a trigger or a view of theirs.
     """
     named = {one.strip() for key in _USERS for one in _list(args.get(key))}
     found = named & world.by_id.keys()

@@ -91,9 +91,9 @@ class Faults:
 
     @contextmanager
     def only(self, team: str) -> Iterator[None]:
-        """What is asked for meanwhile is for one workspace, by its id; `person` is somebody there.
+        """Limit the faults that are added in this block to the workspace with the id `team`.
 
-        KeyError for none.
+        A `person` then is somebody there. KeyError if there is no such workspace.
         """
         self._team = self._world.worlds[team].team
         try:
@@ -118,7 +118,7 @@ class Faults:
             return [*self._waiting, *self._lost_acks]
 
     def take(self, method: str, args: Json, team: str = "") -> Fault | None:
-        """The fault that this call is to meet, used up once; None when all is well.
+        """Return the fault for this call and use it up once; None if there is none.
 
         `team` is the workspace of its token, "" where it has none.
         """
@@ -191,7 +191,7 @@ class Faults:
     ) -> None:
         """Do not answer until the faults are cleared, which cuts the connection.
 
-        Before or after the effect.
+        `when`: before or after the effect.
         """
         self._add(Fault(method, "hang", times, match, person, when=when))
 
@@ -215,8 +215,8 @@ class Faults:
     ) -> None:
         """Lose acknowledgements of that kind, as if their three seconds were over.
 
-        `kind` is events_api, interactive or slash_commands. With `person`, of what they did;
-        `match` picks them by their payloads.
+        `kind` is events_api, interactive or slash_commands. `person`: only for what this person
+        did; `match` picks by payload.
         """
         with self._world.lock:
             lost = LostAck(kind, times, person, match, self._team)
@@ -236,7 +236,7 @@ class Faults:
         return False
 
     def disconnect(self, reason: str = "warning", app: App | None = None) -> None:
-        """Tell every socket (of that app) to go.
+        """Announce on every socket (of that app) that it will close.
 
         It is closed ten seconds later (at once for link_disabled).
         """
@@ -251,9 +251,9 @@ class Faults:
         self._transports.cut(app)
 
     def count_dead(self, seconds: float, app: App | None = None) -> None:
-        """Have `hello` count sockets for so long after they ended without a close frame.
+        """Have `hello` count sockets for so many seconds after they ended without a close frame.
 
-        As after a crash, of which a server hears late.
+        So it is after a crash, which a server notices late.
         """
         self._transports.count_dead(seconds, app)
 

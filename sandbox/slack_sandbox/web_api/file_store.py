@@ -1,7 +1,7 @@
 """Files of the local Slack: how the API shows them, and sharing them as messages.
 
-Bytes stay in memory. It checks no permission: who calls it has done so. Called with the world's
-lock held.
+Bytes stay in memory. No permissions are checked here: the caller has done so. Called with the
+world's lock held.
 """
 
 from __future__ import annotations

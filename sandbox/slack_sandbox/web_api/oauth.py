@@ -44,9 +44,10 @@ def access(world: World, args: Args) -> Json:
 def install(worlds: list[World], app_id: str, scopes: frozenset[str], *, org_wide: bool) -> App:
     """Install the app with these scopes in a workspace, or org-wide in all those of an org.
 
-    Installed before, it keeps its token and what it was granted. An org-wide app is in the
-    workspaces that had it, and is added to others later (api.slack.com/enterprise/apps/reference:
-    "the app won't actually be added to any workspaces yet").
+    An app that was installed before keeps its token and its granted scopes. An org-wide app is in
+    the workspaces that had it, and is added to others later
+    (api.slack.com/enterprise/apps/reference: "the app won't actually be added to any workspaces
+    yet").
     """
     first = app = worlds[0].apps[app_id]
     if org_wide and not app.is_org_wide:
@@ -109,7 +110,7 @@ def _client(world: World, args: Args) -> App:
 
 
 def _refreshed(world: World, client: App, token: str) -> Json:
-    """The next tokens for a refresh token, which is good once.
+    """Return the next tokens for a refresh token, which is valid once.
 
     docs.slack.dev/authentication/using-token-rotation: "The refresh token is then revoked".
     """
@@ -122,7 +123,7 @@ def _refreshed(world: World, client: App, token: str) -> Json:
 
 
 def _renew(world: World, app: App) -> None:
-    """Another token for the installation, in every workspace of an org-wide one."""
+    """Give the installation another token; an org-wide one gets it in every workspace."""
     _new_token(world, app)
     for each in orgs.installations(world, app):
         _copy_tokens(app, each)
@@ -135,9 +136,9 @@ def _copy_tokens(of: App, to: App) -> None:
 
 
 def _new_token(world: World, app: App) -> None:
-    """Another bot token.
+    """Give the app another bot token.
 
-    One that was to expire stays good until then, any other is good no longer.
+    The old one stays valid until it expires; one that never expires is no longer valid.
     """
     if app.token_until is not None:
         app.earlier_tokens[app.bot_token] = app.token_until

@@ -1,6 +1,6 @@
 """Apps that are installed in a whole org: in which of its workspaces they may work.
 
-One token is good for all of them. Slack's method reference says which methods need `team_id` with
+One token is valid for all of them. Slack's method reference says which methods need `team_id` with
 such a token (docs.slack.dev/reference/methods, "required if org token is used"), and
 docs.slack.dev/reference/events/team_access_granted how an app learns of its workspaces. Called with
 the world's lock held.
@@ -28,7 +28,7 @@ _PLACES = ("channel", "channel_id", "channels", "view_id", "trigger_id", "user_i
 
 
 def installations(world: World, app: App) -> list[App]:
-    """An org-wide app as each workspace of its org has it; any other app alone."""
+    """Return an org-wide app as each workspace of its org has it; for any other app, itself."""
     org = world.worlds[app.team].enterprise
     everywhere = [each for each in world.worlds.values() if org and each.enterprise == org]
     copies = [each.apps[app.id] for each in everywhere]
@@ -58,9 +58,9 @@ def workspace_for(world: World, app: App, method: str, args: Json) -> World:
 
 
 def _about(worlds: list[World], args: Json) -> list[World]:
-    """Those of the workspaces that have the channel, view or person which the call names.
+    """Return those workspaces that have the channel, view or person that the call names.
 
-    A person's own come first: others know them from a shared channel.
+    A person's own workspaces come first: others know them from a shared channel.
     """
     named = {word for key in _PLACES for word in str(args.get(key) or "").split(",")}
     found: list[World] = []

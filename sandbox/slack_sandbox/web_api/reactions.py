@@ -1,6 +1,6 @@
-"""Reactions on messages: one door for people and for apps, with the events that follow.
+"""Reactions on messages, by people and by apps alike, with the events that follow.
 
-It knows messages and events, no Web API and no page; who calls it has made sure that the user sees
+It knows messages and events, no Web API and no page; the caller has made sure that the user sees
 the message.
 """
 

@@ -29,7 +29,7 @@ class ResponseUrls:
         self.world = world
 
     async def handle(self, request: web.Request) -> web.Response:
-        """One answer; plain "ok", or an error code with status 404 or 400."""
+        """Take one answer; reply "ok", or an error code with status 404 or 400."""
         try:
             body: Any = await request.json()
         except json.JSONDecodeError:

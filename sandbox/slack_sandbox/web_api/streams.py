@@ -69,7 +69,7 @@ def _chunks(args: Args) -> list[Json]:
 
 
 def _mode(args: Args, mode: str) -> str:
-    """Return the mode of a stream after this call, `mode` before; SlackError for the other one."""
+    """Return a stream's mode after this call; SlackError if it differs from `mode` before."""
     adds = _first_mode(args)
     if mode and adds and adds != mode:
         raise SlackError("streaming_mode_mismatch")
@@ -113,9 +113,9 @@ def _words(stream: Stream, words: str) -> None:
 
 
 def _task(stream: Stream, chunk: Json) -> None:
-    """Keep a task's update: a later one replaces title and status, and adds to the rest.
+    """Store a task's update: a later one replaces title and status.
 
-    The rest is details, output and sources.
+    It adds to details, output and sources.
     """
     known = stream.tasks.get(chunk["id"], {})
     grown = {
@@ -131,9 +131,9 @@ def _task(stream: Stream, chunk: Json) -> None:
 
 
 def _place(stream: Stream, part: Json) -> None:
-    """Keep the place of a task or the plan from its first mention on.
+    """Give a task or the plan its place when it is first mentioned.
 
-    A plan has one in plan mode only.
+    The plan has a place in plan mode only.
     """
     there = [{key: each[key] for key in each if key != "block_id"} for each in stream.parts]
     if part not in there and (part["type"] != "plan" or stream.display == "plan"):
@@ -185,7 +185,7 @@ def _drawn(stream: Stream) -> list[Json]:
 
 
 def _recipient(world: World, args: Args) -> None:
-    """Refuse a recipient that is not true, and in a channel one that is not said."""
+    """Raise SlackError for a recipient team or user that does not exist."""
     team, user = args.text("recipient_team_id"), args.text("recipient_user_id")
     if team and team not in world.teams:
         raise SlackError("team_not_found")
@@ -196,7 +196,7 @@ def _recipient(world: World, args: Args) -> None:
 def start(world: World, args: Args) -> Json:
     """chat.startStream: a reply in a thread, in channels also a message of its own.
 
-    There it must say for whom.
+    In a channel, the call must name the recipient.
     """
     channel = chat.target(world, args)
     thread_ts = message_parts.thread_of(args)
@@ -228,7 +228,7 @@ def start(world: World, args: Args) -> Json:
 
 
 def _processing(world: World, args: Args, message: Message) -> None:
-    """A stream keeps its thread's session processing for as long as somebody adds to it."""
+    """Keep the session of a stream's thread *processing*, for as long as the stream grows."""
     if args.app.agent_view is not None:
         key = (args.app.id, message.channel, message.root)
         new = key not in world.sessions
@@ -274,7 +274,7 @@ def append(world: World, args: Args) -> Json:
 
 
 def stop(world: World, args: Args) -> Json:
-    """chat.stopStream: what is added last, and blocks below; then it is a message like any other.
+    """chat.stopStream: adds last words and blocks; then the stream is a message like any other.
 
     Also the app's answer to a person's Stop: its last words, and the session's next status.
     """

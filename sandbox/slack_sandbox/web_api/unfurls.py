@@ -18,9 +18,9 @@ _SOURCES = ("composer", "conversations_history")
 
 
 def _message(world: World, args: Args) -> Message:
-    """The message of a call, by `channel` and `ts` or the same in one `unfurl_id`.
+    """Return the message that a call names, by `channel` and `ts` or by both in one `unfurl_id`.
 
-    There are none in the composer.
+    Links in the composer are refused: the sandbox has none.
     """
     if args.has("unfurl_id") or args.has("source"):
         if args.text("source") not in ("", *_SOURCES):

@@ -1,7 +1,7 @@
 """Methods whose subject the sandbox lacks, refused as Slack does in a workspace without it.
 
-Workflow steps, work objects and manifests that are managed by API: no id of them can be right here,
-and every argument is checked as far as Slack would before it looks.
+Workflow steps, work objects and manifests that are managed by API: no id of them can be valid here.
+Arguments are checked as far as Slack checks them before it looks an id up.
 """
 
 from __future__ import annotations

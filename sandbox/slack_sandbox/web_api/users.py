@@ -33,7 +33,7 @@ def auth_test(world: World, args: Args) -> Json:
 
 
 def auth_revoke(world: World, args: Args) -> Json:
-    """auth.revoke: the bot token is no longer good, unless this is a test."""
+    """auth.revoke: the bot token is no longer valid, unless this is a test."""
     if args.flag("test"):
         return {"revoked": False}
     oauth.remove(world, args.app, revoked_only=True)
@@ -120,7 +120,7 @@ MAX_USERS_PER_CALL = 50  # in one call of dnd.teamInfo
 
 
 def do_not_disturb(world: World, args: Args) -> Json:
-    """dnd.teamInfo: until when people get no notifications; pausing them is told as such hours."""
+    """dnd.teamInfo: when people get no notifications, be it by hours of each day or by a pause."""
     users = args.names("users")
     if len(users) > MAX_USERS_PER_CALL:
         raise SlackError("invalid_arguments")

@@ -74,7 +74,7 @@ def app_of(world: World, view: View) -> App:
 
 
 def _before(world: World, view: View) -> World:
-    """The workspace in which its viewer has it open: not the app's, from a shared channel."""
+    """Return the workspace where the viewer has it open; by a shared channel, not the app's."""
     for each in world.worlds.values():
         stack = each.stacks.get(view.user, [])
         if view in stack or view is each.homes.get((view.user, view.app_id)):
@@ -190,7 +190,7 @@ def push(world: World, args: Args) -> Json:
 
 
 def update(world: World, args: Args) -> Json:
-    """views.update by view_id or external_id, of a modal or a Home tab; a stale `hash` loses."""
+    """views.update by view_id or external_id, of a modal or Home tab; refuses a stale `hash`."""
     view_id, external_id = args.text("view_id"), args.text("external_id")
     if not view_id and not external_id:
         raise invalid(["missing required field: view_id"])
@@ -209,7 +209,7 @@ def update(world: World, args: Args) -> Json:
 def publish(world: World, args: Args) -> Json:
     """views.publish: what the Home tab of the app shows to one person from now on.
 
-    A stale `hash` loses.
+    A stale `hash` is refused.
     """
     view, user = _given(args, "home"), args.required("user_id")
     if not args.app.app_home.get("home_tab_enabled"):

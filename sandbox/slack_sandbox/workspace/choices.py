@@ -26,7 +26,7 @@ def option(text: str, value: str) -> Json:
 
 
 def flat(element: Json) -> list[Json]:
-    """The options of a menu or of an app's suggestion, groups opened, and those it started with."""
+    """Return the options of a menu or suggestion, also those in groups, and the initial ones."""
     found = list(element.get("options") or [])
     for group in element.get("option_groups") or []:
         found += group["options"]
@@ -85,7 +85,7 @@ def sees(world: World, user: str, channel: Channel) -> bool:
 
 
 def current(world: World, user: str, element: Json, channel_id: str) -> Json | None:
-    """Return the state of a conversations select that starts where the person is, else None."""
+    """Return the state of a conversations select that starts with the current one, else None."""
     if not element.get("default_to_current_conversation") or not channel_id:
         return None
     if not _fits(world, user, world.channels[channel_id], element.get("filter", {})):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the sandbox asks of a clock; any that has these may be shared with it."""
+    """The interface of a clock that the sandbox can use, or share with an app."""
 
     on_shift: list[Callable[[], None]]  # called after each move
 

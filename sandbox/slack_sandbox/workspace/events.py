@@ -1,4 +1,4 @@
-"""Events: which of them which app gets, and the envelope bodies they travel in.
+"""Events: which app gets which of them, and the payloads that they are sent in.
 
 It goes by each manifest's subscriptions and scopes, and by where the bot is a member. Sending is
 the transports' work.
@@ -110,8 +110,8 @@ def emit(
 def listeners(world: World, channel: Channel | None) -> Iterator[tuple[World, App]]:
     """The apps of each workspace that has the channel, with that workspace.
 
-    An org-wide app is told once of what several workspaces of its org share. So is, with
-    `one_event`, any other: Slack names the installation that joined last, and the rest to who asks
+    An org-wide app gets one event for what several workspaces of its org share. With `one_event`,
+    so does any other app: Slack names the installation that joined last, and the rest only in
     apps.event.authorizations.list (github.com/slackapi/bolt-js/issues/2008, docs.slack.dev:
     "Events API truncate authed users").
     """
@@ -132,7 +132,7 @@ def emit_all(
 ) -> None:
     """Send an event to every app that asked for it and may have it.
 
-    What is not public only to those who are in it.
+    An event of a private conversation only goes to apps that are in it.
     """
     for where, app in listeners(world, channel):
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
@@ -189,7 +189,7 @@ def _message_all(world: World, event: Json, channel: Channel) -> None:
 
 
 def message_changed(world: World, message: Message, before: Json) -> None:
-    """A message is not what it was; `before` is its body until then."""
+    """Send message_changed for a message; `before` is its earlier body."""
     ts = world.next_ts()
     changed = {
         "type": "message",
@@ -205,7 +205,7 @@ def message_changed(world: World, message: Message, before: Json) -> None:
 
 
 def message_deleted(world: World, message: Message) -> None:
-    """A message is gone."""
+    """Send message_deleted for a message."""
     ts = world.next_ts()
     deleted = {
         "type": "message",
@@ -299,10 +299,8 @@ def team_domain(world: World, team: str) -> Json:
 def rate_limited(world: World, app: App) -> Delivery:
     """Tell an app that it got more events than Slack sends in an hour.
 
-    A payload of its own kind, with no event in it.
-
-    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the
-    app subscribed to.
+    The payload is of its own kind, with no event in it. By docs.slack.dev (app_rate_limited), it is
+    sent once a minute while events are held back, whatever the app subscribed to.
     """
     payload: Json = {
         "token": VERIFICATION,

@@ -1,6 +1,6 @@
 """Messages as stored: added, changed, removed and shown, with the events that follow.
 
-It checks no permission and no limit: who calls it has done so.
+It checks no permission and no limit: the caller has done so.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
 
 
 def add(world: World, draft: Draft) -> Message:
-    """Store a message, clear the status that waited for it, notify who is named, tell the app."""
+    """Store a message, clear the app's status in its thread, notify those named, tell the apps."""
     root = root_of(world, draft.channel.id, draft.thread_ts)
     message = Message(draft.channel.id, _body(world, draft, root), draft.metadata, draft.only_for)
     message.app_id = str(message.body.get("app_id", ""))
@@ -203,6 +203,6 @@ def post_system(world: World, channel: Channel, user: str, subtype: str, text: s
 
 
 def announce_change(world: World, message: Message) -> None:
-    """Tell the app and the people that a message grew into what it is now."""
+    """Notify apps and people that a message has grown to its present form."""
     events.message_changed(world, message, copy.deepcopy(message.body))
     world.touch(audience(world.channels[message.channel]))

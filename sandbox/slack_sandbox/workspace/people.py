@@ -89,7 +89,7 @@ class Channel:
     missed_mentions: dict[str, Json] = field(default_factory=dict)
 
     def connected(self, team: str) -> list[str]:
-        """The other workspaces that `team` shares it with; a made-up company where none is here."""
+        """Return the other workspaces that `team` shares it with, or a made-up company."""
         others = [each for each in self.teams if each != team]
         return others or ([OTHER_TEAM] if self.is_ext_shared else [])
 

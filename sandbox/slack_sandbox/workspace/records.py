@@ -54,7 +54,7 @@ class Delivery:
         return self.outcome == "acked"
 
     def settle(self, outcome: str) -> None:
-        """Say how it ended; hold the world's lock."""
+        """Store how it ended; call this with the world's lock held."""
         self.outcome = outcome
         if self.on_settled:
             self.on_settled(self)
@@ -147,7 +147,7 @@ class Status:
 
 @dataclass(slots=True)
 class Trigger:
-    """Leave to open one modal, within three seconds."""
+    """Permission to open one modal, within three seconds."""
 
     user: str
     app_id: str
@@ -195,7 +195,7 @@ class OAuthCode:
 
 @dataclass(slots=True)
 class ResponseUrl:
-    """Leave to answer an interaction: five times within thirty minutes."""
+    """Permission to answer an interaction: five times within thirty minutes."""
 
     channel: str
     ts: str

@@ -63,7 +63,7 @@ def default_seed() -> Seed:
 
 
 def default_seeds(workspaces: int, org: int = 0, *, same_ids: bool = False) -> list[Seed]:
-    """The small shop in as many workspaces, the first `org` of them in one org."""
+    """Return the small shop in that many workspaces, the first `org` of them in one org."""
     first = default_seed()
     if org:
         first.enterprise = ENTERPRISE

@@ -70,7 +70,7 @@ class Shared:
 
 
 class _OfAll(Generic[T]):
-    """A field of `World` that stands in `Shared`."""
+    """A field of `World` that is kept in `Shared`, as it is the same for all workspaces."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self.name = name
@@ -185,7 +185,7 @@ class World:
         return f"{self.url}/actions/{app.team}/{token}"
 
     def new_trigger(self, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
-        """A trigger for that user's action with the app, good for three seconds and one use.
+        """Return a trigger for a user's action with the app, valid for three seconds and one use.
 
         `view_id` is the view and `channel_id` the conversation that they are looking at, "" when
         at none.
@@ -251,11 +251,11 @@ class World:
         return [self, *(world for world in others if channel.id in world.channels)]
 
     def is_member(self, person: Person) -> bool:
-        """Whether they are at home in this workspace, or are in it as people of its org."""
+        """Whether a person belongs to this workspace, also as one of the people of its org."""
         return person.team_id == self.team or self.team in person.grid_teams
 
     def acts_from(self, person: Person) -> str:
-        """The team id that payloads of their actions here carry."""
+        """Return the team id for a person in the payloads of their actions here."""
         here = self.team if self.team in person.grid_teams else person.team_id
         return person.acts_from or here
 
@@ -340,13 +340,13 @@ class World:
         )
 
     def read(self, user: str, channel: Channel) -> None:
-        """That person has the channel open now."""
+        """Note that the person opened the channel now: all that is in it counts as read."""
         self.last_read[user, channel.id] = self.next_ts()
 
     # waking those who wait
 
     def touch(self, audience: Iterable[str] | None = None) -> None:
-        """Count a change and wake who waits.
+        """Count a change and wake those who wait for one.
 
         `audience` are the user ids who can see it (None: everyone).
         """
@@ -358,7 +358,7 @@ class World:
             self.condition.notify_all()
 
     def dump(self) -> str:
-        """What there is, for a person who reads a failed test."""
+        """Return a text on the present state, for a person who reads a failed test."""
         with self.lock:
             lines: list[str] = [f"clock {self.clock.now().isoformat()}"]
             for channel_id, stored in self.messages.items():

@@ -40,19 +40,19 @@ def _text(host: Any) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Whether it is this machine, by name or by address."""
+    """Return whether a host is this machine, by name or by address."""
     plain = host.removeprefix("::ffff:")
     return host in _HERE or (plain.startswith("127.") and plain.replace(".", "").isdigit())
 
 
 def _keep_from_slack(host: str) -> None:
-    """End the app where that is a host of Slack's."""
+    """End the app if this is a host of Slack's."""
     if any(f".{host.lower()}".rstrip(".").endswith(f".{each}") for each in _GUARD["slack"]):
         _stop(f"the app was ended as it was about to reach {host}; give it SLACK_API_URL")
 
 
 def _check(host: str) -> None:
-    """Return where a host may be reached; end the app for Slack's, raise for any other."""
+    """Return if the host may be reached; end the app for a host of Slack's, else raise."""
     _keep_from_slack(host)
     name = host.lower().rstrip(".")
     if _is_here(name) or name in _GUARD["allowed"]:
@@ -65,7 +65,7 @@ def _check(host: str) -> None:
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """Look at what Python is about to do; what raises here keeps it from that."""
+    """Handle an audit event of Python; an exception raised here prevents the operation."""
     if event in ("socket.getaddrinfo", "socket.gethostbyname"):
         _keep_from_slack(_text(arguments[0]))
     elif event == "socket.connect":
@@ -89,7 +89,7 @@ def _remembering(look_up: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Pointing:
-    """Finds the modules of Slack's clients, and points them once they have run."""
+    """An import finder that points the modules of Slack's clients at the sandbox once loaded."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, _target: Any = None) -> ModuleSpec | None:
@@ -107,7 +107,7 @@ class _Pointing:
 
 
 def _point(client: Any) -> None:
-    """Make the sandbox the address of a client that is told no other."""
+    """Make the sandbox the default address of a class of Slack clients."""
     defaults = getattr(getattr(client, "__init__", None), "__defaults__", None) or ()
     usual = getattr(client, "BASE_URL", None)
     if usual not in defaults:
@@ -117,7 +117,7 @@ def _point(client: Any) -> None:
 
 
 def _hide_proxies() -> None:
-    """Proxies lead nowhere for programs without this file; here they would only be in the way."""
+    """Remove the proxy variables, which are there to stop programs that do not run this file."""
     for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
         del os.environ[name]
 
