@@ -69,7 +69,7 @@ def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
 def run_backup(arguments: argparse.Namespace) -> int:
     """Write a backup, read it again and print what it holds.
 
-    Returns the exit code, 1 if no backup was made or it is not sound.
+    Returns the exit code, 1 if no backup was made or it is damaged.
     """
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
     now, with_key = SystemClock().now(), arguments.with_key

@@ -74,9 +74,9 @@ def add_person_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Print what is held of one person as a JSON object; returns the exit code.
+    """Print the data that is held of one person as a JSON object; returns the exit code.
 
-    Works beside the bot.
+    The bot may be running.
     """
     _, person, found = _read_about_person(arguments.person, personal_data.export_personal_data)
     about = {"person": person, "at": SystemClock().now().isoformat()}

@@ -1,6 +1,6 @@
 """`countersign key` and `passkeys`: manage the API keys of programs, and people's passkeys.
 
-The running bot changes them; lists are read beside it.
+The running bot makes all changes; lists are read from the database, also while it runs.
 """
 
 from __future__ import annotations

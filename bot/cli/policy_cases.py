@@ -190,7 +190,7 @@ def _describe_case_error(error: Any) -> str:
 
 
 def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
-    """Add to `problems` what cannot stand together in the file, such as a name used twice."""
+    """Add to `problems` what is contradictory in the file, such as a name used twice."""
     for name, members in file.groups.items():
         for each in members:
             if each.startswith("@") and each[1:] not in file.people:

@@ -60,7 +60,7 @@ def add_json_option(parser: argparse._ActionsContainer) -> None:
 def open_core_with_names() -> tuple[ReadOnlyCore, PlainMentionStyle]:
     """Open the record for reading, and return with it how people and channels are named.
 
-    Works beside the bot, and without Slack: people are shown by their ids then.
+    The bot may be running. Without Slack, people are shown by their ids.
     """
     found = open_core()
     return found, NamedChannelMentionStyle(found.directory)

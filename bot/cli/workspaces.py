@@ -1,7 +1,7 @@
 """`countersign workspaces`: list and manage the workspaces where OAuth installed the bot.
 
-Everything here is done in the record of installations, beside the bot or without it; the bot acts
-on it within seconds.
+Everything here is done in the record of installations, whether or not the bot is running; a running
+bot acts on it within seconds.
 """
 
 from __future__ import annotations

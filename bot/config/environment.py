@@ -60,7 +60,7 @@ def read_environment_variables(
 def read_dotenv_file(path: Path) -> dict[str, str]:
     """Return the variables that a .env file sets, taken literally; none if there is no file.
 
-    Raises DotenvError, which tells nothing of the file's content: it may be secret.
+    Raises DotenvError, which reveals nothing of the file's content: it may be secret.
     """
     try:
         bindings = [*parse_stream(StringIO(path.read_text("utf-8")))]

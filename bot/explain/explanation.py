@@ -1,4 +1,4 @@
-"""An explanation of what would happen to a call: which rule, why, who decides, who is told, when.
+"""An explanation of what would happen to a call: by which rule, why, who decides, where and when.
 
 Nothing is written. The command line and the slash command say the same; only people, groups and
 channels are written as usual in each place.

@@ -115,7 +115,7 @@ class KeyManager:
         return self._store_new_key(replace(spec, person=person))
 
     def renew_key(self, name: str) -> CreatedKey:
-        """Make a further key for the program `name`, with the same rights; older keys stay good."""
+        """Make another key for the program `name`, with the same rights; older keys stay valid."""
         with self._host.store.read() as tx:
             old = programs.find_current_api_key(tx, self._host.identity.team, name)
         if old is None:

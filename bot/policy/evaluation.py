@@ -274,7 +274,7 @@ class Policy(BaseModel):
         return asks
 
     def list_signers(self, *, alone: bool = False) -> Approvers:
-        """Return everybody who may decide a call that has to be signed; nobody if none has to be.
+        """Return everybody who may decide a call that has to be signed; nobody if there is none.
 
         Channel, requester and owners found by a function are not replaced by people. `alone`: also
         those who may break glass.

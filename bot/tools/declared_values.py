@@ -36,7 +36,7 @@ _QUOTE_PATTERN = re.compile("['\"]")
 
 @dataclass(frozen=True, slots=True)
 class ModelSchema:
-    """A JSON Schema of a model, to be walked beside a value of the model."""
+    """A JSON Schema of a model, to be walked in parallel with a value of the model."""
 
     root: Node
 

@@ -398,7 +398,7 @@ class CallProgressReporter:
 
 
 def classify_step_end(tool: Tool[Any], outcome: ToolOutcome) -> live_events.ToolStepOutcome:
-    """Return how a call's step ended, as live listeners are told it."""
+    """Return how a call's step ended, in the form that live listeners get."""
     match outcome:
         case ToolSuccess():
             return (

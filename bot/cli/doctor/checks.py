@@ -288,7 +288,7 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
 def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     """Check that a database file can be made in `folder`.
 
-    Trying is the only answer that holds for every file system.
+    Trying it is the only check that works on every file system.
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()

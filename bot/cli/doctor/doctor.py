@@ -1,6 +1,6 @@
 """`countersign doctor`: checks everything a start depends on, and says how to put it right.
 
-It only looks: it posts nothing, migrates nothing, and may run beside a working bot. `--init` writes
+It only looks: it posts nothing, migrates nothing, and may run while the bot does. `--init` writes
 a first policy; `--live` tries everything at Slack once.
 """
 

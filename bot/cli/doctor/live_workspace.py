@@ -1,6 +1,6 @@
 """The live check's steps in one person's direct messages, and the removal of what they made.
 
-If a step fails, the next is tried all the same, if it can be. Messages are found by the key in
+If a step fails, the next is still tried, if it can be. Messages are found by the key in
 their metadata, even if Slack's answer was lost.
 """
 
