@@ -1,6 +1,6 @@
 """The page /oauth/v2/authorize, on which a person lets an app in and goes back to it with a code.
 
-It gives bot scopes only. What the code is worth is decided in oauth.py.
+It gives bot scopes only. Which token the code is exchanged for is decided in oauth.py.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def create(world: World, args: Args) -> Json:
 
 
 def mark(world: World, args: Args) -> Json:
-    """conversations.mark: the bot has read so far."""
+    """conversations.mark: the bot has read up to a message."""
     channel = _readable(world, args, "conversations.mark")
     if not re.fullmatch(r"\d{1,12}\.\d{6}", args.text("ts")):
         raise SlackError("invalid_timestamp")

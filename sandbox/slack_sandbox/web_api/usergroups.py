@@ -112,7 +112,7 @@ def create(world: World, args: Args) -> Json:
 
 
 def _changed(world: World, group: Group, args: Args) -> Json:
-    """The answer of a call that changed the group, and the event."""
+    """Send the event of a changed group, and return the answer to the call."""
     group.updated, group.updated_by = int(world.now()), args.app.bot_user
     events.emit_all(
         world,

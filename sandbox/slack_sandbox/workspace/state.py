@@ -105,7 +105,7 @@ class World:
     def __init__(
         self, manifest: Json, clock: Clock, seed: Seed, shared: Shared | None = None
     ) -> None:
-        """The first workspace has the app installed; one that joins `shared` only knows it."""
+        """The first workspace of `shared` has the app installed; any other only knows it."""
         self.shared = shared or Shared(clock)
         self.team, self.enterprise = seed.team, seed.enterprise
         others = list(self.worlds.values())
@@ -200,7 +200,7 @@ class World:
     # apps
 
     def install(self, manifest: Json) -> App:
-        """One more app, in no channel yet; the other workspaces know it, and may install it."""
+        """Install one more app, in no channel yet; other workspaces know it, and may install it."""
         for world in self.worlds.values():
             world._add_app(manifest, installed=world is self)
         return next(reversed(self.apps.values()))
