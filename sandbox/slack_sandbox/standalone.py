@@ -93,7 +93,7 @@ def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
 
 
 def environment(sandbox: Sandbox, app: App) -> list[str]:
-    """What an app's environment has to hold, as lines that a shell or a .env file takes."""
+    """Return the variables that an app needs, as lines for a shell or a .env file."""
     way = "signed HTTP" if app.over_http else "Socket Mode"
     needed = variables(sandbox, app)
     more = {name: value for name, value in _for_oauth(app).items() if name not in needed}

@@ -75,7 +75,7 @@ def dispatches(block: Json) -> bool:
 
 
 def triggers(element: Json) -> list[str]:
-    """What makes a text input dispatch: on_enter_pressed, on_character_entered, or both."""
+    """Return what makes a text input dispatch: on_enter_pressed, on_character_entered, or both."""
     config: Json = element.get("dispatch_action_config", {})
     return list(config.get("trigger_actions_on", ["on_enter_pressed"]))
 

@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def typed(text: str, lookup: Callable[[str], str | None]) -> str:
-    """What Slack stores for text that a person typed: escaped, with addresses and names linked.
+    """Return what Slack stores for typed text: escaped, with addresses and names linked.
 
     `lookup` gets "@name" or "#name" and returns the token for it, or None. Tokens in `text` stay as
     they are.

@@ -53,7 +53,7 @@ class Member:
         return message
 
     def _token(self, name: str) -> str | None:
-        """What Slack makes of "@name" or "#name" while this person types.
+        """Return the token into which Slack turns "@name" or "#name" as this person types, or None.
 
         The token of a private channel has no name.
         """
@@ -279,7 +279,7 @@ class Member:
             return [messages.seen(self._world, m) for m in seen if m.root == thread_ts]
 
     def everything(self, channel: str) -> list[Json]:
-        """All that this person sees in the channel, replies in threads included, oldest first."""
+        """Return all messages that this person sees in the channel, also replies, oldest first."""
         with self._world.lock:
             return [
                 messages.seen(self._world, m)

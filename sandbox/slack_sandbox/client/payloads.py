@@ -1,4 +1,4 @@
-"""What every interactive payload begins with, and its way to the app."""
+"""The fields that every interactive payload has, and how it is sent to the app."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slack_sandbox.workspace.state import World
 
 
 def base(world: World, app: App, kind: str, user: str) -> Json:
-    """What every interactive payload begins with."""
+    """Return the fields that every interactive payload has."""
     person = world.by_id[user]
     team = world.acts_from(person)
     org = world.enterprise

@@ -1,6 +1,6 @@
 """block_suggestion: what an app offers in an external select while somebody types.
 
-What was offered is kept per person and element, since nothing else may be chosen.
+The options that were offered are kept per person and element, since only they may be chosen.
 """
 
 from __future__ import annotations

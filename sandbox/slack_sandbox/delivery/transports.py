@@ -1,6 +1,6 @@
-"""How payloads get to the apps: each app has a way of its own, and this finds it.
+"""Sends payloads to the apps, to each in its own way: by Socket Mode or by HTTP.
 
-It knows no payload. `send`, `disconnect` and `cut` may be called from any thread.
+It looks into no payload. `send`, `disconnect` and `cut` may be called from any thread.
 """
 
 from __future__ import annotations

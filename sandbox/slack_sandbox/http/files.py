@@ -149,7 +149,7 @@ class FilesHttp:
 
 
 async def _all(read: Callable[[int], Awaitable[bytes]], most: int) -> bytes | None:
-    """All that `read` gives, None once there are more bytes than `most`."""
+    """Return all that `read` gives; None as soon as there are more bytes than `most`."""
     found = bytearray()
     while chunk := await read(65_536):
         found += chunk

@@ -36,7 +36,7 @@ _SECRET_TEXT = re.compile(r"\b(xox[a-z]|xapp)-[\w.-]+|(?<=ticket=)[\w-]+")
 
 
 def people(world: World) -> list[Json]:
-    """Everybody, then the apps' bots."""
+    """Return everybody, then the apps' bots."""
     humans = [
         {
             "id": p.id,
@@ -69,7 +69,7 @@ def people(world: World) -> list[Json]:
 
 
 def seen_by(world: World, me: Person) -> Json:
-    """All that one person has on their screen."""
+    """Return all that one person has on their screen."""
     if not me.deleted:
         for app in world.known_apps:
             world.dm(me.id, app)

@@ -1,4 +1,4 @@
-"""What is in the environment of an app that the sandbox starts, and what must not be. Pure.
+"""The environment of an app that the sandbox starts: what it has, and what it must not have. Pure.
 
 Python and Node read the two folders beside this file before they run anything; programs of other
 kinds get an environment in which proxies lead nowhere and all tokens are the sandbox's.

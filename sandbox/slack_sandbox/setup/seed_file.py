@@ -147,9 +147,9 @@ def _known(place: str, what: str, names: Iterable[str], known: Iterable[str]) ->
 
 
 def read_seed(path: Path) -> tuple[Seed, list[SeedApp]]:
-    """What a seed file says: the workspace, and the apps to install.
+    """Return the workspace that a seed file describes, and the apps to install.
 
-    SeedError for one that cannot be used.
+    Raises SeedError for a file that cannot be used.
     """
     try:
         file = _File.model_validate(tomllib.loads(path.read_text()))

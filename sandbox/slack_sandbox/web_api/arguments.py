@@ -84,7 +84,7 @@ class Args:
 def read_args(
     content_type: str, body: bytes, query: Mapping[str, str], form: Mapping[str, str]
 ) -> Json:
-    """All arguments of a request; `form` holds what a multipart body brought.
+    """Return all arguments of a request; `form`: those of a multipart body.
 
     Raises SlackError for bad JSON.
     """

@@ -1,6 +1,6 @@
 """conversations.*: finding, opening and making conversations, and who is in them.
 
-What changes a channel that is there has its own file, and so has reading messages. Called with the
+Changes to existing channels have their own file, and so has reading messages. Called with the
 world's lock held.
 """
 

@@ -60,7 +60,7 @@ def checked_name(world: World, args: Args) -> str:
 
 
 def add_member(world: World, channel: Channel, user: str, inviter: str = "") -> None:
-    """Someone comes into a channel: the line in it and the event."""
+    """Add somebody to a channel, with the line in it and the event."""
     channel.members.append(user)
     for each in world.sharing(channel) if user in world.by_id else []:
         each.by_id.setdefault(user, world.by_id[user])

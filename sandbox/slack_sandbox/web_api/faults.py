@@ -48,7 +48,7 @@ class Hold:
 
 @dataclass(slots=True)
 class Fault:
-    """What is to go wrong with the next `times` calls of a method ("*": of any)."""
+    """A fault for the next `times` calls of a method ("*": of any method)."""
 
     method: str
     kind: Literal["fail", "status", "rate_limit", "drop", "hang", "hold"]
@@ -76,8 +76,8 @@ class LostAck:
 class Faults:
     """The faults still to come, each for everybody or for one person.
 
-    Where `person` (a short name) is given, only what concerns them is hit; an unknown one is a
-    KeyError.
+    If `person` (a short name) is given, a fault only hits what concerns them; KeyError for an
+    unknown one.
     """
 
     def __init__(self, world: World, transports: Transports) -> None:

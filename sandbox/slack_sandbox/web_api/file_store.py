@@ -33,7 +33,7 @@ def stored(world: World) -> int:
 
 
 def audience(world: World, file: File) -> set[str]:
-    """Who may see the file: its owner, and who is in a channel where it was shared."""
+    """Return who may see the file: its owner, and the members of channels where it was shared."""
     return {file.user}.union(*(world.channels[channel].members for channel in file.shares))
 
 
@@ -143,7 +143,7 @@ def shown_with_shares(world: World, file: File) -> Json:
 
 
 def new(world: World, name: str, user: str, size: int) -> File:
-    """One more file, without bytes and in no channel."""
+    """Store and return a new file, without bytes and in no channel."""
     file = File(world.new_id("F"), name, user, size, int(world.now()))
     world.files[file.id] = file
     return file

@@ -61,7 +61,7 @@ def _named(world: World, args: Args) -> list[File]:
 
 
 def _places(world: World, args: Args) -> list[Channel]:
-    """Where a call shares its files: `channel_id` or `channels`, all of them or none."""
+    """Return the channels in which a call shares its files; SlackError if one is not allowed."""
     names = args.names("channels") or args.names("channel_id")
     if len(names) > MAX_SHARE_CHANNELS:
         raise SlackError("channels_limit_exceeded")

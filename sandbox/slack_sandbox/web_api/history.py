@@ -42,7 +42,7 @@ def _window(args: Args, found: list[Message]) -> list[Message]:
 
 
 def _page(found: list[Message], args: Args, most: int) -> tuple[list[Message], str]:
-    """One page of messages; fewer than it asks for, if an unlisted app asks."""
+    """Return one page of messages; an unlisted app gets fewer than it asks for."""
     return page(found, args, most=most, cut=MAX_UNLISTED_PAGE if args.app.is_unlisted else most)
 
 

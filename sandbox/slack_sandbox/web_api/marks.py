@@ -154,7 +154,7 @@ def list_pins(world: World, args: Args) -> Json:
 
 
 def channel_extras(world: World, channel: Channel) -> Json:
-    """What the page shows of a channel besides its name and members."""
+    """Return what the page shows of a channel besides its name and members."""
     return {
         "purpose": channel.purpose,
         "connected_team_ids": channel.connected(world.team),

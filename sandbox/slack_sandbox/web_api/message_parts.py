@@ -85,7 +85,7 @@ def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | No
 
 
 def extras(args: Args, found: list[Json] | None) -> Json:
-    """What a message has beside text and the blocks `found`: attachments; name and picture."""
+    """Return a message's parts beside text and the blocks `found`: attachments, name, picture."""
     attached = checked_attachments(args, found)
     return ({"attachments": attached} if attached else {}) | appearance(args)
 

@@ -52,7 +52,7 @@ class WebApi:
         self.rates = Rates(world)
 
     async def handle(self, http: web.Request) -> web.StreamResponse:
-        """One call, in JSON, form, multipart or query format."""
+        """Answer one call, in JSON, form, multipart or query format."""
         method = http.match_info["method"]
         try:
             call = await self._read(http, method)

@@ -50,9 +50,9 @@ def members(world: World, args: Args) -> Json:
 
 
 def _checked(world: World, args: Args, group: Group | None) -> tuple[str, str, str, list[str]]:
-    """Name, handle, description and channels of a call.
+    """Return the name, handle, description and channels in a call, after checking them.
 
-    What is left out stays as it is in `group`.
+    Those that are left out are taken from `group`.
     """
     name = args.text("name") or (group.name if group else "")
     handle = args.text("handle").removeprefix("@") or (

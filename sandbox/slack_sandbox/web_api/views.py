@@ -60,7 +60,7 @@ def _given(args: Args, kind: str = "modal") -> Json:
 
 
 def every(world: World, app: App | None = None) -> list[View]:
-    """All open modals and Home views (of that app)."""
+    """Return all open modals and Home views (of that app)."""
     there: list[View] = []
     for each in world.worlds.values() if app else [world]:
         there += [view for stack in each.stacks.values() for view in stack]
@@ -152,7 +152,7 @@ def _add(world: World, app: App, user: str, view: Json, stack: list[View], chann
 def replace(world: World, shown: View, view: Json) -> None:
     """Put another content and hash into a view.
 
-    What is typed stays where block, action and type are the same.
+    Typed text stays in inputs whose block, action and type are the same.
     """
     old, world = shown.body, _before(world, shown)
     body = _body(world, app_of(world, shown), shown.user, view, shown.id)

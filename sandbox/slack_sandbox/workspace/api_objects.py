@@ -120,7 +120,7 @@ def bot_user_json(app: App, url: str) -> dict[str, Any]:
 
 
 def bot_profile(app: App, url: str) -> dict[str, Any]:
-    """What Slack attaches to messages that an app posted; `url` is the sandbox's."""
+    """Return the bot profile in messages that an app posted; `url` is the sandbox's."""
     return {
         "id": app.bot_id,
         "deleted": False,

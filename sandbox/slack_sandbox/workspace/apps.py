@@ -44,7 +44,7 @@ class App:
     earlier_tokens: dict[str, float] = field(default_factory=dict)
 
     def _at(self, *path: str) -> Any:
-        """What the manifest says at that path, None where it says nothing."""
+        """Return what the manifest has at that path; None if it has nothing there."""
         found: Any = self.manifest
         for key in path:
             found = found.get(key) if isinstance(found, dict) else None
@@ -107,12 +107,12 @@ class App:
 
     @property
     def redirect_urls(self) -> list[str]:
-        """Where people may be sent back to after an install, or below."""
+        """The addresses to which, or below which, people may be sent back after an install."""
         return list(self._at("oauth_config", "redirect_urls") or ())
 
     @property
     def rotates(self) -> bool:
-        """Whether its tokens expire and are refreshed."""
+        """Whether the app's tokens expire and are refreshed."""
         return bool(self._at("settings", "token_rotation_enabled"))
 
     def has(self, token: str) -> bool:
@@ -129,21 +129,21 @@ class App:
 
     @property
     def events_url(self) -> str:
-        """Where events go."""
+        """The URL to which events are sent; "" for none."""
         return str(self._at("settings", "event_subscriptions", "request_url") or "")
 
     @property
     def interactivity_url(self) -> str:
-        """Where clicks, submissions and shortcuts go."""
+        """The URL to which clicks, submissions and shortcuts are sent; "" for none."""
         return str(self._at("settings", "interactivity", "request_url") or "")
 
     @property
     def options_url(self) -> str:
-        """Where external selects ask for their options."""
+        """The URL that external selects ask for their options; "" for none."""
         return str(self._at("settings", "interactivity", "message_menu_options_url") or "")
 
     def command_url(self, command: str) -> str:
-        """Where a slash command (with its slash) goes."""
+        """Return the URL to which a slash command (with its slash) is sent."""
         return next(
             (str(c.get("url") or "") for c in self.commands if c.get("command") == command), ""
         )

@@ -1,4 +1,4 @@
-"""What may be chosen in an element: its own options, the app's, and those of Slack's client.
+"""What may be chosen in an element: its own options, the app's suggestions, and Slack's lists.
 
 It changes nothing and sends nothing. Called with the world's lock held.
 """

@@ -25,7 +25,7 @@ class Clock(Protocol):
 class ShiftedClock:
     """The machine's clock and a shift that only grows.
 
-    What is in `on_shift` is called after each move, on the caller's thread.
+    The functions in `on_shift` are called after each move, on the caller's thread.
     """
 
     def __init__(self, begin: datetime | None = None) -> None:
@@ -36,7 +36,7 @@ class ShiftedClock:
 
     @property
     def shift(self) -> timedelta:
-        """How far it has been moved."""
+        """How far the clock has been moved."""
         return self._shift
 
     def now(self) -> datetime:

@@ -55,5 +55,5 @@ class File:
         return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
     def url_path(self, team: str) -> str:
-        """Where it is served for that workspace, below the sandbox's address."""
+        """Return the path, below the sandbox's address, of the file for that workspace."""
         return f"/files-pri/{team}-{self.id}/{quote(self.name)}"

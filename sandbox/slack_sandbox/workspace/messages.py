@@ -38,7 +38,7 @@ class Draft:
 
 
 def audience(channel: Channel) -> Iterable[str] | None:
-    """Who can see what happens in the channel; None for everyone."""
+    """Return the ids of those who can see what happens in the channel; None for everyone."""
     return None if channel.kind == "channel" else list(channel.members)
 
 

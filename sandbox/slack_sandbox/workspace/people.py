@@ -1,4 +1,4 @@
-"""Who and what lives in the local Slack: people, channels and user groups.
+"""The people, channels and user groups of the local Slack.
 
 Plain data; it sends nothing and checks no permissions.
 """

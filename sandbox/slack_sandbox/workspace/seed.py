@@ -1,4 +1,4 @@
-"""What a new workspace holds, and the small shop that is there when nothing else is asked for."""
+"""What a new workspace holds, and the small shop that is used unless something else is given."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class World:
         return next(iter(self.apps.values()))
 
     def own(self, app: App | None) -> App:
-        """That app as it is in this workspace; None stands for the first."""
+        """Return that app as it is installed in this workspace; None means the first app."""
         return self.apps[app.id] if app else self.app
 
     @property
@@ -311,7 +311,7 @@ class World:
         return None if message is None or message.only_for else message
 
     def replies(self, channel_id: str, root: str) -> list[Message]:
-        """What was posted under `root`, oldest first, ephemeral messages left out."""
+        """Return the replies to `root`, oldest first, without ephemeral messages."""
         stored = self.messages.get(channel_id, {}).values()
         return [
             m
@@ -333,7 +333,7 @@ class World:
         return [m for m in self.messages.get(channel.id, {}).values() if m.only_for in ("", user)]
 
     def unread(self, user: str, channel: Channel) -> int:
-        """How many messages of others came into the channel since that person last opened it."""
+        """Return how many messages of others came into the channel since that person opened it."""
         since = self.last_read.get((user, channel.id), "")
         return sum(
             1 for m in self.visible(user, channel) if m.ts > since and m.body.get("user") != user
