@@ -336,7 +336,7 @@ class PolicySuggester:
         return applied
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:
-        """Return the number of calls and some effects; with `field`, those with most of it."""
+        """Return the number of calls and some of their effects, the largest `field` first."""
         ordered = sorted(calls, key=lambda x: -x.amounts[field]) if field else calls
         few = [(x.tool, x.call.newest_arguments) for x in ordered[: 4 * MAX_NAMED_CALLS]]
         told = [tool.effect_sentence(load_arguments(tool, text)) for tool, text in few]
