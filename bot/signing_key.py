@@ -47,7 +47,7 @@ def open_store(
     `policy` returns the digest of the policy in force; the audit keeps its first digits.
     `audit_listener` is called with the audit's rows once they are committed.
 
-    Raises StartupError where the key cannot be used or an unknown key made calls that still wait,
+    Raises StartupError if the key cannot be used or an unknown key made calls that still wait,
     and what `Store.open` raises.
     """
     key = settings.signing_key

@@ -188,8 +188,8 @@ def run_demo(
 
     What earlier demos left in `folder` is deleted.
 
-    Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
-    folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
+    Raises PortTakenError if the port is taken, AlreadyRunningError if a demo runs in this
+    folder, SettingsError if OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     with ExitStack() as stack:
         demo = start_demo(stack, folder, port, environ, build)

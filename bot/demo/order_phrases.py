@@ -211,7 +211,7 @@ def _find_quoted_text(text: str) -> str | None:
 def _split_at_tool_words(name: str, text: str) -> list[str] | None:
     """Return the text before, between and after the words of a tool's name.
 
-    None where the words are not all there in order, or the text says "never" or "do not".
+    None if the words are not all there in order, or the text says "never" or "do not".
     """
     gaps, rest = [], text
     if NEGATION_PATTERN.search(text):
@@ -228,7 +228,7 @@ def _split_at_tool_words(name: str, text: str) -> list[str] | None:
 def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | None:
     """Return guessed arguments for any tool, by name and type; numbers count only beside a name.
 
-    None where words are left that no argument takes.
+    None if words are left that no argument takes.
     """
     values: Values = {}
     text = next((said for said in map(_strip_small_words, gaps) if said), "")

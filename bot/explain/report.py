@@ -55,7 +55,7 @@ _FATE_BY_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class DecisionSpeed:
-    """Median and 90th percentile of decision times; both None where there are no times."""
+    """Median and 90th percentile of decision times; both None if there are no times."""
 
     median: timedelta | None = None
     slow: timedelta | None = None  # the 90th percentile: nine of ten were at least as fast

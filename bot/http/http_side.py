@@ -319,7 +319,7 @@ class HttpServices:
         self._webhook_notifier.start()
 
     def _build_mcp_endpoint(self) -> ASGIApp | None:
-        """Return the MCP endpoint; None where the extra `mcp` is not installed."""
+        """Return the MCP endpoint; None if the extra `mcp` is not installed."""
         try:
             from bot.http.mcp_endpoint import McpEndpoint
         except ModuleNotFoundError as error:

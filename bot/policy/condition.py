@@ -296,7 +296,7 @@ class Condition:
     def is_true_for(self, facts: Facts) -> bool:
         """Return whether the condition is true of `facts`.
 
-        Raises ConditionError where that cannot be determined.
+        Raises ConditionError if that cannot be determined.
         """
         functions: dict[str, Callable[..., Any]] = {"size": count_characters_or_items}
         for name in SPENDING_FUNCTIONS:

@@ -128,7 +128,7 @@ def convert_to_fraction(value: int | float | Decimal | Fraction | str) -> Fracti
 
 
 def check_number_bounds(value: Fraction) -> Fraction:
-    """Return `value`; raises UnknownValueError where it has grown beyond MAX_DIGITS."""
+    """Return `value`; raises UnknownValueError if it has grown beyond MAX_DIGITS."""
     if value.numerator.bit_length() > _MAX_BITS or value.denominator.bit_length() > _MAX_BITS:
         raise UnknownValueError("a number is too large or too fine")
     return value

@@ -370,7 +370,7 @@ def parse(
 
 
 def list_owner_file_names(text: str, source: str) -> list[str]:
-    """Return the names of the owners' files that a policy names; [] where it cannot be parsed."""
+    """Return the names of the owners' files that a policy names; [] if it cannot be parsed."""
     try:
         written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
         names = [each.get("file") for each in written["owners"].values()]

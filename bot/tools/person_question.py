@@ -34,7 +34,7 @@ from bot.tools.names import ChannelId, PersonId, SlackIdKind, SlackIdResolver
 def _resolve_addressee(value: str, info: ValidationInfo) -> str:
     """Return the id of a person, or a group's handle with its @.
 
-    Raises ValueError where the name is unknown, or means a person and a group; and what
+    Raises ValueError if the name is unknown, or means a person and a group; and what
     `SlackIdResolver` raises.
     """
     names, wanted = info.context, value.strip()

@@ -65,7 +65,7 @@ class PreviewRunner:
     def run_preview(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
         """Return the tool's preview, or a line that says why there is none.
 
-        Raises ToolError where the tool says that the call would fail.
+        Raises ToolError if the tool says that the call would fail.
         """
         if tool.preview is None:
             return Preview("")
@@ -85,7 +85,7 @@ class PreviewRunner:
     ) -> Preview:
         """Return the preview of an edited call; started once per key (call, revision, arguments).
 
-        Raises ToolError where the tool says that the call would fail, and LookupPendingError where
+        Raises ToolError if the tool says that the call would fail, and LookupPendingError if
         the preview is not ready after `patience` seconds; `then` is called once it is.
         """
         if tool.preview is None:

@@ -92,7 +92,7 @@ class SlackLookup:
     def get_channel(self, channel_id: str) -> Channel:
         """Return the channel with this id as it is now.
 
-        Raises ToolError where there is none, or where it is a direct conversation.
+        Raises ToolError if there is none, or if it is a direct conversation.
         """
 
         def read() -> Any:
@@ -282,7 +282,7 @@ def get_checked_target_channel(
 ) -> Channel:
     """Return the channel to act on.
 
-    Raises ToolError where it is private and the requester is not in it, or where it is shared with
+    Raises ToolError if it is private and the requester is not in it, or if it is shared with
     another company and that is not `external_ok`.
     """
     channel = lookup.get_channel(channel_id)
@@ -306,7 +306,7 @@ def build_channel_preview_function(
 ) -> Callable[[Any, ToolContext], str]:
     """Return a preview function that names the channel, followed by the lines of `details`.
 
-    The preview raises ToolError where nothing can be done in the channel.
+    The preview raises ToolError if nothing can be done in the channel.
     """
 
     def preview(args: Any, context: ToolContext) -> str:

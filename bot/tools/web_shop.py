@@ -213,7 +213,7 @@ def convert_cents_to_euros(cents: int) -> Decimal:
 
 
 def convert_euros_to_cents(amount: Decimal) -> int:
-    """Return EUR as whole cents; ValueError where a fraction of a cent would be lost."""
+    """Return EUR as whole cents; ValueError if a fraction of a cent would be lost."""
     whole = int(amount.scaleb(2))
     if whole != amount.scaleb(2):
         raise ValueError(f"{amount} EUR is not a whole number of cents")
@@ -376,7 +376,7 @@ class Shop:
     ) -> Receipt:
         """Run `effect` and store its result under `key`, or return the result already stored there.
 
-        Raises ToolError where the key was used for another request.
+        Raises ToolError if the key was used for another request.
         """
         if not key:
             raise ValueError("a write needs an idempotency key")

@@ -246,7 +246,7 @@ class WorkspaceHost:
             return sorted(self._hosted.values(), key=lambda each: each.workspace)
 
     def _get_installation(self, workspace: str) -> Installation:
-        """Return the installation with that id; raises NotServedError where it is not active."""
+        """Return the installation with that id; raises NotServedError if it is not active."""
         found = self.record.get(workspace)
         if found is None or found.state is InstallationState.REMOVED:
             raise NotInstalledError("the bot is not installed there")
@@ -349,7 +349,7 @@ class WorkspaceHost:
                 self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
 
     def _is_token_void(self, row: Installation) -> bool:
-        """Return whether Slack refuses an installation's token; False where that is not known."""
+        """Return whether Slack refuses an installation's token; False if that is not known."""
         try:
             self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
         except TokenKeyError as error:

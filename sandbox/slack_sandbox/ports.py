@@ -25,7 +25,7 @@ def free_port(wanted: int | None) -> int:
 
 
 def first_free(port: int) -> int:
-    """Return the first free port from `port` on; raises PortTakenError where none is near it."""
+    """Return the first free port from `port` on; raises PortTakenError if none is near it."""
     for each in range(port, port + MAX_PORTS_TRIED):
         if _is_free(each):
             return each

@@ -139,7 +139,7 @@ class TouchedTableReader:
     def count_writes(self) -> dict[int, WriteCounts]:
         """Return what the transaction has done so far to each table, by OID.
 
-        Raises ToolError where it did more than change rows.
+        Raises ToolError if it did more than change rows.
         """
         rows = self.query(_SELECT_WRITE_COUNTS)
         if any(schema in ("pg_catalog", "information_schema") for _, schema, *_ in rows):

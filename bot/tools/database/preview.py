@@ -312,7 +312,7 @@ _OUTCOME_TEMPLATES = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"
 def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
     """Run a change and return its preview; the session is to be rolled back, not committed.
 
-    Raises what `Session.run_changes` raises, and ToolError where nothing would change: then nobody
+    Raises what `Session.run_changes` raises, and ToolError if nothing would change: then nobody
     is asked.
     """
     changes = session.run_changes(statements)

@@ -78,8 +78,8 @@ class Session(ABC):
     def run_changes(self, statements: Sequence[Statement]) -> tuple[row_changes.Change, ...]:
         """Run changes in order, and return the rows that each of them touches.
 
-        All of them run twice, the first time rolled back. Raises ToolError where one is refused or
-        fails, where too many rows are touched, or where they cannot be determined.
+        All of them run twice, the first time rolled back. Raises ToolError if one is refused or
+        fails, if too many rows are touched, or if they cannot be determined.
         """
         named = []
         for number, each in enumerate(statements, 1):

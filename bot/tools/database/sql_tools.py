@@ -174,7 +174,7 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
             return self
 
         def statement(self) -> Statement:
-            """Return the parsed query; raises StatementError where it is refused."""
+            """Return the parsed query; raises StatementError if it is refused."""
             [statement] = parse_sql_for_database(
                 sources, self.database, str(self.sql), changes=False
             )
@@ -223,7 +223,7 @@ def _build_change_tool(
             return self
 
         def statements(self) -> tuple[Statement, ...]:
-            """Return the parsed changes; raises StatementError where they are refused."""
+            """Return the parsed changes; raises StatementError if they are refused."""
             return parse_sql_for_database(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
@@ -271,7 +271,7 @@ def parse_sql_for_database(
 ) -> tuple[Statement, ...]:
     """Return the parsed query, or the changes, for the database with this name.
 
-    Raises StatementError where they are refused.
+    Raises StatementError if they are refused.
     """
     database = _get_source(sources, name).database
     if changes and database.read_only:

@@ -260,7 +260,7 @@ def _read_recorded_rows(
     """Return the rows that triggers recorded since the last reading, the table `target` first.
 
     `counted`: how many rows SQLite says were changed since, the triggers' records included. Raises
-    ToolError where that is more than was recorded, or where the records are no sequence of changes.
+    ToolError if that is more than was recorded, or if the records are no sequence of changes.
     `read_counts`: how many records of each table have been read so far, brought up to date.
     """
     event_count, tables = 0, []

@@ -146,7 +146,7 @@ def normalise_json_value(value: Any) -> Any:
 def normalise_json_number(value: float) -> int | float:
     """Return a number as it will be read back after it was stored as JSON.
 
-    Raises PydanticCustomError where its value would change.
+    Raises PydanticCustomError if its value would change.
     """
     if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
         value = _convert_to_equal_float(value)

@@ -65,7 +65,7 @@ class UnfitSchemaError(ValueError):
 def dump_schema(schema: Mapping[str, Any]) -> str:
     """Return the schema as JSON text, keeping the order of its keys.
 
-    Raises UnfitSchemaError where it is no JSON object, or too large.
+    Raises UnfitSchemaError if it is no JSON object, or too large.
     """
     try:
         text = json.dumps(schema, allow_nan=False)
@@ -217,7 +217,7 @@ class SchemaChecker:
     """Checks values against one schema."""
 
     def __init__(self, schema: Schema) -> None:
-        """Prepare a normalised `schema`; raises UnfitSchemaError where it is not valid."""
+        """Prepare a normalised `schema`; raises UnfitSchemaError if it is not valid."""
         import jsonschema
         from referencing import Registry
 

@@ -31,7 +31,7 @@ class CommandError(Exception):
 def print_line(line: str) -> None:
     """Print a line of the result and flush, so that a pipe gets it at once.
 
-    Raises OSError where it cannot be printed, also if the standard output is closed.
+    Raises OSError if it cannot be printed, also if the standard output is closed.
     """
     if sys.stdout is None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -28,7 +28,7 @@ class Actor(AppUser):
     def command(self, channel: str, line: str, thread_ts: str | None = None) -> Delivery | str:
         """Type a slash command; returns the delivery at once, or the sentence of Slack's notice.
 
-        ValueError where this person cannot write.
+        ValueError if this person cannot write.
         """
         with self._world.lock:
             place = self._member_of(channel)
@@ -37,7 +37,7 @@ class Actor(AppUser):
     # elements
 
     def place(self, where: Where, seen: Json | None = None) -> Place:
-        """Return the surface that `where` names (see `Where`); ValueError where there is none.
+        """Return the surface that `where` names (see `Where`); ValueError if there is none.
 
         `seen` is an older copy of a message. Called with the world's lock held.
         """

@@ -36,7 +36,7 @@ class Admin:
     def hire(self, name: str, real_name: str = "") -> str:
         """Add a person to the workspace, in no channel yet; return the user id. Apps get team_join.
 
-        ValueError where the short name is taken.
+        ValueError if the short name is taken.
         """
         with self.world.lock:
             if name in self.world.people:

@@ -63,7 +63,7 @@ class AppUser(Member):
     def home(self, app: App | None = None) -> Json | None:
         """Return the person's Home view of the app (None: the first), with what is typed in it.
 
-        None where the app published nothing.
+        None if the app published nothing.
         """
         with self._world.lock:
             view = self._world.homes.get((self.id, self._world.own(app).id))

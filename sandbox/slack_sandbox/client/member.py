@@ -86,7 +86,7 @@ class Member:
     # writing
 
     def say(self, channel: str, text: str, thread_ts: str | None = None) -> str:
-        """Post a message and return its ts; ValueError where this person cannot post.
+        """Post a message and return its ts; ValueError if this person cannot post.
 
         "@bot", "@ana", "@shop-leads", "#general", links and addresses become what Slack makes of
         them.
@@ -155,7 +155,7 @@ class Member:
         return message
 
     def react(self, channel: str, ts: str, name: str) -> None:
-        """Add a reaction (an emoji's name without colons); ValueError where Slack refuses it."""
+        """Add a reaction (an emoji's name without colons); ValueError if Slack refuses it."""
         self._reaction(reactions.react, channel, ts, name)
 
     def unreact(self, channel: str, ts: str, name: str) -> None:
@@ -226,7 +226,7 @@ class Member:
     # membership and presence in channels
 
     def join(self, channel: str) -> None:
-        """Come into a public channel; ValueError where this person cannot."""
+        """Come into a public channel; ValueError if this person cannot."""
         with self._world.lock:
             place = self._channel(channel)
             if (

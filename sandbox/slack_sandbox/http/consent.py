@@ -163,7 +163,7 @@ class Consent:
         )
 
     def _org(self, worlds: list[World]) -> str:
-        """The choice between a workspace and its org, "" where there is no org."""
+        """The choice between a workspace and its org, "" if there is no org."""
         if not worlds or worlds[0].enterprise is None:
             return ""
         org_id, name = worlds[0].enterprise

@@ -22,7 +22,7 @@ POST_LIMIT, UPDATE_LIMIT = 40_000, 4_000
 def target(world: World, args: Args) -> Channel:
     """The channel to post to; a user id means the DM with them.
 
-    SlackError where the bot may not.
+    SlackError if the bot may not.
     """
     name = args.required("channel")
     if name in world.by_id:

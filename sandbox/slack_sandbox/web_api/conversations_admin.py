@@ -22,7 +22,7 @@ TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a n
 def _place(
     world: World, args: Args, method: str, *, archived: str = "is_archived", direct: bool = False
 ) -> Channel:
-    """Return the channel of a call that changes it; SlackError where the app may not.
+    """Return the channel of a call that changes it; SlackError if the app may not.
 
     The app has to see the channel, have the scope for its kind and be in it; a DM is refused.
     `archived`: the error for archived channels ("": they are allowed); `direct`: allow group DMs.

@@ -120,7 +120,7 @@ class Faults:
     def take(self, method: str, args: Json, team: str = "") -> Fault | None:
         """Return the fault for this call and use it up once; None if there is none.
 
-        `team` is the workspace of its token, "" where it has none.
+        `team` is the workspace of its token, "" if it has none.
         """
         with self._world.lock:
             world = self._world.worlds.get(team, self._world)

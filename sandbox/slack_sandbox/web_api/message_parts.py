@@ -18,7 +18,7 @@ _TS = re.compile(r"\d{1,12}\.\d{6}")
 
 
 def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
-    """The blocks of a call, None where it has none; SlackError for what Slack would not take."""
+    """The blocks of a call, None if it has none; SlackError for what Slack would not take."""
     value: Any = args.json(name, "invalid_blocks_format")
     if value is None:
         return None
@@ -33,7 +33,7 @@ def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
 
 
 def checked_metadata(args: Args) -> Json | None:
-    """The metadata of a call, None where it has none."""
+    """The metadata of a call, None if it has none."""
     value: Any = args.json("metadata", "invalid_metadata_format")
     if value is None:
         return None
@@ -118,7 +118,7 @@ def something(text: str | None, found: list[Json] | None, extra: Json) -> None:
 
 
 def thread_of(args: Args, error: str = "invalid_thread_ts") -> str:
-    """The call's thread_ts, "" where it has none; SlackError(`error`) when it is no timestamp."""
+    """The call's thread_ts, "" if it has none; SlackError(`error`) when it is no timestamp."""
     thread_ts = args.text("thread_ts")
     if thread_ts and not _TS.fullmatch(thread_ts):
         raise invalid(["must be the ts of a message [json-pointer:/thread_ts]"], error)

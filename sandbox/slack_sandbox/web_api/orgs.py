@@ -43,7 +43,7 @@ def granted(world: World, app: App) -> list[World]:
 def workspace_for(world: World, app: App, method: str, args: Json) -> World:
     """The workspace that a call with an org-wide token is about.
 
-    SlackError(missing_argument) where the method needs `team_id`, and
+    SlackError(missing_argument) if the method needs `team_id`, and
     SlackError(team_access_not_granted) for a workspace that the app was not added to.
     """
     there, team = granted(world, app), str(args.get("team_id") or "")

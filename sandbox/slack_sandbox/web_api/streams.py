@@ -77,7 +77,7 @@ def _mode(args: Args, mode: str) -> str:
 
 
 def _first_mode(args: Args) -> str:
-    """Return the mode of what a call adds; "" where it adds nothing."""
+    """Return the mode of what a call adds; "" if it adds nothing."""
     if args.text("markdown_text"):
         return "text"
     return "chunks" if args.json("chunks", "invalid_chunks") else ""
@@ -171,7 +171,7 @@ def _shown(stream: Stream, part: Json) -> Json:
 
 
 def _drawn(stream: Stream) -> list[Json]:
-    """The blocks of what was streamed so far; SlackError where they are too much together."""
+    """The blocks of what was streamed so far; SlackError if they are too much together."""
     drawn = completed([_shown(stream, part) for part in stream.parts if part.get("text") != ""])
     if len(drawn) > BLOCK_LIMIT:
         raise SlackError("msg_blocks_too_many")

@@ -80,7 +80,7 @@ class App:
 
     @property
     def agent_view(self) -> Json | None:
-        """The manifest's agent_view, or None where the app is no agent."""
+        """The manifest's agent_view, or None if the app is no agent."""
         view: Json | None = self._at("features", "agent_view")
         return view
 

@@ -71,7 +71,7 @@ class Delivery:
 class ApiCall:
     """One call of the Web API, as it was answered.
 
-    `response` is None where the connection was cut.
+    `response` is None if the connection was cut.
     """
 
     method: str
