@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from bot.policy.condition_values import SlackId
 from bot.tools import declared_values, registration
+from bot.tools.effect_sentences import ListInSentence, fill_in_template, format_value
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ class Tool(Generic[A]):
                 MASK if name in self.secret else _replace_ids_by_names(value, names or {})
             )
         try:
-            return " ".join(self.effect.format(**values).split())
+            return fill_in_template(self.effect, values)
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
 
@@ -320,20 +321,10 @@ class Tool(Generic[A]):
         fits = self.effect_sentence(args) != self.title
         by_author = fits and self.effect_source is EffectSource.BY_AUTHOR
         return {
-            (declared_values.get_dump_key(type(args), name),): str(getattr(args, name))
+            (declared_values.get_dump_key(type(args), name),): format_value(getattr(args, name))
             for _, name, spec, conversion in Formatter().parse(self.effect if by_author else "")
             if name in type(args).model_fields and not spec and not conversion
         }
-
-
-class _ListInSentence(list[Any]):
-    """A list that reads "a, b" in an effect; a template may also name one of its members."""
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, self)) or "none"
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
 
 
 def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
@@ -344,7 +335,7 @@ def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, set | frozenset):
         value = sorted(value, key=str)
     if isinstance(value, list):
-        return _ListInSentence(_replace_ids_by_names(each, names) for each in value)
+        return ListInSentence(_replace_ids_by_names(each, names) for each in value)
     return names.get(value, value) if isinstance(value, SlackId) else value
 
 

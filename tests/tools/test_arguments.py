@@ -240,3 +240,28 @@ def test_a_member_of_a_list_stands_in_the_effect() -> None:
         == "Tag Zoe first as urgent, then urgent, r"
     )
     assert tool.effect_sentence(Tagged()) == tool.title
+
+
+def test_a_choice_stands_in_the_effect_by_its_value() -> None:
+    """A member of an enumeration reads as its value, alone, in a list and in a nested model."""
+
+    class Place(Enum):
+        EU = "prod-eu"
+        US = "prod-us"
+
+    class Plan(BaseModel):
+        place: Place = Place.EU
+
+    class Restart(BaseModel):
+        size: Size = Size.LARGE
+        place: Place = Place.EU
+        places: list[Place] = [Place.EU, Place.US]
+        plan: Plan = Plan()
+
+    tool = replace(
+        tool_of(Restart),
+        effect="Restart {size:>3} in {place}, {places} and {plan.place}, {place!r}, {place.name}",
+    )
+    sentence = "Restart l in prod-eu, prod-eu, prod-us and prod-eu, 'prod-eu', EU"
+    assert tool.effect_sentence(Restart()) == sentence
+    assert tool.list_arguments_in_effect(Restart())["place",] == "prod-eu"
