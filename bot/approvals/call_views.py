@@ -75,6 +75,7 @@ def _build_unmasked_call_view(
     if call.status is CallStatus.PENDING:  # shows its latest edit only, a decided call shows all
         revisions = revisions[-2:]
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    values = build_argument_values(tools, call, shown.revision, revisions[0])
     return views.CallView(
         id=call.id,
         revision=call.revision,
@@ -83,7 +84,7 @@ def _build_unmasked_call_view(
         does=call.does,
         effect_source=tool.effect_source if tool else EffectSource.BY_AUTHOR,
         status=call.status,
-        values=build_argument_values(tools, call, shown.revision, revisions[0]),
+        values=values,
         deadline=call.deadline,
         starts_at=call.starts_at if calls.is_scheduled(call) else None,
         preview=call.preview,
@@ -110,7 +111,7 @@ def _build_unmasked_call_view(
         **_build_outcome_fields(tool, call, votes),
         without_approval=_build_run_without_approval(call, votes),
         is_to_be_looked_at=calls.is_to_be_looked_at(call),
-        editable=tool is not None and _is_editable(tool, call),
+        editable=bool(values) and tool is not None and _is_editable(tool, call),
         progress=_build_vote_progress(call, votes),
         **_build_choice_fields(tool, call, votes),
     )

@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import BaseModel
 from sqlalchemy import update
 from sqlmodel import col
 
 from bot.policy.gates import load_gate
+from bot.tools import Effect, ToolContext, tool
 from storage.models import Call, Revision, Vote
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -267,9 +269,9 @@ def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., 
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("empty", "poetry") == 1
 
-    for tool in ("look_up", "put"):
+    for name in ("look_up", "put"):
         harness.planner.clear_script()
-        card = harness.card(SUPPORT, ask(harness, (tool, {"text": "more"})), having="review")
+        card = harness.card(SUPPORT, ask(harness, (name, {"text": "more"})), having="review")
         view = open_modal(harness, "ana", SUPPORT, card, "edit")
         assert "then" not in [block.get("block_id") for block in view["blocks"]]
         harness.person("ana").close_view()
@@ -321,3 +323,23 @@ def test_a_rejected_edit_reads_as_edited_and_rejected(harness: Harness, fakes: F
     harness.settle()
     assert harness.outputs()[-1]["output"].startswith("REJECTED")
     assert (fakes.did("note", "old"), fakes.did("note", "new")) == (0, 0)
+
+
+class Nothing(BaseModel):
+    """The arguments of a tool that takes none."""
+
+
+@tool(title="Ring the bell", effect="Ring the bell", does=Effect.WRITE)
+def ring(args: Nothing, context: ToolContext) -> str:
+    """Ring the bell."""
+    return "It rang."
+
+
+def test_where_there_is_nothing_to_edit_there_is_no_button(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """A call without arguments is approved or rejected as it is."""
+    harness = own_harness([ring], COUNTS)
+    card = harness.card(SUPPORT, ask(harness, ("ring", {})))
+    assert {"approve", "reject_now"} <= set(action_ids(card))
+    assert "edit" not in action_ids(card)
