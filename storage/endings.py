@@ -45,7 +45,7 @@ def expire_call_if_overdue(
     else:
         output_text = output or words.EXPIRED
         if not moves.change_call_status(
-            tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output_text
+            tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output_text, note=""
         ):
             return False
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
