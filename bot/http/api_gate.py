@@ -136,7 +136,8 @@ class ConcurrentRequestLimitMiddleware:
 
 AUTH_SCHEME = "Bearer"
 _INVALID_KEY_ERROR = (
-    "There is no valid API key in the request. Send it as Authorization: Bearer csk_…"
+    "There is no valid API key in the request: it was left out, is wrong or was revoked."
+    " It is sent as Authorization: Bearer csk_…"
 )
 
 

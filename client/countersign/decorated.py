@@ -97,6 +97,8 @@ def countersigned(
     for a function that cannot be shown to people.
     """
 
+    if wait is not None and not (isinstance(wait, int | float) and wait > 0):
+        raise ValueError(f"wait is the seconds that people have, and not {wait!r}")
     terms = GatedCallOptions(client, wait, RequestCircumstances(**circumstances), tells_why)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -104,6 +106,8 @@ def countersigned(
         if not _TOOL_NAME_PATTERN.fullmatch(name):
             takes = "letters, digits and underscores, 64 characters at most"
             raise TypeError(f"{name} is no name that people can be asked by: {takes}")
+        if isinstance(function, classmethod):
+            raise TypeError(f"put @classmethod above @countersigned, not below, at {name}")
         parameters = list_shown_parameters(function, without)
         action = _describe_function(function, parameters, title, effect, does)
         gated = _GatedFunction(function, parameters, action, terms)

@@ -68,7 +68,7 @@ class FunctionJsonCodec:
             json_values: dict[str, Any] = self._arguments_adapter.dump_python(
                 validated, mode="json"
             )
-        except PydanticSerializationError as error:
+        except (PydanticSerializationError, UnicodeDecodeError) as error:  # of bytes
             raise self._build_type_error(str(error)) from None
         return json_values
 

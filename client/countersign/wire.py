@@ -110,7 +110,8 @@ class ApiTransport:
         is_local = url.startswith(UNIX_SCHEME)
         host = "" if is_local else _find_host(url)
         if not is_local and not host:
-            raise NotAllowed("Set COUNTERSIGN_URL to where Countersign is, https://…")
+            given = f"; {url!r} is no such address" if url else ""
+            raise NotAllowed(f"Set COUNTERSIGN_URL to where Countersign is, https://…{given}")
         # so that no other secret is sent by mistake
         is_key = key.startswith(API_KEY_PREFIX) and key.isascii() and key.isprintable()
         if not is_key and (key or not is_local):

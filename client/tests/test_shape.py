@@ -94,6 +94,7 @@ class Account(BaseModel):
         ({"account": {"name": "ops", "password": "hush"}}, "a secret"),
         ({"account": None, "attempts": [{"most": float("inf")}]}, "the number inf"),
         ({"account": None, "attempts": object()}, "object"),
+        ({"account": None, "attempts": b"\xff"}, "utf-8"),
     ],
 )
 def test_what_would_run_as_something_else_is_not_asked(given: dict[str, Any], why: str) -> None:
@@ -165,6 +166,11 @@ def test_what_people_cannot_be_told_is_refused_at_once() -> None:
         countersigned(chanel="#support")
     with pytest.raises(ValueError, match="harmless"):
         countersigned(does="harmless")(move)
+    with pytest.raises(TypeError, match="put @classmethod above @countersigned"):
+        countersigned()(classmethod(move))  # type: ignore[arg-type] # on purpose
+    for wrong in ("5m", -1):
+        with pytest.raises(ValueError, match=f"seconds that people have, and not {wrong!r}"):
+            countersigned(wait=wrong)  # type: ignore[arg-type] # on purpose
 
 
 def test_it_keeps_what_frameworks_read() -> None:

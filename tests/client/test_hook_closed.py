@@ -28,8 +28,11 @@ BREAKS = {
     "no standard output": "sys.stdout = None",
     "no standard error": "sys.stderr = None",
     "the folder is gone": "import os; os.getcwd = lambda: (_ for _ in ()).throw(FileNotFoundError)",
-    "input that never comes": "import countersign.cli.hook as h; h.READ = 0.2",
-    "no answer in time": "import countersign.cli.hook as h; h.LATE = 0.0; h.SLOW = -29.5",
+    "input that never comes": "import countersign.cli.hook as h; h.INPUT_TIMEOUT_SECONDS = 0.2",
+    "no answer in time": (
+        "import countersign.cli.hook as h\n"
+        "h.DEADLINE_GRACE_SECONDS = 0.0; h.PROCESSING_TIMEOUT_SECONDS = -29.5"
+    ),
     "an answer that is none": (
         "import countersign.client as c\n"
         "c.Countersign.send_hook_input = lambda *_, **__: {'hookSpecificOutput': {}}"
@@ -80,6 +83,7 @@ def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
             hook.stdin.close()
         said = hook.stdout.read()
         assert is_no(hook.wait(60), said), said
+        assert name != "no answer in time" or "Countersign did not answer in time." in said
 
 
 @pytest.mark.parametrize("where", ["/dev/full", "a pipe that nobody reads", "closed"])

@@ -62,6 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
             answer: Mapping[str, Any] = _wait_for_decision(hook_input, wait, arguments)
     except CountersignError as error:
         answer = hook_formats.build_hook_deny_answer(str(error), event)
+    except HookTimeoutError:
+        why = "Countersign did not answer in time."
+        answer = hook_formats.build_hook_deny_answer(why, event)
     except KeyboardInterrupt:
         return BLOCKED_EXIT_CODE
     except Exception as error:  # noqa: BLE001 # a hook that fails lets the tool be used
