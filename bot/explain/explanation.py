@@ -7,6 +7,7 @@ channels are written as usual in each place.
 from __future__ import annotations
 
 import calendar
+import json
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from bot.approvals import call_gates, card_routing, grants
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.signatures import list_people_who_can_sign
 from bot.cards import notices
+from bot.cards.field_slots import build_slots
 from bot.cards.sentences import ICONS
 from bot.cards.slack_text import format_in_utc
 from bot.policy.authority import Authority, LookupFailedError
@@ -27,7 +29,7 @@ from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Judgement
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, GrantOffer, Stage
 from bot.tools import Tool
-from bot.tools.arguments import dump_arguments
+from bot.tools.arguments import dump_arguments, restrict_editable_fields
 from countersign.durations import format_duration
 from storage.record import Run
 from storage.states import ChannelMode
@@ -88,8 +90,8 @@ class GateDescriber:
     tool: Tool[Any]
     gate: Ask
 
-    def describe_gate(self) -> Iterator[str]:
-        """Yield the lines that describe the whole gate."""
+    def describe_gate(self, args: BaseModel) -> Iterator[str]:
+        """Yield the lines that describe the whole gate of a call with these arguments."""
         gate, steps = self.gate, len(self.gate.stages)
         for number, stage in enumerate(gate.stages):
             step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
@@ -106,7 +108,7 @@ class GateDescriber:
             now = self._describe_current_approvers(who, own=True)
             people = describe_approvers(who, self.words, self.run.channel)
             yield f"May run it without approval, with a reason: {people}{now}"
-        yield f"Edits: {self._describe_edits()}"
+        yield f"Edits: {self._describe_edits(args)}"
         for offer in gate.remember:
             yield f"May be remembered: {_describe_offer(offer)}."
         if gate.once:
@@ -250,15 +252,10 @@ class GateDescriber:
             after = self.gate.describe_duration(step.after)
             yield f"After {after} without an answer these may decide as well: {who}{now}"
 
-    def _describe_edits(self) -> str:
-        gate, tool = self.gate, self.tool
-        fields = [
-            each
-            for each in tool.arguments.model_fields
-            if tool.editable is None or each in tool.editable
-        ]
-        if gate.editable is not None:
-            fields = [each for each in fields if each in gate.editable]
+    def _describe_edits(self, args: BaseModel) -> str:
+        gate, tool = self.gate, restrict_editable_fields(self.tool, self.gate)
+        slots = build_slots(tool, json.loads(dump_arguments(args)))
+        fields = dict.fromkeys(slot.keys[0] for slot in slots if slot.editable and not slot.secret)
         if gate.editors == "nobody" or not fields:
             return "nobody may edit."
         counts = "may" if gate.editor_counts else "may not"
@@ -375,7 +372,7 @@ def explain_call(
     if isinstance(gate, Ask):
         asked = GateDescriber(grounds, words, run, tool, gate)
         lines += asked.describe_grant_or_limit(args) if sums else []
-        lines += ["", *asked.describe_gate()]
+        lines += ["", *asked.describe_gate(args)]
         lines += asked.describe_signers() if sums else []
     return lines + _describe_unknown_facts(facts, grounds, tool, words)
 

@@ -112,6 +112,31 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
     assert "Not known" not in text
 
 
+LOGIN = """
+from pydantic import BaseModel, SecretStr
+from bot.tools import Effect, tool
+
+class Login(BaseModel):
+    account: str
+    password: SecretStr | None = None
+
+@tool(title="Log in", effect="Log in to {account}", does=Effect.WRITE)
+def log_in(args: Login, context: object) -> str:
+    return ""
+"""
+
+
+def test_what_is_secret_is_not_among_what_may_be_edited(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A field of a secret type has no input in the dialog, whether it is set or not."""
+    (folder / "login_of_ours.py").write_text(LOGIN)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("COUNTERSIGN_TOOLS", "login_of_ours")
+    for line in ("log_in account=shop", "log_in account=shop password=hush"):
+        assert "may edit account; whoever" in said(capsys, line)
+
+
 def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """A policy by the hour is tried for any time, and who asks may be named by what they go by."""
     night = '[[rule]]\nname = "night"\ntool = "refund_order"\nwhen = "now.getHours() >= 22"\n'
