@@ -230,9 +230,14 @@ def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | No
 
     None if words are left that no argument takes.
     """
-    values: Values = {}
+    fields = schema.get("properties", {})
+    named = ((name, _find_choice(schema, each, order)) for name, each in fields.items())
+    choices = {name: choice for name, choice in named if choice}
+    values: Values = dict(choices)
+    for choice in choices.values():
+        gaps = [re.sub(rf"(\b(in|on|at|to) )?{re.escape(choice)}\b", "", gap) for gap in gaps]
     text = next((said for said in map(_strip_small_words, gaps) if said), "")
-    for name, each in schema.get("properties", {}).items():
+    for name, each in fields.items():
         kinds = {each.get("type"), *(one.get("type") for one in each.get("anyOf", []))}
         beside = re.search(
             rf"\b(\d+)\s+{re.escape(name)}\b|\b{re.escape(name)}\W+(\d+)\b", order, re.I
@@ -242,12 +247,28 @@ def _guess_arguments(schema: Values, gaps: list[str], order: str) -> Values | No
             values |= {name: _parse_channel(place[0])} if place else {}
         elif kinds & {"integer", "number"}:
             values |= {name: int(beside[1] or beside[2])} if beside else {}
-        elif "string" in kinds and name in schema.get("required", []) and text:
+        elif (
+            "string" in kinds
+            and name not in choices
+            and name in schema.get("required", [])
+            and text
+        ):
             values[name] = _find_quoted_text(order) or text
         elif "array" in kinds and text:
             values[name] = [text]
-    is_taken = any(isinstance(each, str | list) for key, each in values.items() if key != "channel")
+    is_taken = any(
+        isinstance(each, str | list)
+        for key, each in values.items()
+        if key not in {"channel", *choices}
+    )
     return values if is_taken or not text else None
+
+
+def _find_choice(schema: Values, field: Values, order: str) -> str | None:
+    """Return the first choice of an enumeration that the order names; None for other fields."""
+    described = schema.get("$defs", {}).get(field.get("$ref", "").rpartition("/")[2], field)
+    choices = [each for each in described.get("enum", []) if isinstance(each, str)]
+    return next((each for each in choices if re.search(rf"\b{re.escape(each)}\b", order)), None)
 
 
 def _strip_small_words(said: str) -> str:

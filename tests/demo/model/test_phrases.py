@@ -50,6 +50,10 @@ def refund(order: int, amount: str, reason: str = "other") -> tuple[str, dict[st
     return "refund_order", {"order_id": order, "amount": amount, "reason": reason}
 
 
+def restart(deployment: str, **choices: str) -> tuple[str, dict[str, Any]]:
+    return "restart_deployment", {**choices, "deployment": deployment}
+
+
 def cancel(order: int, reason: str) -> tuple[str, dict[str, Any]]:
     return "cancel_order", {"order_id": order, "reason": reason}
 
@@ -107,6 +111,11 @@ PHRASES: list[tuple[str, Calls]] = [
     ),
     ("put Ana on duty for 12 hours", [duty("Ana", hours=12)]),
     ("please put <@UCLEO0001> on duty", [duty("UCLEO0001")]),
+    ("restart deployment checkout in prod-eu", [restart("checkout", place="prod-eu")]),
+    (
+        "please restart the deployment checkout hard, in staging",
+        [restart("checkout", place="staging", how="hard")],
+    ),
     ("create a channel launch-week", [("create_channel", {"name": "launch-week"})]),
     ("list all the channels, please", [("list_channels", {})]),
     ("cancel order 1043, it doubles order 1042", [cancel(1043, "It doubles order 1042")]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from enum import Enum
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -50,6 +51,17 @@ class Duty(BaseModel):
     hours: int = Field(8, ge=1, le=72)
 
 
+class Place(Enum):
+    STAGING = "staging"
+    PROD = "prod-eu"
+
+
+class Restart(BaseModel):
+    deployment: str = Field(pattern="^[a-z-]+$")
+    place: Place
+    how: Literal["gently", "hard"] = "gently"
+
+
 class Statement(BaseModel):
     database: str
     sql: str
@@ -67,6 +79,7 @@ WRITES: dict[str, type[BaseModel]] = {
     "post_message": Post,
     "create_channel": Channel,
     "put_on_duty": Duty,
+    "restart_deployment": Restart,
     "change": Statement,
 }
 
