@@ -326,7 +326,8 @@ def _describe_unapprovable_requesters(
         )
     if len(set(able)) == 1:
         return f"only {stuck[0]} may decide, and nobody about what {stuck[0]} asks for"
-    return f"what {', '.join(stuck)} ask for finds too few others to approve it"
+    ask = "ask" if len(stuck) > 1 else "asks"
+    return f"what {', '.join(stuck)} {ask} for finds too few others to approve it"
 
 
 def describe_why_cannot_decide(person: Person | None, team: str) -> str:
@@ -483,7 +484,7 @@ def _check_gate(
         signers = len(named & able)
         if signers >= stage.quorum:
             continue
-        can = f"only {signers} of them can sign" if signers else "nobody of them can sign"
+        can = f"only {signers} of them can sign" if signers else "none of them can sign"
         people = _format_names(authority, named - able)
         text = f"takes {stage.quorum} signed with a passkey, and {can}"
         remedy = f"Have them add one on the Home tab: {people}"

@@ -166,6 +166,8 @@ EXAMPLE_ASK_COMMAND = (
     "ask deploy version=2.8.0 env=prod --effect 'Deploy {version} to {env}' --channel '#support'"
 )
 DEFAULT_OPERATOR_ID = "UANA00001"  # Ana, who asks and decides at a terminal beside the demo
+# prefixes of the bot's settings, which the demo sets itself
+SETTING_PREFIXES = ("COUNTERSIGN_", "SLACK_", "OPENAI_", "DATABASE_URL")
 DATABASES_TEMPLATE = """\
 [[database]]
 name = "shop"
@@ -241,8 +243,8 @@ def start_demo(
 ) -> Demo:
     """Start all parts of the demo, which `stack` will stop; raises what `run_demo` raises.
 
-    With the planner that stands in for a model and the demo's policy, two days of history are
-    played first.
+    With the planner that stands in for a model and the demo's policy and database, two days of
+    history are played first.
     """
     folder.mkdir(parents=True, exist_ok=True)
     delete_demo_files(folder)
@@ -252,8 +254,8 @@ def start_demo(
     Shop(folder / "shop.db").create_database()
     planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(stand_in())
     own_policy = find_policy_file(environ) != DEMO_POLICY_PATH
-    # only the stand-in plays the past, and its decisions fit only the demo's own policy
-    has_past = planner is not None and not own_policy
+    # only the stand-in plays the past, and it fits only the demo's own policy and database
+    has_past = planner is not None and not own_policy and not environ.get("COUNTERSIGN_DATABASES")
     clock = ShiftedClock(first_days.get_history_start() if has_past else None)
     sandbox = stack.enter_context(
         Sandbox(read_manifest(MANIFEST_PATH), clock, first_days.build_workspace(), free_port(port))
@@ -342,9 +344,11 @@ def write_demo_settings(
     Commands typed in `folder` read the files. Without a `planner`, the real model that `environ`
     names is used. `http`: the address where programs ask.
     """
-    folder, servers = folder.absolute(), environ.get("COUNTERSIGN_SERVERS")
-    databases = folder / "databases.toml"
-    databases.write_text(DATABASES_TEMPLATE.format(path=folder / "shop.db"), "utf-8")
+    folder = folder.absolute()
+    databases, servers = environ.get("COUNTERSIGN_DATABASES"), environ.get("COUNTERSIGN_SERVERS")
+    if not databases:
+        databases = str(folder / "databases.toml")
+        Path(databases).write_text(DATABASES_TEMPLATE.format(path=folder / "shop.db"), "utf-8")
     link_tool_modules(folder, environ.get("COUNTERSIGN_TOOLS", ""))
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
@@ -357,19 +361,24 @@ def write_demo_settings(
         "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
         "COUNTERSIGN_POLICY": str(find_policy_file(environ)),
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
-        "COUNTERSIGN_DATABASES": str(databases),
+        "COUNTERSIGN_DATABASES": str(Path(databases).absolute()),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
         "COUNTERSIGN_HTTP": http,
         "COUNTERSIGN_URL": f"http://localhost:{http.rpartition(':')[2]}" if http else "",
         "COUNTERSIGN_SERVERS": str(Path(servers).absolute()) if servers else "",
         "COUNTERSIGN_OPERATOR": environ.get("COUNTERSIGN_OPERATOR", DEFAULT_OPERATOR_ID),
     }
-    # the user's own key; no command other than the bot needs it
-    saved_values = {name: value for name, value in values.items() if name != "OPENAI_API_KEY"}
+    saved_values = dict(values)
+    if not planner:  # the user's own key; no command other than the bot needs it
+        del saved_values["OPENAI_API_KEY"]
     (folder / DOTENV).write_text(
         "".join(f"{name}='{saved_values[name]}'\n" for name in saved_values), "utf-8"
     )
-    return Settings.load(values)
+    # those that the files of databases and servers name
+    others = {
+        name: value for name, value in environ.items() if not name.startswith(SETTING_PREFIXES)
+    }
+    return Settings.load(others | values)
 
 
 def link_tool_modules(folder: Path, modules: str) -> None:

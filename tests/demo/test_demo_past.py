@@ -15,6 +15,7 @@ import pytest
 from sqlmodel import col, select
 
 from bot.app import build
+from bot.config.environment import read_dotenv_file
 from bot.demo.demo import build_visitor_guide, choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import PAST_REQUESTS
 from countersign.cli.commands import main
@@ -164,17 +165,38 @@ def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -
     assert choose_http_address(0) == ""
 
 
-def test_servers_of_mcp_can_be_named_for_the_demo(
+def test_databases_and_servers_can_be_named_for_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a file, which commands in the demo's folder find as well; without one there are none."""
-    file = tmp_path / "servers.toml"
-    file.write_text('[[server]]\nname = "warehouse"\ncommand = "python"\n', "utf-8")
+    """By files, which commands in the demo's folder find as well, and the variables that they name.
+
+    Without one there are no servers, and the shop alone.
+    """
+    servers = '[[server]]\nname = "warehouse"\ncommand = "python"\nargs = ["$FROM"]\n'
+    (tmp_path / "servers.toml").write_text(servers, "utf-8")
+    databases = '[[database]]\nname = "stock"\nabout = "Stock"\nurl_env = "STOCK_URL"\n'
+    (tmp_path / "stock.toml").write_text(databases, "utf-8")
+    named = {
+        "COUNTERSIGN_SERVERS": "servers.toml",
+        "COUNTERSIGN_DATABASES": "stock.toml",
+        "FROM": "stock.py",
+        "STOCK_URL": "sqlite:///stock.db",
+        "SLACK_SIGNING_SECRET": "of another app",
+    }
     monkeypatch.chdir(tmp_path)
     with build_local_slack() as sandbox, StrictPlanner() as planner:
-        named = {"COUNTERSIGN_SERVERS": "servers.toml"}
         settings = write_demo_settings(tmp_path, sandbox, planner, named, "")
         assert settings.servers is not None
-        assert [each.name for each in settings.servers.servers] == ["warehouse"]
-        assert f"COUNTERSIGN_SERVERS='{file}'" in (tmp_path / ".env").read_text("utf-8")
-        assert write_demo_settings(tmp_path, sandbox, planner, {}, "").servers is None
+        [server] = settings.servers.servers
+        assert [each.get_secret_value() for each in server.args] == ["stock.py"]
+        assert [each.name for each in settings.databases] == ["stock"]
+        assert not settings.slack_signing_secret.get_secret_value()
+        written = read_dotenv_file(tmp_path / ".env")
+        assert written["COUNTERSIGN_SERVERS"] == str(tmp_path / "servers.toml")
+        assert written["COUNTERSIGN_DATABASES"] == str(tmp_path / "stock.toml")
+        assert written["OPENAI_API_KEY"] == "offline"
+        settings = write_demo_settings(tmp_path, sandbox, planner, {}, "")
+        assert settings.servers is None
+        assert [each.name for each in settings.databases] == ["shop"]
+        write_demo_settings(tmp_path, sandbox, None, {"OPENAI_API_KEY": "sk-mine"}, "")
+        assert "sk-mine" not in (tmp_path / ".env").read_text("utf-8")

@@ -91,12 +91,12 @@ def test_the_setup_says_who_cannot_sign(harness: Harness) -> None:
     look = harness.app.inspection
     assert look is not None
     found = "\n".join(map(str, look.find_setup_problems()))
-    assert "takes 1 signed with a passkey, and nobody of them can sign" in found
+    assert "takes 1 signed with a passkey, and none of them can sign" in found
     assert "Ana Ruiz, Cleo" in found
     add_passkey(harness, "cleo", Authenticator(rp_id="old.example.com"))
     found = "\n".join(map(str, look.find_setup_problems()))
     assert "some passkeys of Cleo Martin were made at another address" in found
-    assert "nobody of them can sign" in found
+    assert "none of them can sign" in found
     give_passkey(harness, "ana")
     assert "can sign" not in "\n".join(map(str, look.find_setup_problems()))
 

@@ -159,7 +159,9 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
-        text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
+        tables = f"{len(catalog.tables)} table{'s' * (len(catalog.tables) != 1)}"
+        columns = f"{secret} secret column{'s' * (secret != 1)}"
+        text = f"{version}, {tables}, {columns}; it can be {can}"
         if catalog.tables:
             yield build_ok_result(about, text)
         else:
