@@ -33,6 +33,9 @@ log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call, if its gate sets no deadline
 UNKNOWN_OUTCOME_WAIT_DURATION = timedelta(hours=1)
+RESTORED_RECORD_NOTE = (
+    "the record was put back from an older copy, and this may have been done since"
+)
 PASSKEY_REVOKED_NOTE = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 T = TypeVar("T")
@@ -82,8 +85,12 @@ class CallOutcomeStore:
     ) -> bool:
         """Put a call back to PENDING as a new revision, and take it off its card.
 
-        The worker then makes a new card. Returns False if the call has changed meanwhile.
+        The worker then makes a new card. Returns False if the call has changed meanwhile. A call of
+        a restored record may have been done since, which each of its cards says.
         """
+        reason = request.reason
+        if reason != RESTORED_RECORD_NOTE and _was_asked_after_restoration(tx, call):
+            reason = f"{reason.rstrip('.')}; {RESTORED_RECORD_NOTE}"
         now, gate, preview = self.sources.clock.now(), dump_gate(request.gate), request.preview
         digest = call_state.compute_next_revision_digest(
             tx, self.key, run, call, self.tools, gate=gate, expects=preview.expects
@@ -93,7 +100,7 @@ class CallOutcomeStore:
             call,
             at=now,
             actor=request.actor,
-            why=request.reason,
+            why=reason,
             deadline=request.gate.compute_due_time(now, request.gate.deadline),
             digest=digest,
             gate=gate,
@@ -369,3 +376,11 @@ def _describe_approval(shown: calls.CallWithVotes) -> str:
     if shown.editors:
         text += outputs.edited_by_sentence(shown.editors, shown.revision.arguments)
     return text
+
+
+def _was_asked_after_restoration(tx: Transaction, call: Call) -> bool:
+    """Return whether people were asked about the call because the record was put back."""
+    return any(
+        RESTORED_RECORD_NOTE in trail.get_audit_row_data(row).get("why", "")
+        for row in trail.list_audit_rows_of_request(tx, call.id)
+    )

@@ -17,7 +17,11 @@ from bot.approvals.call_gates import build_reapproval
 from bot.approvals.call_state import compute_next_revision_digest
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.endings import UNKNOWN_OUTCOME_WAIT_DURATION, CallOutcomeStore
+from bot.runs.endings import (
+    RESTORED_RECORD_NOTE,
+    UNKNOWN_OUTCOME_WAIT_DURATION,
+    CallOutcomeStore,
+)
 from bot.tools import Registry
 from storage import (
     calls,
@@ -60,9 +64,6 @@ def restored_backup_notice() -> str:
 
 log = logging.getLogger("countersign.restored")
 C, R = CallStatus, RunStatus
-RESTORED_RECORD_NOTE = (
-    "the record was put back from an older copy, and this may have been done since"
-)
 
 
 @dataclass(frozen=True, slots=True)

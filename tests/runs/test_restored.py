@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,26 @@ def test_what_was_open_is_asked_again(
     harness.work()
     assert harness.effects[call.id] == 2
     assert harness.all()[1][0].status is C.SUCCEEDED
+
+
+def test_what_may_have_been_done_is_said_however_often_it_is_asked(harness: LoopHarness) -> None:
+    """An approval that has become too old has it asked once more, and its new card says both."""
+    asked(harness)
+    copy = back_up(harness)
+    go_on(harness)
+    put_back(harness, copy)
+    harness.loop.tick()
+    for revision in (2, 3):
+        press(harness, "approve", revision)
+        harness.clock.at += timedelta(days=1, seconds=1)
+        harness.work()
+        [call] = harness.all()[1]
+        assert (call.status, call.revision) == (C.PENDING, revision + 1)
+        assert call.note == (
+            "it was approved more than 1 day ago and had not started; "
+            "the record was put back from an older copy, and this may have been done since"
+        )
+    assert list(harness.effects.values()) == [1]
 
 
 def test_what_asks_nobody_is_not_begun_again(harness: LoopHarness) -> None:
