@@ -373,7 +373,7 @@ _HEADING_BY_EFFECT = {
     "read": "🔎 *These look something up*",
     "write": "✋ *These change something*",
     "destructive": "⚠️ *These cannot be undone*",
-    "": "⚠️ *These change something, and it is not known whether they can be undone*",
+    "": "⚠️ *It is not known whether these can be undone*",
 }
 
 
