@@ -195,7 +195,8 @@ def _check_rule(
     if not named and any(key == "tool" for key, *_ in refused):
         return
     if not named:
-        remedy = "Correct the name, or remove the rule" + nearest_name_hint(rule.tools, tools)
+        remedy = "Unless programs ask for it, correct the name, or remove the rule"
+        remedy += nearest_name_hint(rule.tools, tools)
         yield check.build_warning_result(
             about, f"fits no tool there is ({', '.join(rule.tools)})", remedy
         )

@@ -209,7 +209,10 @@ def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str,
                 yield "tool", f"it denies {pattern}, which no tool is called", remedy
         plain = {each for each in rule.tools if not _has_wildcard(each)}
         for name in sorted(plain - tools.keys()):
-            remedy = f"correct the name{nearest_name_hint([name], tools)}, or remove the rule"
+            near = nearest_name_hint([name], tools)
+            remedy = f"correct the name{near}, or remove the rule"
+            if not near:
+                remedy += f"; if programs ask for it, write the pattern {name}*"
             yield "tool", f"it denies {name}, which is no tool", remedy
     for wanted in sorted(parse_cached_condition(rule.when).spent) if rule.when else ():
         fields = tools.get(wanted.tool)

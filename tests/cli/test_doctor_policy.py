@@ -52,7 +52,7 @@ def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
         (
             'tool = "refund_ordr"',
             "warn",
-            "fits no tool there is (refund_ordr). Correct the name, or remove",
+            "fits no tool there is (refund_ordr). Unless programs ask for it, correct",
         ),
         (
             'tool = ["refund_order", "refund_ordr*"]',

@@ -20,7 +20,11 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
             "p.toml:4: rule 'rule 1' tool: it denies refund_ordr, which is no tool; correct the "
             "name (is refund_order meant?), or remove the rule",
         ),
-        (DENY.format('["pay", "lost", "p*"]'), "it denies lost, which is no tool"),
+        (
+            DENY.format('["pay", "lost", "p*"]'),
+            "it denies lost, which is no tool; correct the name, or remove the rule; if programs "
+            "ask for it, write the pattern lost*",
+        ),
         (
             DENY.format('"refund_ordr*"'),
             "it denies refund_ordr*, which no tool is called; correct the pattern (is refund_order "
