@@ -66,7 +66,7 @@ class FunctionJsonCodec:
             raise self._build_type_error(lost)
         try:
             json_values: dict[str, Any] = self._arguments_adapter.dump_python(
-                validated, mode="json"
+                validated, mode="json", by_alias=True
             )
         except (PydanticSerializationError, UnicodeDecodeError) as error:  # of bytes
             raise self._build_type_error(str(error)) from None

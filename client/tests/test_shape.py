@@ -120,6 +120,27 @@ def test_a_default_in_pydantics_field_is_the_default() -> None:
     assert codec.arguments_to_json({"whom": parameters["whom"].default}) == {"whom": "@ben"}
 
 
+class Freeze(BaseModel):
+    """When, by the names of another program."""
+
+    begins: date = Field(alias="from")
+    ends: date | None = Field(None, alias="to")
+
+
+def test_a_field_goes_by_its_alias() -> None:
+    """What is sent has the names of the schema, and comes back as it was."""
+
+    def freeze(span: Freeze) -> None:
+        """Freeze."""
+
+    codec = build_function_codec(freeze, list_shown_parameters(freeze, ()))
+    span = Freeze.model_validate({"from": "2026-12-19"})
+    sent = codec.arguments_to_json({"span": span})
+    assert sent == {"span": {"from": "2026-12-19", "to": None}}
+    assert sent["span"].keys() == codec.schema["$defs"]["Freeze"]["properties"].keys()
+    assert codec.arguments_from_json(sent) == {"span": span}
+
+
 def test_types_that_need_not_be_json_may_be_missing() -> None:
     """What it returns, and what people are not shown, is any class, also a type checker's alone."""
 
