@@ -182,7 +182,7 @@ def _render_warnings(call: CallView) -> list[block_kit.Json]:
     lines = []
     if final := call_pieces.irreversibility_warning(call.does, call.effect_source):
         lines.append(block_kit.rich_text_line(block_kit.text_leaf(f"⚠️ {final}", bold=True)))
-    if call.note and not call.edits:
+    if call.note and (not call.edits or call.note.startswith(call_pieces.RESTORED_RECORD_NOTE)):
         why = slack_text.shorten_text(
             slack_text.isolate_right_to_left_runs(
                 slack_text.show_hidden_characters(" ".join(call.note.split()))

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from bot.agent import outputs
 from bot.approvals import call_gates, call_state
 from bot.approvals.card_routing import remove_calls_from_cards
+from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from bot.policy.gates import ADD_PASSKEY, Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.runs.results import is_answer_to_come, post_call_outcome, post_table
 from bot.runs.sub_agent_runs import hand_call_to_sub_agent
@@ -33,9 +34,6 @@ log = logging.getLogger("countersign.endings")
 C = CallStatus
 # how long people have to say what became of a call, if its gate sets no deadline
 UNKNOWN_OUTCOME_WAIT_DURATION = timedelta(hours=1)
-RESTORED_RECORD_NOTE = (
-    "the record was put back from an older copy, and this may have been done since"
-)
 PASSKEY_REVOKED_NOTE = "the passkey was revoked before it counted"
 RunWithCalls = tuple[Run, list[Call]]  # a run of this worker, and the calls of its open plan
 T = TypeVar("T")
@@ -90,7 +88,7 @@ class CallOutcomeStore:
         """
         reason = request.reason
         if reason != RESTORED_RECORD_NOTE and _was_asked_after_restoration(tx, call):
-            reason = f"{reason.rstrip('.')}; {RESTORED_RECORD_NOTE}"
+            reason = f"{RESTORED_RECORD_NOTE}; {reason}"
         now, gate, preview = self.sources.clock.now(), dump_gate(request.gate), request.preview
         digest = call_state.compute_next_revision_digest(
             tx, self.key, run, call, self.tools, gate=gate, expects=preview.expects

@@ -15,13 +15,10 @@ from datetime import datetime, timedelta
 from bot.agent import outputs
 from bot.approvals.call_gates import build_reapproval
 from bot.approvals.call_state import compute_next_revision_digest
+from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.endings import (
-    RESTORED_RECORD_NOTE,
-    UNKNOWN_OUTCOME_WAIT_DURATION,
-    CallOutcomeStore,
-)
+from bot.runs.endings import UNKNOWN_OUTCOME_WAIT_DURATION, CallOutcomeStore
 from bot.tools import Registry
 from storage import (
     calls,

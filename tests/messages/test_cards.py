@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bot.cards.call_blocks import has_warnings
+from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from bot.cards.card import render_card
 from bot.cards.views import ArgumentValue, CallView
 from storage.states import CallStatus
@@ -117,7 +118,9 @@ def test_short_arguments_stand_in_two_columns() -> None:
 def test_a_warning_stands_above_and_nothing_is_green() -> None:
     """What cannot be undone, or is asked again, is said before its arguments; no button invites."""
     again = replace(REFUND, note="the same was done already in this request")
-    for call, says in ((CANCEL, "⚠️ This cannot be undone."), (again, "🔁 Why this is asked: the")):
+    restored = replace(REFUND, note=RESTORED_RECORD_NOTE, edits=(("UANA00001", NOW),))
+    why = "🔁 Why this is asked: the"
+    for call, says in ((CANCEL, "⚠️ This cannot be undone."), (again, why), (restored, why)):
         blocks = render_card(view(call), NOW).blocks
         accept_message(blocks)
         lines = read(blocks).splitlines()

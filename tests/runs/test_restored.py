@@ -140,8 +140,8 @@ def test_what_may_have_been_done_is_said_however_often_it_is_asked(harness: Loop
         [call] = harness.all()[1]
         assert (call.status, call.revision) == (C.PENDING, revision + 1)
         assert call.note == (
-            "it was approved more than 1 day ago and had not started; "
-            "the record was put back from an older copy, and this may have been done since"
+            "the record was put back from an older copy, and this may have been done since; "
+            "it was approved more than 1 day ago and had not started."
         )
     assert list(harness.effects.values()) == [1]
 
