@@ -31,7 +31,7 @@ NO_REQUEST_CHANGED_NOTE = "no request's message changed"
 
 
 def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
-    """Cancel the open requests of a person whose account was deactivated; return them.
+    """Cancel the open requests of a person who has left or become a guest; return them.
 
     Their cards say so: nobody is left who wants the result.
     """

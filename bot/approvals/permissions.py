@@ -19,7 +19,14 @@ from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, Ru
 from bot.cards.review_dialog import REJECTION_REASONS
 from bot.cards.slack_text import channel_mention, user_mention
 from bot.clock import Clock
-from bot.policy.authority import Authority, Denial, LookupFailedError, Permission, Verdict
+from bot.policy.authority import (
+    Authority,
+    Denial,
+    LookupFailedError,
+    Permission,
+    Verdict,
+    is_colleague,
+)
 from bot.policy.gates import Approvers, Ask, load_gate
 from storage import calls, decisions, delegations, inbox, outbox, runs, trail
 from storage.record import Call, Delivery, Run, Store, Transaction
@@ -95,11 +102,11 @@ class PermissionChecker:
             verdict = self._judge_as_delegate(verb, call, run, person, involved, at) or verdict
         if verb in VERBS_THAT_RUN and isinstance(verdict, Permission):
             others = involved.editors | {vote.person for vote in involved.votes}
-            return self._refuse_if_somebody_left(run, others - {person}) or verdict
+            return self.refuse_if_somebody_left(run, others - {person}) or verdict
         return verdict
 
-    def _refuse_if_somebody_left(self, run: Run, others: Collection[str]) -> Denial | None:
-        """Return a denial if the requester has no active account any more, or cannot be looked up.
+    def refuse_if_somebody_left(self, run: Run, others: Collection[str] = ()) -> Denial | None:
+        """Return a denial if the requester is no full member any more, or cannot be looked up.
 
         Also if Slack no longer knows one of the `others`, who voted or edited, by that id: under a
         new id they could count as a second person.
@@ -111,7 +118,7 @@ class PermissionChecker:
                 return Denial("id_gone")
         except LookupFailedError:
             return Denial("lookup")
-        return Denial("requester_gone") if requester is None or requester.deleted else None
+        return None if is_colleague(requester, self.authority.team) else Denial("requester_gone")
 
     def _judge_as_delegate(
         self,

@@ -122,6 +122,8 @@ class RequestActionHandler:
         else:  # policy allowed it without approval, so its requester says what became of it
             is_own = delivery.user == run.requester
             verdict = Permission(why="requester") if is_own else Denial("not_approver")
+        if resolution is UnknownCallResolution.AGAIN and isinstance(verdict, Permission):
+            verdict = self._permissions.refuse_if_somebody_left(run) or verdict
         with self._store.write() as tx:
             if isinstance(verdict, Denial):
                 record_refused_action(tx, delivery, call, resolution, verdict)
@@ -211,7 +213,8 @@ class RequestActionHandler:
             self._ended(run)
 
     def resume_failed_request(self, delivery: Delivery, run_id: str) -> None:
-        """Resume a failed request, if its requester clicked."""
+        """Resume a failed request, if its requester clicked and is still a full member."""
+        is_member = self._permissions.authority.is_active_colleague(delivery.user)
         with self._store.write() as tx:
             run = runs.find_run(tx, run_id)
             newest = run and runs.find_newest_run_in_thread(
@@ -227,6 +230,9 @@ class RequestActionHandler:
                 reply_privately(
                     tx, delivery, sentences.only_requester_may_reply("retry", run.requester)
                 )
+            elif not is_member:
+                record_refused_action(tx, delivery, run, Action.RETRY, Denial("stranger"))
+                reply_privately(tx, delivery, sentences.MEMBERS_ONLY_REPLY)
             elif run.status is not RunStatus.FAILED or not is_last:
                 reply_privately(tx, delivery, sentences.NOTHING_TO_RETRY_REPLY)
             else:

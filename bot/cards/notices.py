@@ -228,7 +228,7 @@ def words_typed_elsewhere_line(surface: Surface, person: str, words: str) -> str
     return f"⌨️ {where}: {slack_text.sanitise_for_mrkdwn(words, 2_000)}"
 
 
-REQUESTER_LEFT_REASON = "the person who asked no longer has an active account here"
+REQUESTER_LEFT_REASON = "the person who asked is no longer a full member of this workspace"
 POLICY_REASON_PREFIX = "policy: "
 
 
@@ -474,10 +474,10 @@ def request_cancelled_line(person: str, client: str = "") -> str:
 
 
 def requester_left_notice(person: str) -> str:
-    """Return the notice that a request ends because its requester's account is not active."""
+    """Return the notice that a request ends because its requester has left or become a guest."""
     return (
-        f"⏹️ {slack_text.user_mention(person)}, who asked for this, no longer has an active account "
-        "here, so the request is cancelled. Nothing more of it will run."
+        f"⏹️ {slack_text.user_mention(person)}, who asked for this, is no longer a full member of "
+        "this workspace, so the request is cancelled. Nothing more of it will run."
     )
 
 

@@ -29,8 +29,7 @@ MESSAGE_NOT_STORED_REPLY = (
     "again for a few minutes; if you have not heard from me by then, please ask once more."
 )
 REQUESTER_GONE_REPLY = (
-    "The person who asked for this no longer has an active account here, so it cannot be "
-    "approved. Reject it, or let its deadline pass."
+    "The person who asked for this is no longer a full member of this workspace, so it cannot run."
 )
 NOT_AN_EDITOR_REPLY = "You cannot edit this one."
 OWN_REQUEST_REPLY = (

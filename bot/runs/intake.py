@@ -37,6 +37,8 @@ from storage.states import RUN_OPEN_STATUSES, DeliveryKind, RunStatus
 log = logging.getLogger("countersign.intake")
 R = RunStatus
 _SLACK_CHANNEL_PATTERN = re.compile(r"[CDG][A-Z0-9]+")
+# flags in Slack's user objects of people who have left or are guests
+_NO_FULL_MEMBER_FLAGS = ("deleted", "is_restricted", "is_ultra_restricted")
 MAX_MESSAGE_AGE = timedelta(days=1)  # an older message begins no request
 
 
@@ -265,7 +267,7 @@ class MessageIntake:
                 return self._handle_messages_tab_opened(delivery, event)
             case "agent_session_stopped":
                 return self._handle_session_stopped(delivery, event)
-            case "user_change" if (event.get("user") or {}).get("deleted"):
+            case "user_change" if any(map((event.get("user") or {}).get, _NO_FULL_MEMBER_FLAGS)):
                 self.update_directory(event)
                 user, now = event["user"]["id"], self.clock.now()
                 self._over += message_changes.cancel_requests_of_person(

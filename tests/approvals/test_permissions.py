@@ -123,9 +123,9 @@ def test_nothing_is_decided_that_is_not_asked(world: World) -> None:
         assert verdict(world, made, verb, ANA) == Denial("not_approver")
 
 
-@pytest.mark.parametrize("requester", [ZOE, "UNOBODY01"])
+@pytest.mark.parametrize("requester", [ZOE, GUS, EVE, "UNOBODY01"])
 def test_nobody_approves_for_who_has_left(world: World, requester: str) -> None:
-    """Without who asked it can be rejected only; not known is not left."""
+    """Without who asked, a full member, it can be rejected only; not known is not left."""
     made = world.asked(ONE, requester=requester)
     assert verdict(world, made, V.APPROVE, ANA) == Denial("requester_gone")
     assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")

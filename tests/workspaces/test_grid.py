@@ -205,7 +205,7 @@ def test_an_id_from_before_the_organisation(grid: Grid, fakes: FakeTools) -> Non
     card = grid.card("cleo", "C0GENERAL", thread)
     grid.change_id("ana", "WANA00001")
     grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
-    grid.see("cleo", "C0GENERAL", None, "no longer has an active account here")
+    grid.see("cleo", "C0GENERAL", None, "no longer a full member of this workspace")
     assert fakes.did("note", "asked under an old id") == 0
 
 
