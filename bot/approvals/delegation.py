@@ -381,8 +381,10 @@ class HandOverHandler:
         if isinstance(own, Denial):
             return self.permissions.refusal_sentence(own, call, CallVerb.APPROVE)
         assignee_verdict = self.permissions.judge_action(CallVerb.APPROVE, call, run, to, at=at)
-        if isinstance(assignee_verdict, Permission) and to not in {each.person for each in votes}:
-            return call, run, to
+        if isinstance(assignee_verdict, Permission):
+            voted = {who for each in votes for who in (each.person, each.counted_person)}
+            if voted.isdisjoint({to, assignee_verdict.delegator}):
+                return call, run, to
         if assignee_verdict == Denial("lookup"):
             return sentences.LOOKUP_FAILED_REPLY
         approvers_text = self.permissions.describe_approvers(call)

@@ -289,7 +289,8 @@ class ReminderSender:
     def _may_still_decide(
         self, person: str, approvers: frozenset[str], voted: frozenset[str]
     ) -> bool:
-        named = (approvers | self._authority.list_delegates(approvers)) - voted
+        left = approvers - voted
+        named = left | (self._authority.list_delegates(left) - voted)
         return person in named and self._authority.is_active_colleague(person)
 
     def _post_approval_notice(

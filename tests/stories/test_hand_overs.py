@@ -26,6 +26,7 @@ from tests.stories.steps import (
     waiting,
 )
 from tests.stories.test_commands import asked
+from tests.stories.test_delegation import DAY, delegate
 from tests.stories.test_home import button, opened
 
 POLICY = """
@@ -142,6 +143,35 @@ def test_who_has_approved_takes_nothing_over(harness: Harness) -> None:
     outcome = harness.person("ana").submit(to("UCLEO0001"))
     assert "cannot approve this now" in outcome["errors"]["assignee"]
     harness.person("ana").close_view()
+
+
+def test_nor_who_counts_as_one_with_them(harness: Harness) -> None:
+    """Dan decides for Ana, and the two count as one: once either has, the other takes nothing over.
+
+    Nor do reminders name who had it handed over before.
+    """
+    delegate(harness, "ana", "UDAN00001")
+    cards = []
+    for who, other in (("dan", "UANA00001"), ("ana", "UDAN00001")):
+        thread = waiting(harness, ("async_note", {"text": f"{who} goes first"}))
+        cards.append((thread, harness.card(SUPPORT, thread)))
+        hand_over(harness, cards[-1][1], "cleo", other)
+        harness.said(SUPPORT, thread, HANDED)
+        vote(harness, who, cards[-1][1])
+        arrived(harness)
+        open_modal(
+            harness, "cleo", SUPPORT, now_at(harness, SUPPORT, cards[-1][1]["ts"]), "hand_over"
+        )
+        outcome = harness.person("cleo").submit(to(other))
+        assert "cannot approve this now" in outcome["errors"]["assignee"]
+        harness.person("cleo").close_view()
+    later(harness, 660)
+    for thread, _ in cards:
+        reminder = words(harness.said(SUPPORT, thread, REMINDED))
+        assert CLEO in reminder
+        assert ANA not in reminder
+        assert DAN not in reminder
+    harness.clock.advance(3 * DAY)  # the delegation has ended
 
 
 def test_an_edit_ends_it(harness: Harness) -> None:
