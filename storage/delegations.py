@@ -57,13 +57,15 @@ _SELECT_ACTIVE_OF_PERSON = _SELECT_ACTIVE.where(
 _SELECT_ACTIVE_UNSHOWN = _SELECT_ACTIVE.where(col(Delegation.shown_at).is_(None))
 
 
-def give_delegation(tx: Transaction, row: Delegation) -> None:
-    """Store a delegation from its giver to another person, and revoke the giver's earlier ones."""
-    for old in list_delegations_given_by(tx, row.team, [row.giver], row.given_at):
+def give_delegation(tx: Transaction, row: Delegation) -> list[Delegation]:
+    """Store a delegation from its giver to another person; return the earlier ones it revokes."""
+    earlier = list_delegations_given_by(tx, row.team, [row.giver], row.given_at)
+    for old in earlier:
         revoke_delegation(tx, old.id, row.giver, row.given_at)
     insert_row(tx, row)
     data = {"delegation": row.id, "delegate": row.delegate, "until": row.until.isoformat()}
     trail.record_event(tx, "delegation.given", at=row.given_at, actor=row.giver, data=data)
+    return earlier
 
 
 def list_delegators(tx: Transaction, team: str, delegate: str, at: datetime) -> list[str]:

@@ -132,7 +132,9 @@ class DelegationManager:
                 given_at=at,
                 until=parsed.until,
             )
-            delegations.give_delegation(tx, row)
+            for old in delegations.give_delegation(tx, row):
+                if old.delegate != row.delegate:
+                    _queue_end_notice(tx, old)
             reply_privately(
                 tx, delivery, delegation_dialog.delegation_started_notice(row.delegate, row.until)
             )
@@ -157,17 +159,18 @@ class DelegationManager:
                 row is not None and is_own and delegations.revoke_delegation(tx, row.id, person, at)
             )
             if row is not None and was_ended:
-                outbox.queue_private_message(
-                    tx,
-                    f"undelegated:{row.id}",
-                    person=row.delegate,
-                    text=delegation_dialog.delegation_ended_notice(person),
-                )
+                _queue_end_notice(tx, row)
             else:
                 reply_privately(tx, delivery, delegation_dialog.DELEGATION_ALREADY_ENDED_REPLY)
             inbox.mark_delivery_done(
                 tx, delivery, "delegation ended" if was_ended else "no delegation to end"
             )
+
+
+def _queue_end_notice(tx: Transaction, row: delegations.Delegation) -> None:
+    """Tell a delegate that they no longer decide for somebody."""
+    text = delegation_dialog.delegation_ended_notice(row.giver)
+    outbox.queue_private_message(tx, f"undelegated:{row.id}", person=row.delegate, text=text)
 
 
 # Shows a new delegate, once, the calls that are waiting already. Runs on the loop.

@@ -93,6 +93,13 @@ def approved(harness: Harness, who: str, text: str, tool: str = "note") -> str:
     return thread
 
 
+def told_of_end(harness: Harness) -> int:
+    """How often Cleo was told that she decides for Ana no more."""
+    cleo = harness.person("cleo")
+    said = "You no longer decide for <@UANA00001>"
+    return sum(said in words(m) for m in cleo.everything(cleo.dm_channel))
+
+
 def test_one_decides_for_another(harness: Harness) -> None:
     """Who decides for an approver may approve as they may; the thread, the card, the vote and the
     audit say for whom. Both are told when it begins.
@@ -281,13 +288,17 @@ def test_what_the_dialog_refuses(harness: Harness, to: str, days: float, at: str
 
 
 def test_a_new_one_takes_the_place_of_the_old(harness: Harness) -> None:
-    """One person decides for one giver at a time; the dialog says who it is now."""
+    """One person decides for one giver at a time: the dialog says who it is now, and who it was
+    hears that it has ended.
+    """
     first = delegate(harness)
+    before = told_of_end(harness)
     assert f"<@{CLEO}> decides for you until" in json.dumps(form(harness, "ana"))
     harness.person("ana").submit(fill(harness, "UDAN00001", 3))
     arrived(harness)
     [old] = harness.all(Delegation, Delegation.id == first.id)
     assert old.revoked_by == "UANA00001"
+    harness.slack.wait(lambda: told_of_end(harness) == before + 1)
 
 
 def test_it_holds_after_a_restart(own_harness: Any) -> None:
