@@ -131,8 +131,6 @@ class VoteHandler:
             elif isinstance(outcome, decisions.AppliedDecision):
                 assert isinstance(admission, VoteAdmission)
                 applied_votes.append((outcome.call, admission))
-                if remember is not None and admission.offer is None:
-                    replies.append(sentences.APPROVAL_NOT_SAVED_REPLY)
             else:
                 late = self.permissions.too_late_sentence(outcome, delivery.user)
                 is_stale = signed and isinstance(outcome, decisions.StaleRevision)
@@ -148,7 +146,9 @@ class VoteHandler:
             if verb is CallVerb.REJECT:
                 self._announce_rejection(tx, delivery, run, applied_votes, reason)
             self._announce_start_times(tx, delivery, run, [call for call, _ in applied_votes])
-            self._save_and_announce_grants(tx, delivery, run, applied_votes)
+            is_saved = self._save_and_announce_grants(tx, delivery, run, applied_votes)
+            if remember is not None and verb is CallVerb.APPROVE and not is_saved:
+                replies.append(sentences.APPROVAL_NOT_SAVED_REPLY)
         reply_privately(tx, delivery, "\n".join(dict.fromkeys(replies)))
         inbox.mark_delivery_done(
             tx, delivery, f"{verb}: {len(applied_votes)} counted, {len(replies)} did not"
@@ -226,8 +226,11 @@ class VoteHandler:
 
     def _save_and_announce_grants(
         self, tx: Transaction, delivery: Delivery, run: Run, done: list[tuple[Call, VoteAdmission]]
-    ) -> None:
-        """Save as grants the approvals that are to be remembered, and say so in the thread."""
+    ) -> bool:
+        """Save the approvals to be remembered as grants, say so in the thread; return whether any.
+
+        None is saved where the policy no longer has the rule that offered it.
+        """
         lines: list[str] = []
         for call, found in done:
             if call.status is CallStatus.APPROVED and found.offer is not None:
@@ -236,6 +239,7 @@ class VoteHandler:
                 )
         if lines:
             outbox.queue_notice(tx, run, f"saved:{delivery.seq}", {"text": "\n".join(lines)})
+        return bool(lines)
 
     def _announce_rejection(
         self,

@@ -50,7 +50,7 @@ OUTDATED_CARD_REPLY = (
 )
 APPROVAL_NOT_SAVED_REPLY = (
     "Your approval counts, but it was not saved for later calls: that is only possible for "
-    "somebody who may approve such a call alone."
+    "somebody who may approve such a call alone, and while the rule that offers it is unchanged."
 )
 REASON_REQUIRED_REPLY = (
     "Please say why: this one needs a reason in your own words. “Review…” and “Reject…” "

@@ -248,6 +248,14 @@ def test_what_takes_several_is_not_remembered(booth: Booth) -> None:
     assert booth.told() == sentences.APPROVAL_NOT_SAVED_REPLY
 
 
+def test_what_the_policy_offers_no_more_is_not_remembered(booth: Booth) -> None:
+    """The rule that offered it has changed while the call waited: who chose it is told."""
+    made = booth.world.asked(booth.world.gate().model_copy(update={"rule": "an earlier one"}))
+    assert booth.vote(made, V.APPROVE, ANA, remember=0) == "approve: 1 counted, 1 did not"
+    assert (booth.grants(made), booth.saved()) == ([], "")
+    assert booth.told() == sentences.APPROVAL_NOT_SAVED_REPLY
+
+
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_an_editor_who_approves(booth: Booth, waiting: int) -> None:
     """They approve the edited call, where the gate lets editors."""
