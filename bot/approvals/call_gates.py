@@ -382,7 +382,7 @@ def build_policy_change_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
         gate = shorten_deadline(gate, shown)
-    why = "policy changed after this was approved, so it is asked again"
+    why = "what the policy says about this has changed since, so it is asked again"
     if gate.would_allow and isinstance(shown, Allow):
         why = AFTER_REJECTION_TEXT
     return ReapprovalRequest(gate, load_preview(call), why, "policy")

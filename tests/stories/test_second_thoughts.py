@@ -114,7 +114,7 @@ def test_a_vote_counts_as_of_when_it_was_given(harness: Harness) -> None:
     press(harness, "ana", card)
     harness.app.core.policy.policy = parse(LATER)
     press(harness, "ana", card, 1)
-    harness.said(SUPPORT, thread, "policy changed after this was approved")
+    harness.said(SUPPORT, thread, "what the policy says about this has changed since")
     harness.settle()
     assert statuses(harness, thread) == [C.PENDING, C.APPROVED]
 

@@ -268,7 +268,7 @@ def test_allowed_before_either_ran(harness: Harness, paid: list[Decimal]) -> Non
     harness.policy = POLICY
     harness.restart()
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, threads[1])["ts"], "approve")
-    harness.said(SUPPORT, threads[1], "policy changed after this was approved")
+    harness.said(SUPPORT, threads[1], "what the policy says about this has changed since")
     harness.settle()
     assert [call.status for call in harness.calls_in(threads[1])] == [C.PENDING, C.APPROVED]
     approve(harness, threads[0])
