@@ -101,15 +101,18 @@ class PermissionChecker:
         if barred and verb in DELEGABLE_VERBS and not fresh_editor:
             verdict = self._judge_as_delegate(verb, call, run, person, involved, at) or verdict
         if verb in VERBS_THAT_RUN and isinstance(verdict, Permission):
-            others = involved.editors | {vote.person for vote in involved.votes}
+            votes = involved.votes
+            others = involved.editors | {
+                who for vote in votes for who in (vote.person, vote.counted_person)
+            }
             return self.refuse_if_somebody_left(run, others - {person}) or verdict
         return verdict
 
     def refuse_if_somebody_left(self, run: Run, others: Collection[str] = ()) -> Denial | None:
         """Return a denial if the requester is no full member any more, or cannot be looked up.
 
-        Also if Slack no longer knows one of the `others`, who voted or edited, by that id: under a
-        new id they could count as a second person.
+        Also if Slack no longer knows one of the `others`, who voted (or for whom a delegate did) or
+        edited, by that id: under a new id they could count as a second person.
         """
         find = self.authority.directory.find_person
         try:

@@ -449,6 +449,6 @@ WORKSPACE_LEFT_NOTICE = (
     "cancelled. Nothing more of it will run."
 )
 ACCOUNT_REPLACED_REPLY = (
-    "Somebody who approved or edited this has another Slack account by now, so it cannot be "
-    "approved. Reject it, and ask for it again."
+    "Somebody who approved or edited this, or for whom it was approved, has another Slack account "
+    "by now, so it cannot be approved. Reject it, and ask for it again."
 )

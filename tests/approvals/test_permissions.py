@@ -13,6 +13,7 @@ from bot.policy.authority import Denial, Permission, Verdict
 from bot.policy.gates import Approvers, Ask, Stage
 from storage.calls import CallEditorsAndVotes
 from storage.delegations import Delegation
+from storage.models import Vote
 from storage.states import CallVerb
 from storage.store import Store
 from tests.approvals.world import World, gate_of, voted
@@ -131,6 +132,14 @@ def test_nobody_approves_for_who_has_left(world: World, requester: str) -> None:
     assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")
     world.directory.lost.add(BEN)
     assert verdict(world, world.asked(ONE), V.APPROVE, ANA) == Denial("lookup")
+
+
+@pytest.mark.parametrize("vote", [voted("UOLD00001"), voted(CLEO, for_person="UOLD00001")])
+def test_nobody_votes_beside_an_id_that_is_gone(world: World, vote: Vote) -> None:
+    """It may be theirs under another id, also where a delegate voted for it."""
+    both = gate_of([ANA, "UOLD00001"], [DAN])
+    made = world.asked(both, votes=[vote])
+    assert verdict(world, made, V.APPROVE, DAN) == Denial("id_gone")
 
 
 @pytest.mark.parametrize("verb", sorted(set(CallVerb) - {V.WITHDRAW}))  # who asked does that
