@@ -145,13 +145,16 @@ def compute_digest_of_call(
     gate: str,
     revision: int,
     expects: str = "",
+    effect: str = "",
 ) -> str:
     """Return the HMAC-SHA256 (hex) of what a call would run and for whom.
 
     Two digests are equal only if all of these parameters are. `arguments` and `gate` are canonical
-    JSON text; `schema` is the tool's schema digest.
+    JSON text; `schema` is the tool's schema digest; `effect` is the template of the sentence that
+    says what it does, "" in calls of earlier builds.
     """
-    body = canonical_json([tool, schema, arguments, requester, team, gate, revision, expects])
+    parts = [tool, schema, arguments, requester, team, gate, revision, expects]
+    body = canonical_json([*parts, effect] if effect else parts)
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 

@@ -73,10 +73,12 @@ def compute_call_digest(
     revision: int,
     expects: str,
     key_id: str = "",
+    effect: str | None = None,
 ) -> str:
     """Return the digest of what would run, for whom, under which gate and with which preview.
 
-    It is made with the accepted key of that `key_id`, else with `key`, the one in use.
+    It is made with the accepted key of that `key_id`, else with `key`, the one in use. `effect`:
+    the template of the sentence that says what it does, the tool's if None.
     """
     return compute_digest_of_call(
         get_key_by_id_or_current(key, key_id),
@@ -88,15 +90,20 @@ def compute_call_digest(
         gate=gate,
         revision=revision,
         expects=expects,
+        effect=tool.effect if effect is None else effect,
     )
 
 
 def compute_digest_of_shown_call(
     key: bytes, run: Run, tool: Tool[Any], shown: calls.CallWithVotes
 ) -> str:
-    """Return the digest of what would run if the call were started as it is now stored."""
+    """Return the digest of what would run if the call were started as it is now stored.
+
+    That of a call whose digest an earlier build made is without the sentence of what it does.
+    """
     call = shown.call
-    return compute_call_digest(
+    compute = partial(
+        compute_call_digest,
         key,
         run,
         tool,
@@ -106,6 +113,8 @@ def compute_digest_of_shown_call(
         expects=call.expects,
         key_id=call.key_id,
     )
+    found = compute()
+    return found if found == call.digest else compute(effect="")
 
 
 def compute_next_revision_digest(

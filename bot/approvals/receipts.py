@@ -93,7 +93,9 @@ class ReceiptWriter:
         found = call_state.compute_digest_of_shown_call(self._key, run, tool, shown)
         votes = [vote.digest for vote in shown.votes]
         if {found, shown.revision.digest, *votes} != {call.digest}:
-            raise NoReceiptError("The record does not fit what people were shown.")
+            raise NoReceiptError(
+                "The record, or the tool as it is now, does not fit what people were shown."
+            )
 
     def _describe_decision(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,11 +131,38 @@ def changed_note(fakes: FakeTools) -> Tool[Any]:
     return another
 
 
+def reworded_note(fakes: FakeTools) -> Tool[Any]:
+    """The same tool, but for the sentence that says what it does."""
+    return replace(next(t for t in fakes.tools if t.name == "note"), effect="Delete “{text}”")
+
+
 @pytest.fixture
 def deployed(own_harness: Callable[..., Harness]) -> Iterator[tuple[Harness, FakeTools]]:
     """A bot of its own, to be restarted with other tools and policies."""
     fakes = FakeTools()
     return own_harness(fakes.tools), fakes  # type: ignore[return-value]  # nothing to end: own_world does
+
+
+def test_a_changed_sentence(deployed: tuple[Harness, FakeTools]) -> None:
+    """What was approved as “Write …” does not run, nor is attested, as “Delete …”."""
+    harness, fakes = deployed
+    thread = ask(harness, ("note", {"text": "old words"}), ("put", {"text": "sibling"}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
+    harness.slack.wait(lambda: statuses(harness, thread) == ["approved", "pending"])
+    harness.settle()
+    harness.tools = [reworded_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.restart()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["invalidated", "succeeded"]
+    assert "what would run is not what was shown" in harness.outputs()[0]["output"]
+    assert not fakes.did("note", "old words")
+    thread = ask(harness, ("note", {"text": "new words"}))
+    harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "new words") == 1
 
 
 def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, FakeTools]) -> None:

@@ -24,6 +24,7 @@ from tests.stories.steps import open_modal, reject, typed, vote
 from tests.web.api.conftest import Asks
 from tests.web.api.program import ACTION, SUPPORT, Program
 
+MISFIT = "The record, or the tool as it is now, does not fit what people were shown."
 PAY: dict[str, Any] = ACTION | {
     "name": "pay",
     "effect": "Pay {amount} to {to}",
@@ -133,7 +134,7 @@ def test_what_was_changed_by_hand_has_no_receipt(bot: Harness, asks: Asks) -> No
     with bot.app.core.store.write() as tx:
         tx.execute(text(gate), {"id": asked["id"]})
     status, refused = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
-    assert (status, refused["detail"]) == (409, "The record does not fit what people were shown.")
+    assert (status, refused["detail"]) == (409, MISFIT)
 
 
 def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
