@@ -67,14 +67,14 @@ def look_request_notice(
     *,
     is_reminder: bool = False,
 ) -> str:
-    """Return the notice that asks people to look at what `person` ran without approval.
+    """Return the notice that asks people to look at what `person` runs without approval.
 
     `who`: mrkdwn of their names; `is_reminder`: they were asked before.
     """
-    what, by = slack_text.join_effects(effects), slack_text.user_mention(person)
-    why = slack_text.sanitise_for_mrkdwn(reason)
+    what, why = slack_text.join_effects(effects), slack_text.sanitise_for_mrkdwn(reason)
     still = "nobody has looked yet at what" if is_reminder else "please look at what"
-    return f"🚨 {who}: {still} {by} ran without approval (“{why}”): {what}. Say so on its card."
+    chosen = f"{slack_text.user_mention(person)} chose to run without approval (“{why}”)"
+    return f"🚨 {who}: {still} {chosen}: {what}. Say so on its card."
 
 
 def objection_notice(
@@ -84,8 +84,8 @@ def objection_notice(
     names = ", ".join(slack_text.user_mention(each) for each in notified)
     return (
         f"⚠️ {names}: {slack_text.user_mention(person)} has looked at what "
-        f"{slack_text.user_mention(runner)} ran without approval, and says that something is "
-        f"wrong: “{slack_text.sanitise_for_mrkdwn(words)}” — {slack_text.join_effects(effects)}"
+        f"{slack_text.user_mention(runner)} chose to run without approval, and says that something "
+        f"is wrong: “{slack_text.sanitise_for_mrkdwn(words)}” — {slack_text.join_effects(effects)}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.policy.evaluation import parse
 from storage.models import Vote
 from storage.states import CallStatus, CallVerb
 from tests.stories.fakes import FakeTools
@@ -272,3 +273,30 @@ def test_home_and_the_mark_say_so(harness: Harness) -> None:
     assert "🚨 run without approval by " in told_of
     assert "👀 looked at by " in told_of
     assert "run without approval by" in asked(harness, "/approvals history 30", "cleo")
+
+
+def test_who_may_has_changed_before_it_runs(harness: Harness, fakes: FakeTools) -> None:
+    """It waits for the rest of its plan, and by then the policy names somebody else.
+
+    It is asked again, and nothing says that it was run or approved.
+    """
+    thread = ask(harness, ("note", {"text": "waits"}), ("put", {"text": "the rest"}))
+    harness.card(SUPPORT, thread)
+    harness.settle()
+    cards = [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
+    one, rest = sorted(cards, key=lambda each: "the rest" in words(each))
+    break_glass(harness, "ben", one)
+    line = words(harness.said(SUPPORT, thread, ASKED))
+    assert "Ben Okafor chose to run without approval" in line
+    assert "ran" not in line.split()
+    known = harness.app.core.policy.policy
+    harness.app.core.policy.policy = parse(
+        POLICY.replace('"UBEN00001", "UANA00001"', '"UDAN00001"')
+    )
+    try:
+        press(harness, "ana", SUPPORT, rest, "approve")
+        harness.said(SUPPORT, thread, "what the policy says about this has changed since", "ana")
+    finally:
+        harness.app.core.policy.policy = known
+    harness.settle()
+    assert (statuses(harness, thread)[0], fakes.did("note", "waits")) == (C.PENDING, 0)
