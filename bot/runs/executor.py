@@ -18,6 +18,7 @@ from bot.agent.outputs import now_forbidden_output
 from bot.approvals import call_gates, call_state
 from bot.approvals.grants import consume_grant
 from bot.approvals.permissions import is_reason_in_own_words, may_approve_alone
+from bot.cards.notices import REQUESTER_LEFT_REASON
 from bot.monitoring.spans import WorkKind
 from bot.policy.authority import Authority, LookupFailedError, Permission
 from bot.policy.condition_values import Facts
@@ -71,8 +72,10 @@ class CallExecutor:
             return None
         if call.status is C.RUNNING:
             self._record_restart(run, call)
-        elif self._ask_again_if_too_old(run, call, args) or not self._start_if_allowed(
-            run, shown, tool, args
+        elif (
+            self._refuse_if_requester_left(run, call)
+            or self._ask_again_if_too_old(run, call, args)
+            or not self._start_if_allowed(run, shown, tool, args)
         ):
             return None
         if tool.action:  # the program that claimed it executes it
@@ -136,6 +139,18 @@ class CallExecutor:
                 "its arguments would run differently from how they were shown"
             )
         return tool, args
+
+    def _refuse_if_requester_left(self, run: Run, call: Call) -> bool:
+        """Invalidate a call that people were asked about if its requester has left; True if so."""
+        try:
+            has_left = isinstance(load_gate(call.gate), Ask) and not (
+                self.authority.is_active_colleague(run.requester)
+            )
+        except LookupFailedError:
+            return False  # not known is not left
+        if has_left:
+            self.outcomes.mark_call_invalidated(run, call, REQUESTER_LEFT_REASON)
+        return has_left
 
     def _start_if_allowed(
         self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any], args: BaseModel

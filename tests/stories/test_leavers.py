@@ -10,8 +10,18 @@ from slack_sandbox.workspace import events
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, ask_for, noted, now_at, statuses, told, vote
+from tests.stories.messages import action_ids, value_of, words
+from tests.stories.steps import (
+    arrived,
+    ask,
+    ask_for,
+    noted,
+    now_at,
+    reject,
+    statuses,
+    told,
+    vote,
+)
 
 GONE = "is no longer a full member of this workspace"
 FLAGS = pytest.mark.parametrize("flag", ["deleted", "is_restricted", "is_ultra_restricted"])
@@ -35,6 +45,8 @@ def lose(harness: Harness, flag: str, *, unheard: bool = False) -> None:
             harness.slack.world.touch()
     if unheard:
         harness.clock.advance(61)  # what was looked up is old
+    else:
+        arrived(harness)
 
 
 @FLAGS
@@ -70,6 +82,26 @@ def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools, fl
     whys = [each["why"] for each in noted(harness, run.id, "decision.refused")]
     assert whys == ["requester_gone"]
     assert statuses(harness, thread) == [CallStatus.PENDING]
+    assert not fakes.did("note", text)
+
+
+@FLAGS
+def test_what_was_approved_before_does_not_start(
+    harness: Harness, fakes: FakeTools, flag: str
+) -> None:
+    """Slack never told of it: what was approved and waits for the rest of its plan does not run."""
+    text = f"approved before ben is {flag}"
+    thread = ask(harness, ("note", {"text": text}), ("put", {"text": "the rest"}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
+    harness.slack.wait(lambda: statuses(harness, thread)[0] is CallStatus.APPROVED)
+    harness.settle()
+    lose(harness, flag, unheard=True)
+    reject(harness, "ana", SUPPORT, card, "not needed", 1)
+    harness.said(SUPPORT, thread, "That is all.", "ana")
+    harness.settle()
+    assert statuses(harness, thread) == [CallStatus.INVALIDATED, CallStatus.REJECTED]
+    assert f"the person who asked {GONE}" in words(now_at(harness, SUPPORT, card["ts"]))
     assert not fakes.did("note", text)
 
 
