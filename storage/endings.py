@@ -52,6 +52,26 @@ def expire_call_if_overdue(
     return True
 
 
+def invalidate_pending_call(
+    tx: Transaction, call_id: str, revision: int, *, at: datetime, output: str, note: str
+) -> None:
+    """Invalidate a call that could not run as people were shown it, if it still waits for them."""
+    found = check_revision_is_decidable(tx, call_id, revision, at)
+    if isinstance(found, DecidableCall):
+        call, actor = found.call, "system"
+        moves.change_call_status(
+            tx,
+            call,
+            C.INVALIDATED,
+            at=at,
+            actor=actor,
+            data={"why": note},
+            output=output,
+            note=note,
+        )
+        moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=actor)
+
+
 def approve_scheduled_call(
     tx: Transaction, call: Call, votes: Sequence[Vote], at: datetime
 ) -> bool:

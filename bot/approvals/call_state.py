@@ -44,6 +44,14 @@ def describe_revision_effect(tools: Registry, call: Call, revision: Revision) ->
     return mask_secrets(describe_effect_for_approvers(tools, call, revision))
 
 
+def describe_tool_change(tools: Registry, call: Call) -> str:
+    """Return why a call's tool is not the one that people were shown; "" if it is."""
+    if tools.find_tool_as_shown(call):
+        return ""
+    changed = "the tool has changed since this was shown"
+    return changed if tools.find_tool_of_call(call) else "the tool is no longer there"
+
+
 def describe_effect_for_approvers(tools: Registry, call: Call, revision: Revision) -> str:
     """Return what this revision would do, for approvers: only fields declared secret are masked."""
     tool = tools.find_tool_of_call(call)

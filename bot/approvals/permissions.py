@@ -14,7 +14,7 @@ from typing import Any
 from bot.approvals.call_state import find_break_glass_vote, measure_waiting_time, tally_votes
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.answers import ACCOUNT_REPLACED_REPLY
+from bot.cards.answers import ACCOUNT_REPLACED_REPLY, TOOL_CHANGED_REPLY
 from bot.cards.button_codec import CallTarget, CardTarget, ModelAnswerRating, RunTarget, Target
 from bot.cards.review_dialog import REJECTION_REASONS
 from bot.cards.slack_text import channel_mention, user_mention
@@ -46,6 +46,7 @@ _REPLY_BY_REASON = {
     "stranger": "You cannot decide this one: only full members of this workspace can.",
     "requester_gone": sentences.REQUESTER_GONE_REPLY,
     "id_gone": ACCOUNT_REPLACED_REPLY,
+    "tool_changed": TOOL_CHANGED_REPLY,
     "no_break_glass": notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
     "own_run": notices.OWN_RUN_REPLY,
 }

@@ -9,6 +9,7 @@ from bot.agent import outputs
 from bot.approvals import call_state
 from bot.approvals.grants import GrantManager, get_chosen_or_default_offer
 from bot.approvals.permissions import (
+    VERBS_THAT_RUN,
     PermissionChecker,
     is_reason_in_own_words,
     may_approve_alone,
@@ -22,11 +23,12 @@ from bot.approvals.signed_votes import SignatureRequester, SignedDecision
 from bot.cards import button_codec, decided_call, notices, passkey_views, sentences
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
-from storage import calls, decisions, inbox, outbox, runs
+from storage import calls, decisions, endings, inbox, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
+TOOL_CHANGED = Denial("tool_changed")  # since people were asked; the call is called off
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class VoteHandler:
         replies: list[str] = []
         for target, admission in admitted:
             if isinstance(admission, VoteRefusal):
-                record_refused_action(tx, delivery, admission.call, verb, admission.verdict)
+                self._record_refusal(tx, delivery, target, verb, admission)
                 replies.append(admission.sentence)
                 continue
             outcome = self._apply_vote(tx, delivery, target, verb, reason, admission, signed)
@@ -154,6 +156,22 @@ class VoteHandler:
             tx, delivery, f"{verb}: {len(applied_votes)} counted, {len(replies)} did not"
         )
         return [call for call, _ in applied_votes]
+
+    def _record_refusal(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        target: button_codec.CallTarget,
+        verb: CallVerb,
+        refusal: VoteRefusal,
+    ) -> None:
+        """Record that a vote is refused; invalidate a call that people would approve in vain."""
+        record_refused_action(tx, delivery, refusal.call, verb, refusal.verdict)
+        if refusal.verdict == TOOL_CHANGED:
+            why = call_state.describe_tool_change(self.grants.tools, refusal.call)
+            output, at = outputs.invalidated_output(why), delivery.received_at
+            call, revision = target.call, target.revision
+            endings.invalidate_pending_call(tx, call, revision, at=at, output=output, note=why)
 
     def vote_on_card(
         self, delivery: Delivery, card: button_codec.CardTarget, verb: CallVerb, reason: str = ""
@@ -210,7 +228,9 @@ class VoteHandler:
         verdict = self.permissions.judge_action(
             verb, call, run, person, at=at, involved=involved, fresh_editor=fresh_editor
         )
-        gate = load_gate(call.gate)
+        gate, tools = load_gate(call.gate), self.grants.tools
+        if isinstance(verdict, Permission) and verb in VERBS_THAT_RUN:
+            verdict = verdict if tools.find_tool_as_shown(call) else TOOL_CHANGED
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
                 return VoteRefusal(call, Denial("words"), reason_required_reply(verb))

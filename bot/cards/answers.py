@@ -448,6 +448,10 @@ WORKSPACE_LEFT_NOTICE = (
     "⏹️ Countersign was removed from the workspace where this was asked, so the request is "
     "cancelled. Nothing more of it will run."
 )
+TOOL_CHANGED_REPLY = (
+    "This cannot be approved any more: its tool has changed since it was asked, or is no longer "
+    "there. So it is called off; ask anew if it is still needed."
+)
 ACCOUNT_REPLACED_REPLY = (
     "Somebody who approved or edited this, or for whom it was approved, has another Slack account "
     "by now, so it cannot be approved. Reject it, and ask for it again."

@@ -152,7 +152,7 @@ class Denial:
     """Refusal to let a person act.
 
     `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, own_run,
-    no_break_glass, lookup, words, requester_gone, id_gone.
+    no_break_glass, lookup, words, requester_gone, id_gone, tool_changed.
     """
 
     why: str

@@ -119,11 +119,9 @@ class CallExecutor:
         self, run: Run, shown: calls.CallWithVotes
     ) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
-        tool = self.tools.find_tool_of_call(call)
+        tool = self.tools.find_tool_as_shown(call)
         if tool is None:
-            raise DigestMismatchError("the tool is no longer there")
-        if tool.schema_digest() != call.schema_digest:
-            raise DigestMismatchError("the tool has changed since this was shown")
+            raise DigestMismatchError(call_state.describe_tool_change(self.tools, call))
         try:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:

@@ -133,8 +133,7 @@ def test_which_offer_was_chosen(world: World) -> None:
 
 def test_it_holds_while_its_rule_does(world: World) -> None:
     """Under another rule, or none that remembers, it stands for nothing and is not used up."""
-    digest = world.core.tools.tools["note"].schema_digest()
-    made = world.asked(world.gate(), schema_digest=digest)
+    made = world.asked(world.gate())
     grant = remembered(world, made=made)
     assert candidates(world) == [grant.id]
     assert candidates(world, text="another") == []
@@ -258,6 +257,5 @@ def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:
 
 def test_runs_are_told_apart(world: World) -> None:
     """A remembered approval of one requester is none of another's."""
-    digest = world.core.tools.tools["note"].schema_digest()
-    remembered(world, made=world.asked(world.gate(), requester=DAN, schema_digest=digest))
+    remembered(world, made=world.asked(world.gate(), requester=DAN))
     assert candidates(world) == []

@@ -233,7 +233,9 @@ def test_what_is_remembered_is_told(booth: Booth) -> None:
 def test_what_is_remembered_by_itself(booth: Booth) -> None:
     """Where the rule says so, each approval is, also while the rest of its plan waits."""
     gate = booth.world.gate("put")
-    made = booth.world.asked(gate, C.PENDING, C.PENDING, tool="put")
+    put = booth.world.core.tools.tools["put"]
+    shown = {"tool": put.name, "schema_digest": put.schema_digest()}
+    made = booth.world.asked(gate, C.PENDING, C.PENDING, **shown)
     booth.vote(made, V.APPROVE, ANA)
     [grant] = booth.grants(made)
     same = "Text note 0"

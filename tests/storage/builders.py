@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -92,6 +93,15 @@ class Seeded:
             )
 
 
+@cache
+def digest_of_note() -> str:
+    """Of the tool that the calls are of, as people were shown it."""
+    from tests.runs.fakes import make_tools  # which needs this module
+
+    [note] = [each for each in make_tools(lambda *_: "done") if each.name == "note"]
+    return note.schema_digest()
+
+
 def seed(
     store: Store,
     *statuses: CallStatus,
@@ -117,8 +127,7 @@ def seed(
     row.root_id = row.id
     if run is R.RUNNING:
         row.lease_until = AT + HOUR
-    plan = Plan(run_id=row.id, turn=1, created_at=AT)
-    made = []
+    plan, made = Plan(run_id=row.id, turn=1, created_at=AT), list[str]()
     with store.write() as tx:
         tx.execute(insert(Run).values(get_column_values(row)))
         tx.execute(insert(Plan).values(get_column_values(plan)))
@@ -130,6 +139,7 @@ def seed(
                 provider_id=f"call_{position}",
                 tool="note",
                 does="write",
+                schema_digest=digest_of_note(),
                 status=status,
                 digest=f"digest-{position}",
                 gate=gate,

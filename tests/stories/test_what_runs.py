@@ -12,9 +12,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from bot.approvals.edits import TOOL_CHANGED_ERROR
+from bot.cards.answers import TOOL_CHANGED_REPLY
 from bot.demo.model_server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
-from storage.models import Audit
+from storage.models import Audit, Vote
 from storage.states import RunStatus
 from tests.model_stand_in.answers import OddTurn
 from tests.stories.fakes import FakeTools
@@ -45,6 +46,12 @@ STRICTER = """
 [defaults]
 approvers = ["@finance"]
 post_to = "C0FINANCE"
+"""
+
+BOTH = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+quorum = 2
 """
 
 
@@ -212,6 +219,34 @@ def test_a_call_of_a_changed_tool_is_not_edited(deployed: tuple[Harness, FakeToo
     press(harness, "cleo", SUPPORT, card, "edit")
     told(harness, "cleo", SUPPORT, thread, TOOL_CHANGED_ERROR)
     assert statuses(harness, thread) == ["pending"]
+
+
+def test_nobody_approves_a_changed_tool_in_vain(own_harness: Callable[..., Harness]) -> None:
+    """It would not run: the first of two who press Approve is told, and the call is called off."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, BOTH)
+    thread = ask(harness, ("note", {"text": "in vain"}), ("put", {"text": "goes on"}))
+    card = harness.card(SUPPORT, thread)
+    harness.tools = [changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.restart()
+    for who in ("ana", "cleo"):
+        press(harness, who, SUPPORT, card, "approve_all" if who == "ana" else "approve")
+        arrived(harness)
+        card = harness.card(SUPPORT, thread, who) if who == "ana" else card
+    told(harness, "ana", SUPPORT, thread, TOOL_CHANGED_REPLY)
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["invalidated", "succeeded"]
+    assert "the tool has changed since this was shown" in harness.outputs()[0]["output"]
+    changed, _ = harness.calls_in(thread)
+    assert harness.audit_of(changed) == [
+        "call.born.pending",
+        "decision.refused",
+        "call.invalidated",
+    ]
+    assert not harness.all(Vote, Vote.call_id == changed.id)
+    assert "No longer valid" in words(now_at(harness, SUPPORT, card["ts"]))
+    assert (fakes.did("note", "in vain"), fakes.did("put", "goes on")) == (0, 1)
 
 
 def test_an_approval_under_an_older_policy_is_asked_again(
