@@ -23,6 +23,7 @@ ROUNDS = 8  # of rest and a minute, until what is waited for is there
 MINUTE = 61
 OUT_OF_DATE = "This was out of date"
 PATIENCE = 3.0  # seconds that somebody waits for a dialog
+TOO_LATE = ("errors", "updated")  # of a dialog that shows why it changed nothing
 
 
 class Scene:
@@ -203,14 +204,14 @@ class Fill(Act):
                 self._open(scene)
                 continue
             outcome = self._submit(person)
-            self._heard = outcome == "closed" or (outcome == "errors" and self._failed)
+            self._heard = outcome == "closed" or (outcome in TOO_LATE and self._failed)
             self._failed = True
         raise Stuck(f"{self.who} cannot submit what {self.opener} opens")
 
     def _submit(self, person: Any) -> str:
         outcome: str = person.submit(self.make(person.view()))["outcome"]
-        if outcome == "errors" and self._failed:
-            person.close_view(everything=True)  # it was heard: the error says that it is decided
+        if outcome in TOO_LATE and self._failed:
+            person.close_view(everything=True)  # it was heard: the dialog says that it is decided
         return outcome
 
     def _opener(self, scene: Scene) -> dict[str, Any] | None:
