@@ -382,7 +382,7 @@ def build_policy_change_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
         gate = shorten_deadline(gate, shown)
-    why = "what the policy says about this has changed since, so it is asked again"
+    why = "what the policy says about this has changed since it was asked"
     if gate.would_allow and isinstance(shown, Allow):
         why = AFTER_REJECTION_TEXT
     return ReapprovalRequest(gate, load_preview(call), why, "policy")
@@ -405,7 +405,7 @@ def describe_expired_rerun(call: Call) -> str:
 
 def build_invalid_grant_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
     """Return how to ask again about a call whose saved approval no longer holds."""
-    why = "the saved approval for this no longer holds, so it is asked"
+    why = "the saved approval for this no longer holds"
     return ReapprovalRequest(gate, load_preview(call), why, "policy")
 
 
