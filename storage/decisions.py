@@ -438,15 +438,15 @@ def resolve_unknown_call(
     else:
         output = words.person_reported_outcome_output(person, happened)
         column_values = {"output": output, "finished_at": at}
+        column_values |= {"note": ""} if happened else {}  # why nobody knew is not what it did
     target = _STATUS_BY_RESOLUTION[resolution]
     moves.change_call_status(
         tx, call, target, at=at, actor=person, data=data, deadline=None, **column_values
     )
     if again:
         current = calls.find_revision(tx, call.id, call.revision)
-        arguments = current.arguments if current else "{}"
-        row = _build_revision(call, arguments, digest, calls.AGENT_AUTHOR, at)
-        calls.revise_call(tx, call, row)
+        same = current.arguments if current else "{}"
+        calls.revise_call(tx, call, _build_revision(call, same, digest, calls.AGENT_AUTHOR, at))
         calls.insert_vote(tx, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.find_call(tx, call_id) or call)
