@@ -182,7 +182,10 @@ CALL_TRANSITIONS: dict[CallStatus, frozenset[CallStatus]] = {
     C.PENDING: frozenset(
         {C.APPROVED, C.REJECTED, C.ANSWERED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}
     ),
-    C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
+    # UNKNOWN: what was to run again is not, so all that is known is that it was started before
+    C.APPROVED: frozenset(
+        {C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING, C.UNKNOWN}
+    ),
     C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING, C.ENTRUSTED}),
     C.ENTRUSTED: frozenset({C.SUCCEEDED, C.FAILED, C.CANCELLED, C.SUPERSEDED}),
     C.UNKNOWN: frozenset({C.SUCCEEDED, C.FAILED, C.APPROVED}),

@@ -23,6 +23,7 @@ from storage import digest
 from storage.audit_log import REASON_KEYS, AuditLine, is_free_text_reason
 from storage.masking import ValuePath, mask_secrets_in_json, replace_values_at_paths
 from storage.models import Audit, Call, Revision, Run
+from storage.states import CallStatus
 from storage.transaction import Transaction, build_insert, fetch_rows, iterate_rows
 
 MAX_UNREADABLE_ARGUMENT_CHARS = 4000
@@ -181,6 +182,12 @@ def iterate_audit_rows_between(
 ) -> Iterator[Audit]:
     """Yield the audit rows of the time [since, until) in order."""
     return iterate_rows(tx, Audit, col(Audit.at) >= since, col(Audit.at) < until)
+
+
+def was_outcome_unknown(tx: Transaction, call: Call) -> bool:
+    """Return whether the call was started once and nobody knew how it ended."""
+    about = {"run_id": call.run_id, "call_id": call.id, "event": f"call.{CallStatus.UNKNOWN}"}
+    return tx.find_row(Audit, **about) is not None
 
 
 def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:

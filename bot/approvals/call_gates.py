@@ -394,15 +394,6 @@ def describe_expired_approval(call: Call) -> str:
     return f"it was approved more than {age} ago and had not started."
 
 
-def describe_expired_rerun(call: Call) -> str:
-    """Return why a call that was to run again will not: that was decided too long ago."""
-    age = format_duration(round(get_approval_lifetime(call).total_seconds()))
-    return (
-        f"it was to be run again, which was said more than {age} ago, and had not started; "
-        "whether it happened before that is not known"
-    )
-
-
 def build_invalid_grant_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
     """Return how to ask again about a call whose saved approval no longer holds."""
     why = "the saved approval for this no longer holds"

@@ -17,6 +17,7 @@ from bot.approvals.call_state import (
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
+    needs_reason,
     record_refused_action,
     reply_privately,
 )
@@ -24,6 +25,7 @@ from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
 from bot.cards import notices, passkey_views, sentences
 from bot.cards.action_names import Action, DialogId
+from bot.cards.answers import RERUN_NEEDS_REASON_REPLY
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
 from bot.policy.authority import Denial, Permission
@@ -114,6 +116,9 @@ class RequestActionHandler:
         takes_several = isinstance(gate, Ask) and (gate.required_approvers > 1 or bool(alone))
         if resolution is UnknownCallResolution.AGAIN and takes_several:
             self._replies.refuse_click(delivery, sentences.RERUN_NEEDS_ALL_APPROVERS_REPLY)
+            return
+        if resolution is UnknownCallResolution.AGAIN and needs_reason(call, CallVerb.APPROVE):
+            self._replies.refuse_click(delivery, RERUN_NEEDS_REASON_REPLY)
             return
         if isinstance(gate, Ask):
             verdict = self._permissions.judge_action(

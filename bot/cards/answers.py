@@ -452,6 +452,10 @@ TOOL_CHANGED_REPLY = (
     "This cannot be approved any more: its tool has changed since it was asked, or is no longer "
     "there. So it is called off; ask anew if it is still needed."
 )
+RERUN_NEEDS_REASON_REPLY = (
+    "Whoever approves this has to say why, so one click cannot run it again. Say whether it "
+    "happened; if it did not, ask for it again."
+)
 ACCOUNT_REPLACED_REPLY = (
     "Somebody who approved or edited this, or for whom it was approved, has another Slack account "
     "by now, so it cannot be approved. Reject it, and ask for it again."

@@ -83,9 +83,12 @@ class CallOutcomeStore:
     ) -> bool:
         """Put a call back to PENDING as a new revision, and take it off its card.
 
-        The worker then makes a new card. Returns False if the call has changed meanwhile. A call of
-        a restored record may have been done since, which each of its cards says.
+        The worker then makes a new card. Returns False if the call has changed meanwhile. If the
+        call was to run again, people are asked what became of it instead. A call of a restored
+        record may have been done since, which each of its cards says.
         """
+        if self.mark_rerun_unknown(tx, run, call, request.reason):
+            return True
         reason = request.reason
         if reason != RESTORED_RECORD_NOTE and _was_asked_after_restoration(tx, call):
             reason = f"{RESTORED_RECORD_NOTE}; {reason}"
@@ -177,6 +180,16 @@ class CallOutcomeStore:
         if run.status is RunStatus.CANCELLED:
             endings.close_plans_of_ended_run(tx, run, at=self.sources.clock.now())
 
+    def mark_rerun_unknown(self, tx: Transaction, run: Run, call: Call, why: str) -> bool:
+        """Mark a call UNKNOWN again that was to run once more and may not; False for any other.
+
+        That it was not run would not be true: its first start may have had its effect.
+        """
+        if call.status is C.PENDING or not trail.was_outcome_unknown(tx, call):
+            return False
+        self.mark_call_unknown(tx, run, call, f"not run again: {why}")
+        return True
+
     def store_program_reported_outcome(
         self, tx: Transaction, run: Run, shown: calls.CallWithVotes, outcome: Any
     ) -> None:
@@ -250,7 +263,7 @@ class CallOutcomeStore:
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
                 self.mark_call_unknown(tx, current_run, call, why)
-            else:
+            elif not self.mark_rerun_unknown(tx, current_run, call, why):
                 moves.change_call_status(
                     tx,
                     call,

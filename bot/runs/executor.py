@@ -191,15 +191,11 @@ class CallExecutor:
             )
             match gate:
                 case Deny(reason=reason):
-                    moves.change_call_status(
-                        tx,
-                        call,
-                        C.INVALIDATED,
-                        at=now,
-                        actor="policy",
-                        output=now_forbidden_output(reason),
-                        note=f"policy now forbids it: {reason}",
-                    )
+                    note = f"policy now forbids it: {reason}"
+                    if not self.outcomes.mark_rerun_unknown(tx, run, call, note):
+                        output = now_forbidden_output(reason)
+                        ends: dict[str, Any] = {"at": now, "output": output, "note": note}
+                        moves.change_call_status(tx, call, C.INVALIDATED, actor="policy", **ends)
                     return False
                 case Ask() if gate != seen:
                     return gate
@@ -219,10 +215,10 @@ class CallExecutor:
         """Ask people again about a call approved too long ago, or invalidate it; True if so."""
         if not call_state.is_approval_expired(call, self.sources.clock.now()):
             return False
-        if not isinstance(load_gate(call.gate), Ask):
-            self.outcomes.mark_call_invalidated(run, call, call_gates.describe_expired_rerun(call))
-            return True
         why = call_gates.describe_expired_approval(call)
+        if not isinstance(load_gate(call.gate), Ask):  # somebody has had it run again
+            self.outcomes.mark_call_invalidated(run, call, why)
+            return True
         again = self.outcomes.build_reapproval_or_refusal(run, call, args, why)
         if not isinstance(again, call_gates.ReapprovalRequest):
             self.outcomes.mark_call_invalidated(run, call, again.message)

@@ -16,7 +16,7 @@ CALL_COLUMNS = (
 )
 CALL_TABLE = """
     PENDING      . x . x x x x x x . . . . .
-    APPROVED     x . . . . . x x x x . . . .
+    APPROVED     x . . . . . x x x x . . x .
     REFUSED      . . . . . . . . . . . . . .
     ANSWERED     . . . . . . . . . . . . . .
     REJECTED     . . . . . . . . . . . . . .

@@ -1,4 +1,6 @@
-"""Calls of which nobody knows how they ended, once somebody has settled it."""
+"""Calls of which nobody knows how they ended: once somebody has settled it, and where one that was
+to run again may not.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,38 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
-from bot.approvals.receipts import ReceiptWriter
-from bot.demo.model_server import Turn
-from bot.tools import Effect, ToolContext, tool
-from storage.models import Call
-from tests.stories.fakes import Note
-from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
-from tests.stories.steps import all_sent, ask_for, noted, now_at, press, vote
+import pytest
 
+from bot.approvals.receipts import ReceiptWriter
+from bot.cards.answers import RERUN_NEEDS_REASON_REPLY
+from bot.demo.model_server import Turn
+from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, tool
+from storage.models import Call
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools, Note
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import (
+    all_sent,
+    arrived,
+    ask_for,
+    noted,
+    now_at,
+    open_modal,
+    press,
+    statuses,
+    told,
+    vote,
+    waiting,
+)
+from tests.stories.test_what_runs import DENIES, STRICTER, changed_note
+
+C = CallStatus
 LAX = '[defaults]\napprovers = ["@shop-leads"]\n'
 HEARD = "So that is how it is."
+
+
+CLEARED: list[str] = []
 
 
 @tool(
@@ -27,6 +50,20 @@ HEARD = "So that is how it is."
 )
 def ship(args: Note, context: ToolContext) -> str:
     """Ships something, and loses the answer."""
+    raise ConnectionResetError("the line went dead")
+
+
+def count(args: Note, context: ToolContext) -> Preview:
+    """What is there to be cleared."""
+    return Preview(f"{len(CLEARED)} cleared", expects=str(len(CLEARED)))
+
+
+@tool(title="Clear", effect="Clear {text}", does=Effect.WRITE, preview=count)
+def clear(args: Note, context: ToolContext) -> str:
+    """Clears something, and loses the answer."""
+    if context.expects != str(len(CLEARED)):
+        raise ChangedError(f"{len(CLEARED)} are cleared now.")
+    CLEARED.append(args.text)
     raise ConnectionResetError("the line went dead")
 
 
@@ -59,3 +96,75 @@ def test_what_happened_is_not_told_as_an_error(own_harness: Callable[..., Harnes
     assert b"went dead" not in b64decode(end["payload"])
     [data] = noted(harness, call.run_id, "call.unknown")
     assert "went dead" in data["why"]  # of which the record keeps why nobody knew
+
+
+WHY = {
+    "tool": "not run again: the tool has changed since this was shown",
+    "gone": "not run again: the tool is no longer there",
+    "deny": "not run again: policy now forbids it: loses are frozen until Monday",
+    "stricter": "not run again: what policy says of this has changed since it was asked",
+}
+
+
+def redeploy(harness: Harness, fakes: FakeTools, what: str) -> None:
+    """The bot is started anew, with other tools or under another policy."""
+    others = [each for each in fakes.tools if each.name != "lose"]
+    changed: list[Tool[Any]] = [changed_note(fakes, "lose")] if what == "tool" else []
+    harness.tools = [*changed, *others] if what in ("tool", "gone") else fakes.tools
+    harness.policy = {"deny": DENIES.replace("note", "lose"), "stricter": STRICTER}.get(what, LAX)
+    harness.restart()
+
+
+@pytest.mark.parametrize("what", WHY)
+def test_what_may_not_run_again_stays_unknown(
+    own_harness: Callable[..., Harness], what: str
+) -> None:
+    """It was started once: nobody hears that it was not run, and people are asked about it."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, LAX)
+    thread, card = lost(harness)
+    redeploy(harness, fakes, what)
+    press(harness, "ana", SUPPORT, card, "run_again")
+    harness.slack.wait(lambda: only(harness, thread).note == WHY[what])
+    arrived(harness)
+    all_sent(harness)
+    now = now_at(harness, SUPPORT, card["ts"])
+    assert WHY[what] in words(now)
+    assert "resolve_done" in action_ids(now)
+    assert statuses(harness, thread) == [C.UNKNOWN]
+    press(harness, "ana", SUPPORT, now, "resolve_done")
+    answer = harness.said(SUPPORT, thread, HEARD)
+    all_sent(harness)
+    assert "Not run" not in words(now_at(harness, SUPPORT, answer["ts"]))
+    assert "says that it DID happen" in harness.outputs()[-1]["output"]
+    assert fakes.did("lose", "parcel") == 1
+
+
+def test_what_finds_its_own_traces_stays_unknown(own_harness: Callable[..., Harness]) -> None:
+    """Run again, the tool sees that things are no longer as they were shown, perhaps by itself."""
+    harness = own_harness([clear], LAX)
+    CLEARED.clear()
+    thread, card = lost(harness, "clear")
+    press(harness, "ana", SUPPORT, card, "run_again")
+    harness.slack.wait(lambda: only(harness, thread).note == "not run again: 1 are cleared now.")
+    arrived(harness)
+    assert (statuses(harness, thread), CLEARED) == ([C.UNKNOWN], ["parcel"])
+    harness.person("ben").say(SUPPORT, "@bot cancel", thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    arrived(harness)
+    assert statuses(harness, thread) == [C.UNKNOWN]
+
+
+def test_one_click_gives_no_reason(own_harness: Callable[..., Harness]) -> None:
+    """Where an approval takes a reason, a click cannot run it again, and says so."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, f'{LAX}reasons = "approve"\n')
+    thread = waiting(harness, ("lose", {"text": "parcel"}))
+    card = harness.card(SUPPORT, thread, having="review")
+    open_modal(harness, "ana", SUPPORT, card, "review")
+    harness.person("ana").submit({"note": {"text": {"value": "it is due"}}})
+    asking = harness.card(SUPPORT, thread, having="run_again")
+    press(harness, "ana", SUPPORT, asking, "run_again")
+    told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_REASON_REPLY)
+    assert statuses(harness, thread) == [C.UNKNOWN]
+    assert fakes.did("lose", "parcel") == 1

@@ -129,8 +129,8 @@ class Changed(BaseModel):
     copies: int = Field(1, title="Copies")
 
 
-def changed_note(fakes: FakeTools) -> Tool[Any]:
-    @tool(title="Write a note", effect="Write “{text}”", does=Effect.WRITE, name="note")
+def changed_note(fakes: FakeTools, name: str = "note") -> Tool[Any]:
+    @tool(title="Write a note", effect="Write “{text}”", does=Effect.WRITE, name=name)
     def another(args: Changed, context: ToolContext) -> str:
         fakes.ran[("note", args.text)] += 1
         return "noted in another way"
