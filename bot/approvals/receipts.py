@@ -125,7 +125,8 @@ class ReceiptWriter:
             "rule": getattr(gate, "rule", ""),
             "gate": call_state.compute_gate_digest(call),
             "decision": _describe_status(call, shown.votes, asked=isinstance(gate, Ask)),
-            "decidedAt": _format_time(call.decided_at),
+            # what was invalidated had been decided before that, if at all
+            "decidedAt": _format_time(None if call.status is C.INVALIDATED else call.decided_at),
             "goodUntil": _format_time(until if call.status in CALL_APPROVED_STATUSES else None),
             "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
         }

@@ -195,6 +195,24 @@ def test_a_tool_that_has_changed_leaves_no_receipt(own_harness: Callable[..., Ha
         receipt_of(harness, thread)
 
 
+def test_what_policy_forbade_later_was_not_decided_then(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """It was approved before: the receipt has that vote, and no time for what policy said since."""
+    harness = own_harness(FakeTools().tools, POLICY, **SETTINGS)
+    key = give_passkey(harness, "ana")
+    thread, card = asked(harness, "forbidden")
+    link = ask_to_sign(harness, "ana", card)
+    harness.policy = f'{POLICY}\n[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "no notes"\n'
+    harness.restart()
+    assert sign(harness, link, key).is_done
+    harness.said(SUPPORT, thread, "That is all.")
+    receipt, _ = receipt_of(harness, thread)
+    said = [receipt.content[name] for name in ("decision", "decidedAt", "goodUntil")]
+    assert said == ["invalidated", None, None]
+    assert receipts.list_approvers(receipt, passkeys=True) == [PEOPLE["ana"]]
+
+
 def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
     """A vote that says it is signed is shown with its signature or not at all."""
     key = give_passkey(harness, "ana")
