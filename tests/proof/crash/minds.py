@@ -66,3 +66,18 @@ def hands_on(task: str, call: Proposed) -> Mind:
         return Turn(calls=[call if is_desk else ("note_desk", {"text": task})])
 
     return mind
+
+
+def hands_on_twice(*calls: Proposed) -> Mind:
+    """Asks the head office, and that the note desk, whose own mind proposes these in turn."""
+
+    def mind(body: dict[str, Any]) -> Turn:
+        who, known = f"{body.get('instructions')}{body['input'][0]}", told(body)
+        is_desk = "look after the notes" in who
+        if is_desk and len(known) < len(calls):
+            return Turn(calls=[calls[len(known)]])
+        if "hand on what" in who or is_desk:
+            return Turn(text="Seen to.") if known else Turn(calls=[("note_desk", {"text": "it"})])
+        return Turn(text=ANSWER) if known else Turn(calls=[("head_office", {"text": "that"})])
+
+    return mind

@@ -15,6 +15,7 @@ from tests.proof.crash.minds import (
     chats_beside,
     each_time,
     hands_on,
+    hands_on_twice,
     proposes,
 )
 from tests.proof.crash.outside import Change, Wait
@@ -225,6 +226,19 @@ STORIES = (
         hands_on("write it down", _note("errand")),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"errand": 1},
+    ),
+    Story(
+        "sub-agent of a sub-agent",
+        hands_on_twice(QUESTION, _note("draft"), ("lose", {"text": "parcel"})),
+        lambda: [
+            _say(),
+            Press("ben", "choose_1"),
+            Fill("ana", "edit", _words("final")),
+            Press("cleo", "approve"),
+            Press("ana", "approve", unless=ANSWER),  # Cleo may have pressed that one as well
+            Hear(ANSWER),
+        ],
+        may={"final": 1, "parcel": 1},
     ),
     Story(
         "remembered grant",

@@ -98,7 +98,7 @@ def make_tools(ledger: Ledger, reached: Callable[[str], None], folder: Path) -> 
         act("lose", args, context)
         raise ConnectionResetError("the line went dead")
 
-    return [note, put, peek, refuse, lose, _shelf(folder, act), note_desk]
+    return [note, put, peek, refuse, lose, _shelf(folder, act), note_desk, head_office]
 
 
 def _shelf(folder: Path, act: Callable[[str, Words, ToolContext], None]) -> Tool[Any]:
@@ -122,8 +122,19 @@ def _shelf(folder: Path, act: Callable[[str, Words, ToolContext], None]) -> Tool
     title="Note desk",
     effect="{text}",
     prompt="You look after the notes of this company.",
-    tools=("note", "peek"),
+    tools=("note", "peek", "lose", "ask_person"),
 )
 def note_desk(args: Words, context: ToolContext) -> str:
     """Writes notes."""
+    return args.text
+
+
+@agent_tool(
+    title="Head office",
+    effect="{text}",
+    prompt="You hand on what others can do.",
+    tools=("note_desk",),
+)
+def head_office(args: Words, context: ToolContext) -> str:
+    """Has notes written by the note desk."""
     return args.text
