@@ -39,7 +39,9 @@ def new_record(path: Path) -> str:
 
 def settings_of(path: Path) -> dict[str, str]:
     """The variables by which the bot finds the record for `path`."""
-    return {"DATABASE_URL": new_record(path)} | ({"COUNTERSIGN_KEY": KEY} if ON_A_SERVER else {})
+    url = new_record(path)
+    on_a_server = {"COUNTERSIGN_KEY": KEY, "XDG_RUNTIME_DIR": _folder()} if ON_A_SERVER else {}
+    return {"DATABASE_URL": url} | on_a_server
 
 
 def store_of(path: Path) -> Store:

@@ -154,6 +154,7 @@ def _settings(hung: str, silence: str, server: Server | None) -> dict[str, str]:
     asks = {"OPENAI_BASE_URL": silence} if hung == "model" else {}
     if server is not None:
         asks |= {"DATABASE_URL": server.url("stops", "owner"), "COUNTERSIGN_KEY": KEY}
+        asks["XDG_RUNTIME_DIR"] = str(server.folder)  # where the socket of one that is killed stays
     return asks
 
 
