@@ -64,7 +64,6 @@ class StepTaskList:
     def __init__(self) -> None:
         self._chunks: dict[str, dict[str, Any]] = {}  # by call id, in their current state
         self._sent: dict[str, dict[str, Any]] = {}  # by call id, as a stream shows them
-        self._drawn: set[str] = set()  # call ids in the open stream
         self._progress_counts: dict[str, int] = {}
 
     def add_or_update_task(self, step: live_events.ToolStep, status: TaskStatus) -> None:
@@ -90,13 +89,6 @@ class StepTaskList:
     def mark_tasks_sent(self, chunks: list[dict[str, Any]]) -> None:
         """Record that the open stream shows these tasks."""
         self._sent |= {each["id"]: each for each in chunks}
-        self._drawn |= {each["id"] for each in chunks}
-
-    def prepare_new_stream(self, *, is_replacement: bool) -> None:
-        """Prepare for a new stream; if it replaces the last one, mark the tasks there as unsent."""
-        if is_replacement:
-            self._sent = {key: each for key, each in self._sent.items() if key not in self._drawn}
-        self._drawn.clear()
 
 
 def build_stream_arguments(
@@ -191,11 +183,6 @@ class StreamedAnswer:
         self.run = run
         self._tasks = tasks
         self._keep_open = keep
-        self._began = 0
-        self._reset_stream_state(is_replacement=False)
-
-    def _reset_stream_state(self, *, is_replacement: bool) -> None:
-        self._tasks.prepare_new_stream(is_replacement=is_replacement)
         self._is_over = False  # nothing more is streamed
         self._chunked = False
         self._row: Message | None = None
@@ -240,9 +227,11 @@ class StreamedAnswer:
         return not self._is_over and run.fence == self.run.fence
 
     def discard_text(self) -> None:
-        """Discard what was streamed and start again, as the turn is tried again."""
-        self.close_failed_answer()
-        self._reset_stream_state(is_replacement=True)
+        """Discard the words, as the turn is tried again; its stream takes those of the next try.
+
+        If those do not go on from what the stream shows, the outbox overwrites it at the end.
+        """
+        self._text = ""
 
     def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
@@ -301,7 +290,7 @@ class StreamedAnswer:
     ) -> Message:
         run = self.run
         return Message(
-            key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
+            key=f"answer:{run.id}:{run.turns}:{run.fence}{suffix}",
             kind=MessageKind.ANSWER,
             run_id=run.id,
             channel=run.channel,
@@ -387,7 +376,6 @@ class StreamedAnswer:
 
     def _insert_stream_row(self) -> Message:
         """Store a row for a new stream; StaleFenceError if the run is no longer RUNNING."""
-        self._began += 1
         row = self._build_message(
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )

@@ -114,12 +114,41 @@ def test_the_line_breaks_while_it_streams(
 
 
 def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -> None:
-    """The stream is cut in mid-text and the turn tried again: nothing is shown twice."""
+    """The stream is cut in mid-text again and again: one message shows the answer in the end."""
+    harness.planner.cut_next_answers(60, times=3)
+    thread = chat(harness, LONG)
+    harness.said(SUPPORT, thread, "word119")
+    assert called(harness, thread, "chat.startStream") == 1
+    assert bot_messages(harness, thread) == [stands_once(harness, thread, LONG)]
+
+
+def test_the_next_try_says_something_else(harness: Harness, slowly: None) -> None:
+    """What was shown of the first try is overwritten in its message, and nothing else is left."""
+    first = harness.planner.hold_next_request(after_events=55)
     harness.planner.cut_next_answers(60)
     thread = chat(harness, LONG)
-    harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
-    harness.slack.wait(lambda: [m for m in bot_messages(harness, thread) if "word119" in words(m)])
-    stands_once(harness, thread, LONG)
+    assert first.arrived.wait(30)
+    second = harness.planner.hold_next_request()
+    first.release()
+    assert second.arrived.wait(30)
+    harness.planner._turns[0] = Turn(text=LONG.replace("word", "term"))
+    second.release()
+    harness.said(SUPPORT, thread, "term119")
+    [found] = bot_messages(harness, thread)
+    assert found == stands_once(harness, thread, LONG.replace("word", "term"))
+    assert called(harness, thread, "chat.startStream") == 1
+
+
+def test_every_try_breaks_off(harness: Harness, slowly: None) -> None:
+    """The words of all tries are withdrawn from the one message that they stood in."""
+    harness.planner.cut_next_answers(60, times=5)
+    thread = chat(harness, LONG)
+    harness.slack.wait(lambda: showing(harness, SUPPORT, thread, "(interrupted)"))
+    harness.slack.wait(lambda: harness.run_in(thread).status is RunStatus.FAILED)
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "(interrupted)")) == 1
+    assert not showing(harness, SUPPORT, thread, "word1 ")
+    harness.planner.clear_script()
 
 
 def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
