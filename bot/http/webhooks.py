@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -122,7 +123,8 @@ class WebhookPoster:
 log = logging.getLogger("countersign.webhooks")
 BUSY_POLL_SECONDS = 1.0  # between checks while something is expected
 IDLE_POLL_SECONDS = 30.0  # between checks while nothing is expected
-MAX_CONCURRENT_POSTS = 4
+MAX_CONCURRENT_POSTS = 16
+MAX_CONCURRENT_POSTS_PER_KEY = 4  # so that a slow address holds up no other key's
 KEY_REVOKED_REASON = "its key is revoked"
 
 
@@ -139,6 +141,7 @@ class WebhookNotifier:
         self._asked = asked
         self._poster = WebhookPoster()
         self._pool = ThreadPoolExecutor(MAX_CONCURRENT_POSTS, thread_name_prefix="webhook")
+        self._under_way: dict[str, str] = {}  # the key of each request that a post is about
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="webhooks", daemon=True)
 
@@ -153,7 +156,6 @@ class WebhookNotifier:
         self._asked.notify()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
-        self._pool.shutdown(wait=False, cancel_futures=True)
         self._poster.close()
 
     def _run_loop(self) -> None:
@@ -170,9 +172,10 @@ class WebhookNotifier:
                 log.exception("webhooks could not be looked after")
                 pause = IDLE_POLL_SECONDS
             self._asked.wait(pause)
+        self._pool.shutdown()
 
     def _notify_due_webhooks(self) -> float:
-        """Store new events, post those that are due; return the seconds until the next look."""
+        """Store new events, begin to post those due; return the seconds until the next look."""
         now = self._clock.now()
         with self._store.read() as tx:
             unstored = webhooks.list_unstored_webhooks(tx)
@@ -180,20 +183,42 @@ class WebhookNotifier:
             with self._store.write(durable=False) as tx:
                 for each in unstored:
                     webhooks.make_webhook_due(tx, each, at=now)
-        with self._store.read() as tx:
-            due = webhooks.list_due_webhooks(tx, now, MAX_CONCURRENT_POSTS)
-        # one per request at a time: its decision arrives before its end, as long as both are taken
-        first = {each.run_id: each for each in reversed(due)}
-        under_way = [self._pool.submit(self._post_event, each) for each in first.values()]
-        went_well = [_has_succeeded(each) for each in under_way]
-        if not all(went_well):
-            return BUSY_POLL_SECONDS
+        if self._start_due_posts(now) or self._under_way:
+            return BUSY_POLL_SECONDS  # a post that ends also wakes the loop
         with self._store.read() as tx:
             next_at = webhooks.find_next_webhook_time(tx)
             expected = webhooks.count_requests_awaiting_webhooks(tx)
         longest = timedelta(seconds=BUSY_POLL_SECONDS if expected else IDLE_POLL_SECONDS)
         pause = min(longest, next_at - self._clock.now()) if next_at else longest
         return max(pause.total_seconds(), 0.0)
+
+    def _start_due_posts(self, now: datetime) -> bool:
+        """Begin to post what is due and has room; True if there was any."""
+        with self._store.read() as tx:
+            due = webhooks.list_due_webhooks(tx, now, 2 * MAX_CONCURRENT_POSTS)
+        of_key, begun = Counter([*self._under_way.values()]), False
+        for each in due:
+            # of one request what was decided is told before the end, as long as both are taken
+            if (
+                each.run_id not in self._under_way
+                and of_key[each.key_id] < MAX_CONCURRENT_POSTS_PER_KEY
+                and len(self._under_way) < MAX_CONCURRENT_POSTS
+            ):
+                self._under_way[each.run_id] = each.key_id
+                self._pool.submit(self._post_and_wake_loop, each)
+                of_key[each.key_id] += 1
+                begun = True
+        return begun
+
+    def _post_and_wake_loop(self, row: webhooks.Webhook) -> None:
+        try:
+            self._post_event(row)
+        except Exception:
+            log.exception("an address could not be told")  # it is tried again, a while later
+            return
+        finally:
+            del self._under_way[row.run_id]
+        self._asked.notify()
 
     def _post_event(self, row: webhooks.Webhook) -> None:
         now = self._clock.now()
@@ -224,13 +249,3 @@ class WebhookNotifier:
                 webhooks.record_failed_webhook_attempt(tx, row, post_result.why)
         if not post_result.is_taken:
             log.warning("the address of %s was not told: %s", key.name, post_result.why)
-
-
-def _has_succeeded(attempt: Future[None]) -> bool:
-    """Return whether an attempt raised no error of the bot's own; such an error is logged."""
-    try:
-        attempt.result()
-    except Exception:
-        log.exception("an address could not be told")  # it will be tried again
-        return False
-    return True

@@ -135,21 +135,41 @@ def test_what_was_asked_just_before_a_death_is_told(bot: Harness, receiver: Rece
     assert [each.said["data"]["id"] for each in receiver.wait(2)] == [asked["id"]] * 2
 
 
-def test_an_address_that_answers_endlessly_holds_nobody_up(
+def test_an_address_that_answers_endlessly_counts_as_not_told(
+    bot: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may say a letter now and then: after its time it counts as not told."""
+    monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 1.0)
+    with dripping() as url:
+        slow = slow_program(bot, url, "told-by-drops")
+        failed(bot, slow, 1)
+
+
+def test_an_address_that_never_answers_holds_nobody_up(
     bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may say a letter now and then: after its time it counts as not told, and others are."""
-    monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 2.5)
+    """Others are told while it is waited for, also those that are asked after that began."""
+    monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 120.0)
     with dripping() as url:
-        made = key_of(bot, "told-by-drops", webhook=url)
-        slow = Program(bot, made.key, "told-by-drops").deploy("7.1-drops")
-        card = Program(bot, made.key).card("7.1-drops")
+        slow = slow_program(bot, url, "told-beside-none")
         program, _ = told_at(bot, receiver, "told-beside")
-        vote(bot, "ana", card)
-        failed(bot, slow["id"], 1)
-        program.note("told beside drops")
-        vote(bot, "ana", program.card("told beside drops"))
-        receiver.wait(2)
+        for text in ("told beside drops", "told beside drops again"):
+            program.note(text)
+            vote(bot, "ana", program.card(text))
+        receiver.wait(4)
+        [decided, _] = sorted(bot.all(Webhook, Webhook.run_id == slow), key=lambda each: each.kind)
+        assert (decided.attempts, decided.error) == (1, "")  # it is still waited for
+
+
+def slow_program(bot: Harness, url: str, name: str) -> str:
+    """The request of a program whose address has begun to be told that it is decided."""
+    program = Program(bot, key_of(bot, name, webhook=url).key, name)
+    asked = str(program.deploy(f"7.1-{name}")["id"])
+    vote(bot, "ana", program.card(f"7.1-{name}"))
+    bot.slack.wait(
+        lambda: [each for each in bot.all(Webhook, Webhook.run_id == asked) if each.attempts]
+    )
+    return asked
 
 
 @contextmanager
