@@ -31,16 +31,26 @@ def load_server_tools(file: server_file.ServerFile) -> list[Tool[Any]]:
     """Return the accepted tools of all servers, without connecting to any.
 
     Tools that cannot be used are left out and logged. Raises ValueError if the package `mcp` is
-    missing; AcceptedToolsFileError.
+    missing or two tools get one name; AcceptedToolsFileError.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ValueError("MCP servers need mcp: pip install 'countersign-bot[mcp]'")
     accepted = server_file.read_accepted_tools(file.accepted_tools_path)
-    found = (_build_tools(server, accepted.get(server.name, {})) for server in file.servers)
-    return [tool for tools in found for tool in tools]
+    tools: dict[str, Tool[Any]] = {}
+    origins: dict[str, str] = {}  # by the agent's name for a tool: whose it is, and its name there
+    for server in file.servers:
+        for own_name, tool in _build_tools(server, accepted.get(server.name, {})):
+            origin = f"{own_name} of the server {server.name}"
+            if other := origins.get(tool.name):
+                clash = f"{other} and {origin} would both be named {tool.name}"
+                raise ValueError(f"{clash}; give one of the servers another prefix")
+            tools[tool.name], origins[tool.name] = tool, origin
+    return [*tools.values()]
 
 
-def _build_tools(server: server_file.Server, found: server_file.Definitions) -> Iterator[Tool[Any]]:
+def _build_tools(
+    server: server_file.Server, found: server_file.Definitions
+) -> Iterator[tuple[str, Tool[Any]]]:
     accepted = {name: each for name, each in found.items() if server.is_tool_selected(name)}
     if not accepted:
         log.warning("no tool of the server %s is accepted: `countersign mcp accept`", server.name)
@@ -48,7 +58,7 @@ def _build_tools(server: server_file.Server, found: server_file.Definitions) -> 
     line = _LazyConnection(server, accepted)
     for definition in accepted.values():
         try:
-            yield build_server_tool(server, definition, line)
+            yield definition.name, build_server_tool(server, definition, line)
         except (SchemaError, ValueError) as error:
             log.warning("the tool %s of %s is left out: %s", definition.name, server.name, error)
 

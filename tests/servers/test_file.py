@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.doctor.checks import build_tools_without_slack
+from bot.config.settings import Settings
 from bot.mcp.server_file import (
     AcceptedToolsFileError,
     Server,
@@ -18,6 +20,7 @@ from bot.mcp.server_file import (
 )
 from bot.mcp.server_tools import build_prefixed_tool_name
 from bot.toml_file import TomlFileError
+from bot.toolbox import ToolsError
 
 GOOD = """
 [[server]]
@@ -94,6 +97,35 @@ def test_names_are_those_that_models_take() -> None:
     ]
     assert len(set(odd)) == 5
     assert all(len(each) <= 64 and each.replace("_", "a").isalnum() for each in odd)
+
+
+def test_two_servers_whose_tools_get_one_name(tmp_path: Path) -> None:
+    """The start names both, and what to change; with another prefix it has both tools."""
+    servers = '[[server]]\nname = "a"\ncommand = "x"\n[[server]]\nname = "a_b"\ncommand = "y"\n'
+    path = tmp_path / "servers.toml"
+    path.write_text(servers)
+    accepted = {
+        server: {name: ToolDefinition(name, "", "", {"type": "object"})}
+        for server, name in (("a", "b_c"), ("a_b", "c"))
+    }
+    write_accepted_tools(read_server_file(path, {}).accepted_tools_path, accepted)
+    (tmp_path / "policy.toml").touch()
+    environ = {
+        "SLACK_BOT_TOKEN": "xoxb-unused",
+        "SLACK_APP_TOKEN": "xapp-unused",
+        "OPENAI_API_KEY": "offline",
+        "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
+        "COUNTERSIGN_SERVERS": str(path),
+    }
+    with pytest.raises(ToolsError) as error:
+        build_tools_without_slack(Settings.load(environ))
+    assert str(error.value) == (
+        "the tools cannot be used: b_c of the server a and c of the server a_b would both be named"
+        " a_b_c; give one of the servers another prefix; see COUNTERSIGN_SERVERS"
+    )
+    path.write_text(f'{servers}prefix = "other"\n')
+    tools = build_tools_without_slack(Settings.load(environ)).tools
+    assert {"a_b_c", "other_c"} <= tools.keys()
 
 
 def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
