@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bot import __version__
 from bot.agent import outputs
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 from bot.config.startup import StartupError
 from storage import audit_log, calls, digest, moves
 from storage.record import Store
@@ -26,11 +26,14 @@ KEY_LOST_NOTE = "it was shown under a key that is lost"
 
 
 def get_signing_key(settings: Settings) -> bytes:
-    """Return the key that the bot works with; raises OSError or ValueError if there is none."""
+    """Return the key that the bot works with.
+
+    Raises OSError or KeyFileError where its file has none, SettingsError where the setting has to.
+    """
     if settings.signing_key is not None:
         return settings.signing_key
     if settings.is_shared:
-        raise digest.KeyFileError("COUNTERSIGN_KEY must be set")
+        raise SettingsError(["COUNTERSIGN_KEY: is missing. Set it to the one that the bot has."])
     return digest.read_key_file(digest.key_file_path(settings.database_path))
 
 

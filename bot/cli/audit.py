@@ -14,12 +14,12 @@ from typing import Any
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
 from bot.cards.slack_text import show_hidden_characters
 from bot.cli import read_only_core
-from bot.config.settings import Settings, SettingsError
+from bot.config.settings import Settings
 from bot.signing_key import get_signing_key
 from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
 from storage import calls, record_copies, request_lists, trail
-from storage.digest import AuditChainSealer, KeyFileError, key_file_path, read_key_file
+from storage.digest import AuditChainSealer, KeyFileError
 from storage.examination import examine_audit_and_rows
 from storage.record import Audit, Call, ReadOnlyStore, Transaction
 
@@ -84,12 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
     """Print whether any row was changed, removed or inserted; returns the exit code."""
-    signing_key = settings.signing_key
-    if store.is_multi_process and not signing_key:
-        raise SettingsError(["COUNTERSIGN_KEY must be set"])
     try:
-        chain = AuditChainSealer(signing_key or read_key_file(key_file_path(store.path)))
-    except (OSError, ValueError) as error:
+        chain = AuditChainSealer(get_signing_key(settings))
+    except (KeyFileError, OSError) as error:
         return console.print_error(f"Without its key the record cannot be checked: {error}.")
     noted = None  # read before the rows, so that it is never ahead of them
     if not store.is_multi_process:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from bot import __version__
 from bot.cli.read_only_core import print_examination
 from bot.clock import SystemClock
-from bot.config.settings import Settings
+from bot.config.settings import Settings, SettingsError
 from bot.signing_key import get_signing_key, open_store
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, CommandError, print_line
@@ -50,6 +50,8 @@ def _end_with_sentence(what: str) -> Iterator[None]:
     """Raise CommandError for what fails in this block, with a sentence that begins with `what`."""
     try:
         yield
+    except SettingsError:  # it says so itself
+        raise
     except (backups.BackupError, SchemaError, UnreadableRowsError, ValueError) as error:
         raise CommandError(f"{what}: {error}.") from None
     except (OSError, DBAPIError, sqlite3.Error) as error:
@@ -79,7 +81,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
             raise backups.BackupError(trouble)
         try:
             key = get_signing_key(settings)
-        except (OSError, ValueError) as error:
+        except (OSError, digest.KeyFileError) as error:
             why = backups.error_sentence(error)
             raise backups.BackupError(f"it is sealed with the key. {why}") from None
         backup = backups.make_backup(

@@ -212,13 +212,17 @@ def test_a_backup_from_the_server_goes_anywhere(
 def test_without_the_key_nothing_is_read_from_a_server(
     record: Path, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """There is no file there that could hold it."""
+    """There is no file there that could hold it; nor is anything checked or signed."""
     assert main(["copy-to", url]) == 0
     monkeypatch.setenv("DATABASE_URL", url)
-    for command in (["backup", "b.db"], ["restore", "b.db"]):
+    commands = (["backup", "b.db"], ["receipt", "x"], ["audit", "verify"], ["restore", "b.db"])
+    for command in commands:
         if command[0] == "restore":
             monkeypatch.setenv("COUNTERSIGN_KEY", key_of(record))
             assert main(["backup", "b.db"]) == 0
             monkeypatch.delenv("COUNTERSIGN_KEY")
-        assert main(command) == 1
-        assert "COUNTERSIGN_KEY must be set" in capsys.readouterr().err
+        assert main(command) == 2
+        assert capsys.readouterr().err == (
+            "the settings cannot be used:\n"
+            "  COUNTERSIGN_KEY: is missing. Set it to the one that the bot has.\n"
+        )
