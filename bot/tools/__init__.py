@@ -20,7 +20,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import lru_cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from bot.policy.condition_values import SlackId
 from bot.tools import declared_values, registration
-from bot.tools.effect_sentences import ListInSentence, fill_in_template, format_value
+from bot.tools.effect_template import EffectFormatter, format_for_people
 from storage.masking import MASK, ValuePath, replace_values_at_paths
 
 if TYPE_CHECKING:
@@ -299,17 +299,19 @@ class Tool(Generic[A]):
 
         Returns the title when the template does not fit the values.
         """
+        known = names or {}
+        formatter = EffectFormatter(
+            lambda text: known.get(text, text) if isinstance(text, SlackId) else str(text)
+        )
         paths = self.list_secret_paths(args)
         values: dict[str, Any] = {}
         for name in type(args).model_fields:
             key = declared_values.get_dump_key(type(args), name)
             below = frozenset(path[1:] for path in paths if path[0] == key)
             value = declared_values.mask_at_paths(getattr(args, name), below)
-            values[name] = (
-                MASK if name in self.secret else _replace_ids_by_names(value, names or {})
-            )
+            values[name] = MASK if name in self.secret else value
         try:
-            return fill_in_template(self.effect, values)
+            return " ".join(formatter.format(self.effect, **values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
 
@@ -321,22 +323,12 @@ class Tool(Generic[A]):
         fits = self.effect_sentence(args) != self.title
         by_author = fits and self.effect_source is EffectSource.BY_AUTHOR
         return {
-            (declared_values.get_dump_key(type(args), name),): format_value(getattr(args, name))
+            (declared_values.get_dump_key(type(args), name),): format_for_people(value)
             for _, name, spec, conversion in Formatter().parse(self.effect if by_author else "")
             if name in type(args).model_fields and not spec and not conversion
+            for value in [getattr(args, name)]
+            if isinstance(value, Enum) or str(value) == format_for_people(value)
         }
-
-
-def _replace_ids_by_names(value: Any, names: Mapping[str, str]) -> Any:
-    if value is None or value == {}:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, set | frozenset):
-        value = sorted(value, key=str)
-    if isinstance(value, list):
-        return ListInSentence(_replace_ids_by_names(each, names) for each in value)
-    return names.get(value, value) if isinstance(value, SlackId) else value
 
 
 def tool(

@@ -1,0 +1,143 @@
+"""What a call does is said in words, whatever kind of value the template names."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
+from re import Pattern, compile
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field, HttpUrl, RootModel, SecretStr, create_model
+
+from bot.tools import Effect, Tool, ToolContext
+from bot.tools.names import PersonId
+from storage.masking import MASK
+
+
+class Size(Enum):
+    LARGE = "large"
+
+
+class Shade(StrEnum):
+    RED = "red"
+
+
+class Rank(IntEnum):
+    FIRST = 1
+
+
+class Address(BaseModel):
+    street: str = Field(title="Street and number")
+    post_code: int
+    is_new: bool = True
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclass
+class Box:
+    wide_by: int
+    full: bool
+
+
+class Tags(RootModel[tuple[str, ...]]):
+    pass
+
+
+AT = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
+HOME = Address(street="Elm St 1", post_code=123)
+VALUES: list[tuple[Any, Any, str]] = [
+    (tuple[str, str], ("a", "b"), "a, b"),
+    (tuple[str, ...], (), "none"),
+    (list[str], ["a", "b"], "a, b"),
+    (set[int], {2, 1}, "1, 2"),
+    (deque[int], deque([1, 2]), "1, 2"),
+    (list[tuple[int, int]], [(1, 2), (3, 4)], "(1, 2), (3, 4)"),
+    (list[bool | None], [True, None], "yes, none"),
+    (dict[str, Any], {"a": 1, "b": ["x", "y"]}, "a: 1, b: (x, y)"),
+    (dict[str, Any], {}, "none"),
+    (str | None, None, "none"),
+    (bool, False, "no"),
+    (bytes, b"caf\xc3\xa9", "café"),
+    (Decimal, Decimal("1E+3"), "1000"),
+    (Decimal, Decimal("40.00"), "40.00"),
+    (float, 0.5, "0.5"),
+    (datetime, AT, "2026-11-23 09:30 UTC"),
+    (datetime, AT.replace(tzinfo=None, second=7), "2026-11-23 09:30:07"),
+    (date, AT.date(), "2026-11-23"),
+    (time, time(9, 30), "09:30"),
+    (timedelta, timedelta(hours=36), "1 day, 12:00:00"),
+    (Size, Size.LARGE, "large"),
+    (Shade, Shade.RED, "red"),
+    (Rank, Rank.FIRST, "1"),
+    (list[Size], [Size.LARGE], "large"),
+    (Address, HOME, "Street and number: Elm St 1, post code: 123, is new: yes"),
+    (Point, Point(1, 2), "1, 2"),
+    (Box, Box(3, True), "wide by: 3, full: yes"),
+    (Tags, Tags(("a", "b")), "a, b"),
+    (UUID, UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (Path, Path("a/b"), "a/b"),
+    (HttpUrl, HttpUrl("https://a.example/"), "https://a.example/"),
+    (Pattern[str], compile("a+"), "a+"),
+    (SecretStr, SecretStr("hush"), MASK),
+]
+
+
+def nothing(_args: BaseModel, _context: ToolContext) -> str:
+    return ""
+
+
+def sentence(template: str, kind: Any, value: Any, names: dict[str, str] | None = None) -> str:
+    """What a call says whose one argument `v` has this type and value."""
+    model: Any = create_model("Given", v=(kind, ...))
+    return Tool("act", "Act", template, Effect.WRITE, model, nothing).effect_sentence(
+        model(v=value), names
+    )
+
+
+@pytest.mark.parametrize(("kind", "value", "said"), VALUES)
+def test_every_value_is_said_in_words(kind: Any, value: Any, said: str) -> None:
+    """As a person would write it, also where it is a member or is asked for as a text."""
+    assert sentence("Take {v}", kind, value) == f"Take {said}"
+    assert sentence("Take {v!s}", kind, value) == f"Take {said}"
+    if kind is not SecretStr:
+        several = said != "none" and ", " in said
+        member = f"({said})" if several else said
+        assert sentence("Take {v}", list[kind], [value, value]) == f"Take {member}, {member}"
+
+
+@pytest.mark.parametrize(
+    ("template", "kind", "value", "said"),
+    [
+        ("{v:.2f}", Decimal, Decimal(5), "5.00"),
+        ("{v:%d %b %Y}", datetime, AT, "23 Nov 2026"),
+        ("{v:,}", int, 1234567, "1,234,567"),
+        ("{v:.3}", Shade, Shade.RED, "red"),
+        ("{v:>4}", bool, True, "yes"),
+        ("{v:.4}", tuple[str, str], ("abc", "d"), "abc,"),
+        ("{v[1]}", tuple[str, str], ("a", "b"), "b"),
+        ("{v.is_new}", Address, HOME, "yes"),
+        ("{v!r}", str, "a b", "'a b'"),
+        ("{v!r}", tuple[str, str], ("a", "b"), "a, b"),
+        ("{v:.2f}", Decimal | None, None, "Act"),  # the title, where the template does not fit
+    ],
+)
+def test_a_template_may_format_a_value(template: str, kind: Any, value: Any, said: str) -> None:
+    """Numbers and times as Python formats them; what is put into words, as those words."""
+    assert sentence(template, kind, value) == said
+
+
+def test_ids_have_names_wherever_they_are() -> None:
+    """In tuples and objects, too."""
+    pair = ("UANA00001", "UBEN00001")
+    said = sentence("Tell {v}", tuple[PersonId, PersonId], pair, {"UANA00001": "Zoe"})
+    assert said == "Tell Zoe, UBEN00001"
