@@ -30,13 +30,17 @@ HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens, in order; each wait for the log file's disk is noted as "disk"."""
+def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What happens, in order; each wait for the log file's disk is noted as "disk".
+
+    Only for files of this test: a thread that another one left may still wait for its own.
+    """
     found: list[str] = []
     fsync = os.fsync
 
     def watched(file: int) -> None:
-        if os.readlink(f"/proc/self/fd/{file}").endswith("-wal"):
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        if path.name.endswith("-wal") and path.is_relative_to(tmp_path):
             found.append("disk")
         fsync(file)
 
