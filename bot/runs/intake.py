@@ -269,10 +269,8 @@ class MessageIntake:
                 return self._handle_session_stopped(delivery, event)
             case "user_change" if any(map((event.get("user") or {}).get, _NO_FULL_MEMBER_FLAGS)):
                 self.update_directory(event)
-                user, now = event["user"]["id"], self.clock.now()
-                self._over += message_changes.cancel_requests_of_person(
-                    self.store, delivery.team, user, now
-                )
+                of_person = delivery.team, event["user"]["id"], self.clock.now()
+                self._over += message_changes.cancel_requests_of_person(self.store, *of_person)
             case "team_access_revoked":
                 self._cancel_requests_out_of_reach()
             case "member_joined_channel" if delivery.user == self.bot_user:

@@ -230,10 +230,3 @@ def test_which_decisions_need_words(world: World, reasons: str, wanted: set[Call
     call = world.asked(gate_of([ANA], reasons=reasons)).call()
     assert {verb for verb in (V.APPROVE, V.REJECT) if needs_reason(call, verb)} == wanted
     assert not needs_reason(world.asked(ALLOWED).call(), V.APPROVE)
-
-
-def test_the_policys_own_list_is_named_where_slack_does_not_answer(world: World) -> None:
-    """People are mentioned, and groups have their @, which the policy's file writes them with."""
-    made = world.asked(gate_of(Approvers(users=(ANA,), groups=("directors",))))
-    world.directory.down = True
-    assert world.permissions.describe_approvers(made.call()) == f"<@{ANA}>, @directors"

@@ -97,7 +97,7 @@ def test_who_may_where_nobody_is_named(world: World) -> None:
     call = world.asked(gate_of(Approvers(users=(ANA,), groups=("shop-leads",)))).call()
     world.directory.down = True
     found = told(world, "not_approver", call)
-    assert found == sentences.not_an_approver_reply(f"{user_mention(ANA)}, shop-leads")
+    assert found == sentences.not_an_approver_reply(f"{user_mention(ANA)}, @shop-leads")
 
 
 def test_who_came_too_late_hears_by_whom(world: World) -> None:
