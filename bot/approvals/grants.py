@@ -234,7 +234,7 @@ class GrantManager:
                 return "You have no saved approval with that id. “/approvals grants” lists them."
             if not grants.revoke_grant(tx, grant.id, person, self.clock.now()):
                 return "That was revoked already."
-        return f"Revoked: {self._describe_grant(grant)}. The next such call is asked again."
+        return f"Revoked: {self._describe_grant(grant)}. The next such call needs approval again."
 
     def _describe_grant(self, grant: grants.Grant) -> str:
         tool, same = self.tools.get(grant.tool), describe_grant_scope(self.tools, grant)

@@ -19,7 +19,7 @@ MAX_CELL_CHARS = 80
 MAX_TABLE_CHARS = 9_500  # of all cells together; Slack's limit is 10,000
 
 
-RECORD_CONTRADICTION_NOTICE = "⚠️ The words above say something else than the record."
+RECORD_CONTRADICTION_NOTICE = "⚠️ The text above does not match the record."
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +403,7 @@ def greeting_text(
     ]
     if tools:
         lines.append(
-            f"I can, for example: {_join_example_titles(tools)}. Say `help` for all of it."
+            f"For example, I can: {_join_example_titles(tools)}. Say `help` for the full list."
         )
     lines.append("I can be wrong, so please check what matters.")
     return "\n".join(lines)
@@ -434,9 +434,9 @@ def help_text(tools: Sequence[tuple[str, str]], *, has_model: bool = True) -> st
         if titles := [_escape_title(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]
     end = (
-        "Say `cancel` in our thread to stop a request. People decide by the buttons only: a “yes” "
-        "in a message approves nothing. `/approvals` shows what waits and what was decided, and "
-        "has somebody decide for you."
+        "Say `cancel` in our thread to stop a request. Only the buttons decide: a “yes” "
+        "in a message approves nothing. `/approvals` shows what is waiting and what was "
+        "decided, and lets you delegate your approvals."
     )
     return "\n".join([*lines, "", end])
 
@@ -449,14 +449,14 @@ WORKSPACE_LEFT_NOTICE = (
     "cancelled. Nothing more of it will run."
 )
 TOOL_CHANGED_REPLY = (
-    "This cannot be approved any more: its tool has changed since it was asked, or is no longer "
-    "there. So it is called off; ask anew if it is still needed."
+    "This can no longer be approved: its tool has changed since it was asked, or is gone. So it is "
+    "called off. Ask again if it is still needed."
 )
 RERUN_NEEDS_REASON_REPLY = (
-    "Whoever approves this has to say why, so one click cannot run it again. Say whether it "
+    "Approving this takes a reason, so one click cannot run it again. Say whether it "
     "happened; if it did not, ask for it again."
 )
 ACCOUNT_REPLACED_REPLY = (
-    "Somebody who approved or edited this, or for whom it was approved, has another Slack account "
-    "by now, so it cannot be approved. Reject it, and ask for it again."
+    "Somebody who approved or edited this, or for whom it was approved, now has another Slack "
+    "account, so it cannot be approved. Reject it and ask again."
 )

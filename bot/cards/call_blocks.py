@@ -117,7 +117,7 @@ def list_delegated_task_lines(delegated_tasks: Sequence[DelegatedTask]) -> list[
     ]
 
 
-CANCEL_REQUEST_LABEL = "Cancel the request (only whoever asked)"
+CANCEL_REQUEST_LABEL = "Cancel the request (only the person who asked)"
 BREAK_GLASS_LABEL = "🚨 Run now without approval…"
 MAX_MENU_OPTIONS = 5
 MAX_RICH_TEXT_CHARS = 3_000  # of one rich_text block
@@ -324,7 +324,7 @@ def _render_more_menu(
         choices.append((BREAK_GLASS_LABEL, Click(Action.BREAK_GLASS, about)))
     after_decisions = len(choices)
     if not alone:
-        choices.append(("Withdraw (only whoever asked)", Click(Action.WITHDRAW, about)))
+        choices.append(("Withdraw (only the person who asked)", Click(Action.WITHDRAW, about)))
     if whole:
         choices.append((CANCEL_REQUEST_LABEL, Click(Action.CANCEL_RUN, whole)))
     if len(choices) < MAX_MENU_OPTIONS and not call.starts_at:  # Home always offers it

@@ -53,11 +53,9 @@ _QUOTABLE_PATTERN = re.compile(r'[^“”"•\s]+(?: [^“”"•\s]+)*')
 REVERSIBILITY_UNKNOWN_TEXT = "It is not known whether these can be undone"
 MAX_CONFIRMATION_CHARS = 240  # of the effects that a confirmation names
 MASKED_SUFFIX = " (declared secret, shown to nobody)"
-PARTLY_MASKED_SUFFIX = " (what is masked was declared secret, shown to nobody)"
+PARTLY_MASKED_SUFFIX = " (masked: declared secret, shown to nobody)"
 ALL_ROWS_LABEL = "All rows as a file (approvers)"
-ALL_ROWS_HINT_TEXT = (
-    f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS_LABEL}”."
-)
+ALL_ROWS_HINT_TEXT = f"Not all rows are shown here. The card’s menu (⋯) has “{ALL_ROWS_LABEL}”."
 ALL_ROWS_SENT_REPLY = "I’ll send you all rows as a file in a direct message. This access is logged."
 
 

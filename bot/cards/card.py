@@ -187,7 +187,7 @@ def _list_request_small_print(view: CardView) -> list[str]:
     )
     approvers += [f"{more} more"] if more > 0 else []
     own = (
-        " – not by who asked"
+        " – not the person who asked"
         if not view.self_approval and view.requester in view.approver_users
         else ""
     )

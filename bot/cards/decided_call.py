@@ -134,7 +134,7 @@ def _render_run_without_approval(call: CallView, run: RunWithoutApproval) -> lis
         )
     ]
     if not run.looked_at_by:
-        ask = "👀 To be looked at by somebody who could have approved it"
+        ask = "👀 Needs a look by somebody who could have approved it"
         look_request = block_kit.rich_text_line(block_kit.text_leaf(ask, italic=True))
         return [*lines, look_request] if call.is_to_be_looked_at else lines
     icon, objection_text = "👀 Looked at by ", ""
@@ -212,7 +212,7 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
             leaves.append(block_kit.text_leaf(": the program that asked has not said how it went"))
         case S.UNKNOWN:
             is_still_asked = is_awaiting_outcome_report(call)
-            what_now = CHECK_OUTCOME_TEXT if is_still_asked else ", and it is no longer asked"
+            what_now = CHECK_OUTCOME_TEXT if is_still_asked else ", and nobody is asked any more"
             leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
         case S.FAILED if call.failed_midway:
             leaves.append(

@@ -30,8 +30,8 @@ def delegate_appointed_notice(delegator: str, until: datetime, words: str) -> st
     return (
         f"🤝 {slack_text.user_mention(delegator)} asked you to decide for them until "
         f"{slack_text.format_local_time(until)}.{why} What needs their decision now comes to you "
-        "as well, including what already waits; my Home tab lists it. You cannot decide for them "
-        "what you asked for or changed yourself."
+        "as well, including what is already waiting; my Home tab lists it. You cannot decide for "
+        "them what you asked for or changed yourself."
     )
 
 
@@ -43,7 +43,7 @@ def waits_for_delegate_notice(
     what = slack_text.join_effects(effects)
     return (
         f"🤝 {slack_text.user_mention(delegate)}, for {slack_text.user_mention(delegator)}: "
-        f"this waits for a decision{by}: {what}"
+        f"this is waiting for a decision{by}: {what}"
     )
 
 

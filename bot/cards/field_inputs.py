@@ -311,7 +311,7 @@ def parse_entry(field_input: FieldInput, state: Mapping[str, Any] | None) -> Any
     if not isinstance(raw, str):
         raise UnreadableEntryError("This cannot be read.")
     if any("\ud800" <= char <= "\udfff" for char in raw):
-        raise UnreadableEntryError("It holds characters that cannot be stored.")
+        raise UnreadableEntryError("It contains characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(field_input.initial_entry, str) and text == field_input.initial_entry.replace(
         "\r\n", "\n"
@@ -443,7 +443,7 @@ def parse_json_entry(text: str) -> Any:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UnreadableEntryError("It holds characters that cannot be stored.") from None
+        raise UnreadableEntryError("It contains characters that cannot be stored.") from None
     return value
 
 
@@ -452,7 +452,7 @@ def _build_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in found:
             raise UnreadableEntryError(
-                f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object."
+                f"The key {json.dumps(key, ensure_ascii=False)[:60]} appears twice in one object."
             )
         found[key] = value
     return found

@@ -188,7 +188,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
         case SlotKind.JSON:
             hints.append("Written as JSON.")
         case SlotKind.LINES:
-            hints.append("One on each line.")
+            hints.append("One per line.")
         case SlotKind.DATETIME if field.widget == field_inputs.TEXT_INPUT:
             hints.append("Written like 2026-01-31T14:30:00.")
         case SlotKind.DATETIME | SlotKind.TIME if (
@@ -197,7 +197,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             now = format_json_value(field.old_value, field.kind)
             hints.append(f"Now {now}; kept to the second unless you pick another minute.")
         case SlotKind.CHOICE if field.widget == field_inputs.TEXT_INPUT:
-            hints.append("One of the allowed values, as it is written.")
+            hints.append("One of the allowed values, exactly as written.")
     if slot.nullable and not new and field.kind in (SlotKind.TEXT, SlotKind.LINES):
         empty, least = (
             (field_inputs.EMPTY_TEXT_ENTRY, "minLength")
@@ -219,7 +219,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             f"{slack_text.show_hidden_characters(char)} × {count}"
             for char, count in hidden.most_common(8)
         )
-        hints.append(f"Holds characters that cannot be seen: {seen}.")
+        hints.append(f"Contains invisible characters: {seen}.")
     description = slack_text.show_hidden_characters(slot.hint.strip())
     if field.widget.endswith("s_select") and description.startswith(("@handle", "#name")):
         description = ""  # it says how to write a name, but here the name is chosen
@@ -364,7 +364,7 @@ def _apply_presence_choice(
     if was:
         set_nested_value(data, field.slot.keys, None)
     elif touched:
-        errors[field.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
+        errors[field.slot.block_id] = "Choose “Set” to use what is entered below, or clear it."
 
 
 MAX_ERROR_CHARS = 150  # more would not be read under an input
@@ -383,7 +383,7 @@ _ERROR_BY_PYDANTIC_TYPE = {  # for errors that Pydantic words in its own terms
     "decimal_type": _NUMBER_ERROR,
     "bool_parsing": "Please say yes or no.",
     "bool_type": "Please say yes or no.",
-    "string_pattern_mismatch": "This does not have the form that is expected here.",
+    "string_pattern_mismatch": "This does not have the expected format.",
     "extra_forbidden": "This is not expected here.",
     "date_from_datetime_parsing": "Please enter a date, like 2026-11-21.",
     "date_parsing": "Please enter a date, like 2026-11-21.",

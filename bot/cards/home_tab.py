@@ -164,8 +164,8 @@ def _render_shown_parts(view: HomeView) -> list[list[block_kit.Json]]:
 def _nothing_here_sentence(shows: button_codec.HomeTabTarget) -> str:
     place = f" in {slack_text.channel_mention(shows.channel)}" if shows.channel else ""
     if shows.part is button_codec.HomeTabPart.MINE:
-        return f"You have asked for nothing{place or ' yet'}."
-    return f"☕ Nothing waits for you{place}."
+        return f"You have not asked for anything{place or ' yet'}."
+    return f"☕ Nothing is waiting for you{place}."
 
 
 def _render_tools(view: HomeView) -> block_kit.Json:
@@ -223,9 +223,9 @@ def _render_welcome(view: HomeView) -> block_kit.Json:
     return block_kit.section_block(
         _build_home_block_id("empty"),
         block_kit.mrkdwn(
-            "👋 Nothing waits for you, and you have asked for nothing yet. Mention "
+            "👋 Nothing is waiting for you, and you have not asked for anything yet. Mention "
             f"{slack_text.user_mention(view.bot)} in a channel, or write to me under *Messages*: "
-            "`help` says what I can do. What waits for your decision will stand here."
+            "`help` says what I can do. What needs your decision will appear here."
         ),
     )
 
@@ -260,7 +260,7 @@ def _render_waiting_part(view: HomeView) -> list[block_kit.Json]:
         unsure = request_list.unknown_permission_note(view.unsure_count)
         blocks.append(_render_small_print("unsure", f"{unsure} Open this again later."))
     return (
-        [block_kit.header_block(_build_home_block_id("waiting"), "Waits for you"), *blocks]
+        [block_kit.header_block(_build_home_block_id("waiting"), "Waiting for you"), *blocks]
         if blocks
         else []
     )
@@ -307,7 +307,7 @@ def _render_waiting_call(call: HomeWaitingCall) -> list[block_kit.Json]:
     if call.represented_person:
         small.insert(0, f"🤝 For {slack_text.user_mention(call.represented_person)}")
     if call.is_to_be_looked_at:
-        small.insert(0, "🚨 *Run without approval, to be looked at*")
+        small.insert(0, "🚨 *Run without approval: needs a look*")
     elif call.is_outcome_unknown:
         small.insert(0, "❓ *Outcome unknown: started, never confirmed*")
     elif final := irreversibility_warning(call.does, call.effect_source):
@@ -462,7 +462,7 @@ def _render_saved_approval(number: int, grant: SavedApprovalView) -> block_kit.J
     # a grant is identified by its call alone, whatever its revision
     target = button_codec.CallTarget(grant.call, 0)
     ask = block_kit.confirmation_dialog(
-        "Revoke this?", "The next such call is asked again.", "Revoke"
+        "Revoke this?", "The next such call needs approval again.", "Revoke"
     )
     revoke = block_kit.button(Action.REVOKE, "Revoke", target, confirm=ask)
     return {

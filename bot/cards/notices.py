@@ -19,23 +19,21 @@ MAX_NAMED_APPROVERS = 20  # in Review
 MAX_CHANGES, MAX_VALUE_CHARS = 3, 60  # shown of an edit
 MAX_VIEWERS = 3  # named of those who have the card's calls open
 
-SHARED_CHANNEL_NOTICE = (
-    "👥 This channel is shared with another company: its people read along here."
-)
+SHARED_CHANNEL_NOTICE = "👥 This channel is shared with another company: its people can read this."
 NO_MODEL_AT_TERMINAL_TEXT = (
-    "No model is set up here, so nobody hears this. Ask with a form in Slack instead."
+    "No model is set up here, so I cannot answer this. Ask with a form in Slack instead."
 )
 NO_AGENT_HERE_REPLY = (
     "No agent works on this request, so nobody reads this. To ask for something else, mention me; "
     "to stop the request, say “cancel”."
 )
 NOT_FOR_AGENT_REPLY = (
-    "I left this to the people here, while your request waits. To ask me something or to change "
-    "the request, mention me; to stop it, say “cancel”."
+    "I left this to the people here, while your request is waiting. To ask me something or to "
+    "change the request, mention me; to stop it, say “cancel”."
 )
 OLDEST_MESSAGES_OMITTED_NOTICE = (
-    "✂️ This thread is longer than the model can read, and summarizing it failed. I go on "
-    "without its oldest messages; all that was decided here is still known word for word."
+    "✂️ This thread is longer than the model can read, and summarizing it failed. I am "
+    "continuing without its oldest messages; everything decided here is still known word for word."
 )
 
 
@@ -137,8 +135,8 @@ def describe_wordless_request_origin(source: RunSource, client: str = "") -> str
 def asking_server_line(server: str, effect: str) -> str:
     """Return the line on a question that says which MCP server asks, and what for."""
     return (
-        f"🔌 It asks this to go on with: “{slack_text.sanitise_for_mrkdwn(effect)}”. "
-        f"{slack_text.sanitise_for_mrkdwn(server, 60)} gets what you answer."
+        f"🔌 It needs this to continue with: “{slack_text.sanitise_for_mrkdwn(effect)}”. "
+        f"{slack_text.sanitise_for_mrkdwn(server, 60)} gets your answer."
     )
 
 
@@ -206,14 +204,14 @@ def quoted_request_notice(channel: str, words: str) -> str:
 
 def moved_from_shared_channel_notice(channel: str, words: str) -> str:
     """Return the message, quoting `words`, on why a shared channel's request goes on in private."""
-    why = "People of another company read along there, so I go on here. Only you see this."
+    why = "People of another company can read it there, so I continue here. Only you see this."
     return f"{quoted_request_notice(channel, words)}\n{why}"
 
 
 def request_continues_in_private_notice(person: str) -> str:
     """Return the notice to a shared channel's thread that the request goes on in private."""
     return (
-        "🔒 This channel is shared with another company, so I go on with "
+        "🔒 This channel is shared with another company, so I am continuing with "
         f"{slack_text.user_mention(person)} in a direct message."
     )
 
@@ -252,7 +250,7 @@ def approval_saved_notice(until: datetime, uses: int, same: str) -> str:
     runs = "next one runs" if uses == 1 else f"next {slack_text.spell_number(uses)} run"
     return (
         f"🧷 This approval is saved ({same}): until {slack_text.format_local_time(until)}, the "
-        f"{runs} without asking. “/approvals grants” shows all that are saved."
+        f"{runs} without asking. “/approvals grants” lists all of them."
     )
 
 
@@ -273,8 +271,8 @@ def approvals_void_notice(people: Sequence[str], requester: str, effects: Sequen
 def message_unanswered_notice(why: str) -> str:
     """Return the notice that a message got no answer while a card waits; `why` is a sentence."""
     return (
-        f"I could not answer that: {slack_text.sanitise_for_mrkdwn(why)} What waits for a "
-        "decision still waits."
+        f"I could not answer that: {slack_text.sanitise_for_mrkdwn(why)} Whatever was "
+        "waiting for a decision is still waiting."
     )
 
 
@@ -420,7 +418,7 @@ def review_approvers_line(names: Sequence[str], silent: Sequence[str]) -> str:
 def decision_reminder_notice(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Return the reminder to approvers who have not decided yet; `who` is mrkdwn of their names."""
     by = f" by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
-    return f"⏰ {who}: this still waits for a decision{by}: {slack_text.join_effects(effects)}"
+    return f"⏰ {who}: this is still waiting for a decision{by}: {slack_text.join_effects(effects)}"
 
 
 def next_stage_notice(
@@ -432,13 +430,13 @@ def next_stage_notice(
 ) -> str:
     """Return the notice that a stage is approved and whose turn it is in the next one.
 
-    "✅ @ana approved. ➡️ @cleo: your approval comes next, by 16:00: Pay 40 EUR" `approved`: each
+    "✅ @ana approved. ➡️ @cleo: your approval is needed next, by 16:00: Pay 40 EUR" `approved`: each
     approver, with their words.
     """
     by = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
     names = [_describe_approver_with_words(each, stand_ins or {}) for each in approved]
     before = f"✅ {_join_with_and(names)} approved. " if names else ""
-    return f"{before}➡️ {who}: your approval comes next{by}: {slack_text.join_effects(effects)}"
+    return f"{before}➡️ {who}: your approval is needed next{by}: {slack_text.join_effects(effects)}"
 
 
 def _describe_approver_with_words(approver: tuple[str, str], stand_ins: Mapping[str, str]) -> str:
@@ -454,7 +452,7 @@ def further_approvers_may_decide_notice(
     """Return the notice to further approvers that they may decide, too, as nobody has yet."""
     by = f", by {slack_text.format_time_with_countdown(deadline)}" if deadline else ""
     what = slack_text.join_effects(effects)
-    return f"⏫ {who}: nobody has decided this yet, and now you may, too{by}: {what}"
+    return f"⏫ {who}: nobody has decided this yet, so now you can too{by}: {what}"
 
 
 def nobody_decided_in_time_line(
@@ -484,7 +482,7 @@ def requester_left_notice(person: str) -> str:
 def run_failed_notice(error: str) -> str:
     """Return the notice that the run cannot go on; it is posted with a Retry button."""
     return (
-        f"I could not go on: {slack_text.sanitise_for_mrkdwn(error)}\n"
+        f"I could not continue: {slack_text.sanitise_for_mrkdwn(error)}\n"
         "Nothing is lost: Retry continues from here, and nothing runs twice."
     )
 
@@ -494,7 +492,7 @@ def call_refused_before_asking_notice(title: str, why: str) -> str:
     begins = f"I did not ask anybody about “{slack_text.sanitise_for_mrkdwn(title, 80)}”"
     if why.startswith(POLICY_REASON_PREFIX):
         return (
-            f"{begins}, for the policy says no: "
+            f"{begins}, because the policy says no: "
             f"{slack_text.sanitise_for_mrkdwn(why.removeprefix(POLICY_REASON_PREFIX)).rstrip('.')}."
         )
     return f"{begins}: {slack_text.sanitise_for_mrkdwn(why).rstrip('.')}."

@@ -29,12 +29,12 @@ MODEL_NAME_BY_AAGUID: Mapping[str, str] = {
     "2fc0579f-8113-47ea-b116-bb5a8db9202a": "YubiKey 5 NFC",
 }
 ADD_PASSKEY_REPLY = (
-    "Add a passkey by this private link. It works for half an hour, on the device whose "
-    "fingerprint, face or PIN you want to approve with. Pass it to nobody."
+    "Add a passkey with this private link. It works for half an hour, on the device whose "
+    "fingerprint, face or PIN you want to approve with. Do not share it."
 )
 NOT_A_SIGNER_REPLY = (
     "You need no passkey: nothing that you may decide has to be signed. If you think that this is "
-    "wrong, ask whoever looks after the policy."
+    "wrong, ask the people who maintain the policy."
 )
 PASSKEY_ADDED_REPLY = (
     "Your passkey is added, and you can approve with it from now on. Close this page."
@@ -45,12 +45,12 @@ PASSKEY_PENDING_REPLY = (
 )
 INVALID_ATTESTATION_REPLY = (
     "Your device’s answer could not be checked, so no passkey was added. Press Add a passkey on "
-    "my Home tab and try again; if that does not help, tell whoever runs this app."
+    "my Home tab and try again; if that does not help, tell the people who run this app."
 )
 ALREADY_ADDED_REPLY = "This passkey was added before, so nothing was changed."
 WRONG_MODEL_REPLY = (
     "Only certain models of security keys may be used here, and this device did not prove to be "
-    "one of them. No passkey was added. Ask whoever runs this app which ones they are."
+    "one of them. No passkey was added. Ask the people who run this app which ones."
 )
 PASSKEY_REVOKED_REPLY = "Revoked: nothing can be signed with this passkey any more."
 PASSKEY_DISOWNED_REPLY = (
@@ -60,8 +60,8 @@ PASSKEY_DISOWNED_REPLY = (
 )
 ALREADY_REVOKED_REPLY = "This passkey was revoked already."
 LOST_DEVICE_TEXT = (
-    "Lost your device? Revoke its passkey here and add a new one. If it was your last, that works "
-    "the same way."
+    "Lost your device? Revoke its passkey here and add a new one. This works even if it was your "
+    "only one."
 )
 
 
@@ -70,7 +70,7 @@ def describe_model(aaguid: str, attested: bool) -> str:
     if not aaguid.strip("0-"):
         return "unknown model"
     name = MODEL_NAME_BY_AAGUID.get(aaguid, f"model {aaguid}")
-    return f"{name}, {'confirmed by its maker' if attested else 'as it says itself'}"
+    return f"{name}, {'confirmed by its maker' if attested else 'as the device reports'}"
 
 
 def choose_passkey_name(aaguid: str, at: datetime) -> str:
@@ -97,7 +97,7 @@ def render_new_passkey_notice(text: str, passkey: str) -> list[block_kit.Json]:
     """Build the message on a new passkey, with the button by which its person disowns it."""
     target = button_codec.PasskeyTarget(passkey)
     ask = block_kit.confirmation_dialog(
-        "Was that not you?", "I revoke this passkey at once, and tell security.", "Revoke it"
+        "Wasn’t that you?", "I will revoke this passkey at once and tell security.", "Revoke it"
     )
     button = block_kit.button(
         Action.DISOWN_PASSKEY, "That wasn’t me", target, style="danger", confirm=ask
@@ -126,7 +126,7 @@ def revoked_passkey_notice(person: str, name: str) -> str:
     """Return the alarm that the operator has revoked a person's passkey."""
     return (
         f"🔑 The passkey “{sanitise_for_mrkdwn(name, MAX_NAME_CHARS)}” of {user_mention(person)} "
-        "was revoked by whoever runs this app: nothing can be signed with it any more."
+        "was revoked by the people who run this app: nothing can be signed with it any more."
     )
 
 
@@ -206,12 +206,12 @@ def parse_passkey_name(state_values: Mapping[str, Any]) -> str:
 
 
 SIGNING_LINK_REPLY = (
-    "This needs your passkey. The link is yours alone and works for five minutes; it shows what "
-    "you sign."
+    "This needs your passkey. The link is only for you and works for five minutes; it shows "
+    "what you are signing."
 )
 SIGN_IN_SLACK_REPLY = (
     "This needs your passkey, and no vote was cast. Press the button on its card in Slack: you get "
-    "a private link there, by which you can sign."
+    "a private link there to sign with."
 )
 ENROL_FIRST_REPLY = (
     "This needs your passkey, and you have none that counts, so no vote was cast. Add one, then "
@@ -223,7 +223,8 @@ NOT_COUNTED_YET_REPLY = (
 )
 SIGNED_REPLY = "Signed. Your decision is recorded; you can close this page."
 PAGE_FAILED_REPLY = (
-    "Something went wrong here, and nothing was signed or added. Please tell whoever runs this app."
+    "Something went wrong here, and nothing was signed or added. Please tell the people who "
+    "run this app."
 )
 EXPIRED_LINK_REPLY = (
     "This link has expired, so nothing was signed or added. Press the button in Slack again to get "
@@ -250,16 +251,16 @@ TEXT_BY_PASSKEY_PROBLEM = {  # why the passkey cannot sign
     "model": "does not count: the policy asks for other models",
 }
 WRONG_ORIGIN_REPLY = (
-    "This was signed at another address than ours, so it does not count. Open the link from Slack "
-    "and sign there; if you did, tell whoever runs this app."
+    "This was signed at a different address, so it does not count. Open the link from Slack "
+    "and sign there; if you did, tell the people who run this app."
 )
 UNVERIFIED_PERSON_REPLY = (
     "Your device did not check that it is you, by fingerprint, face or PIN, so nothing was signed "
     "or added. Turn that on, and try again."
 )
 WRONG_SIGNATURE_REPLY = (
-    "The signature does not fit what was to be signed, so it does not count. Press the button on "
-    "the card again; if that does not help, tell whoever runs this app."
+    "The signature does not match what was to be signed, so it does not count. Press the button on "
+    "the card again; if that does not help, tell the people who run this app."
 )
 
 
@@ -283,7 +284,7 @@ def not_set_up_reply(why: str) -> str:
     """Return the reply if a signature is needed and nobody can sign here; `why`: a sentence."""
     return (
         "This needs a passkey, and nobody can sign here at the moment, so no vote was cast. Please "
-        f"tell whoever runs this app: {sanitise_for_mrkdwn(why)}"
+        f"tell the people who run this app: {sanitise_for_mrkdwn(why)}"
     )
 
 

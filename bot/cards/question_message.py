@@ -174,13 +174,13 @@ MAX_ANSWER_CHARS = 1_000  # of each field of an answer
 MAX_NOTIFICATION_CHARS = 200  # of the question in a notification
 ENDED_TEXT_BY_STATUS = {
     CallStatus.EXPIRED: "⏰ Nobody answered in time.",
-    CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was taken back.",
+    CallStatus.CANCELLED: "⏹️ No longer needed: the request or this question was withdrawn.",
     CallStatus.SUPERSEDED: "↪️ No longer needed: the request was changed.",
 }
-WITHDRAW_QUESTION_LABEL = "Withdraw the question (only whoever asked)"
-CANCEL_REQUEST_LABEL = "Cancel the request (only whoever asked)"
+WITHDRAW_QUESTION_LABEL = "Withdraw the question (only the person who asked)"
+CANCEL_REQUEST_LABEL = "Cancel the request (only the person who asked)"
 DEFAULT_ENDED_TEXT = "⚠️ No longer needed: something has changed since."
-REPLY_IN_THREAD_TEXT = "A reply in this thread answers it, too"
+REPLY_IN_THREAD_TEXT = "A reply in this thread also answers it"
 NOT_AN_APPROVAL_TEXT = "For information, not an approval"
 
 

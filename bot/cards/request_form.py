@@ -104,7 +104,7 @@ def render_request_picker_dialog(
         {**block_kit.section_block(BlockRole.PICKER, block_kit.plain_text(lead)), "accessory": menu}
     ]
     if more := len(choices) - len(shown_choices):
-        more_text = f"There are {more} more: write their name behind /approvals request."
+        more_text = f"There are {more} more: type a name after /approvals request."
         blocks.append(
             block_kit.section_block(f"{BlockRole.PICKER}:more", block_kit.plain_text(more_text))
         )
@@ -239,7 +239,7 @@ def list_template_value_problems(tool: Tool[Any], fixed: Mapping[str, Any]) -> l
     known_fields = tool.arguments.model_fields
     problems = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known_fields]
     problems += [
-        f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret
+        f"{name} is secret, so no form may contain it" for name in fixed if name in tool.secret
     ]
     try:
         tool.arguments.model_validate_json(json.dumps(dict(fixed)), by_alias=True, by_name=True)
@@ -251,7 +251,7 @@ def list_template_value_problems(tool: Tool[Any], fixed: Mapping[str, Any]) -> l
             if each["loc"] and each["loc"][0] in known_fields and each["loc"][0] in fixed
         ]
     if not problems and not can_ask_with_form(tool, fixed):
-        problems.append("a form cannot hold all that it needs: fix the rest, too")
+        problems.append("a form cannot hold everything it needs: fix the rest too")
     return problems
 
 
@@ -293,7 +293,7 @@ def render_request_form_dialog(
     place = (
         f"in {slack_text.channel_mention(channel)}" if channel else "in a direct message with you"
     )
-    where = block_kit.mrkdwn(f"📍 This begins a thread of its own, {place}.")
+    where = block_kit.mrkdwn(f"📍 This starts a new thread {place}.")
     blocks: list[block_kit.Json] = [block_kit.context_block(BlockRole.PLACE, [where])]
     title = block_kit.choose_dialog_title(form.title, "New request")
     if title != form.title:
@@ -318,7 +318,7 @@ def render_request_form_dialog(
                 block_kit.plain_text(slack_text.shorten_text(left_out_text, 2900)),
             )
         )
-    why = block_kit.build_text_input("For whoever decides about it")
+    why = block_kit.build_text_input("For the people who decide")
     blocks.append(block_kit.build_input_block(InputBlockId.WHY, "Why?", why, optional=True))
     subject = button_codec.DialogSubject(DialogId.REQUEST, target)
     view = block_kit.dialog_view(subject, title, blocks, submit="Ask", close="Cancel")

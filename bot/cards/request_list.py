@@ -201,9 +201,9 @@ MAX_FIELDS, MAX_REVISIONS = 12, 6  # shown of one call
 LABEL_BY_RUN_STATUS = {
     RunStatus.READY: "⚙️ at work",
     RunStatus.RUNNING: "⚙️ at work",
-    RunStatus.WAITING: "⏳ waits for people",
+    RunStatus.WAITING: "⏳ waiting for people",
     RunStatus.COMPLETED: "🏁 finished",
-    RunStatus.FAILED: "❌ could not go on; use Retry in its thread",
+    RunStatus.FAILED: "❌ could not continue; use Retry in its thread",
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
 OVERVIEW_BUTTONS: Sequence[tuple[str, Action, Target]] = (
@@ -248,12 +248,12 @@ def render_waiting_call_list(
     person may decide; `unread`: whether there are more waiting calls that were not examined;
     `questions`: how many questions wait for the person's answer.
     """
-    nothing = "No decision waits for you." if questions else "☕ Nothing waits for you."
-    title = "Waits for you" if calls else nothing
+    nothing = "No decision is waiting for you." if questions else "☕ Nothing is waiting for you."
+    title = "Waiting for you" if calls else nothing
     notes = [f"and {more} more"] if more else []
     if questions:
-        waiting_text = "A question waits" if questions == 1 else f"{questions} questions wait"
-        notes.append(f"💬 {waiting_text} for your answer, on my Home tab")
+        waiting_text = "A question is" if questions == 1 else f"{questions} questions are"
+        notes.append(f"💬 {waiting_text} waiting for your answer, on my Home tab")
     if unsure:
         notes.append(f"{unknown_permission_note(unsure)} Ask again later")
     if unread:
@@ -271,7 +271,7 @@ def unknown_permission_note(calls: int) -> str:
 
 def render_request_list(found: Sequence[ListedRun], *, more: bool) -> SlashCommandAnswer:
     """Draw a person's own requests, the newest first."""
-    title = "Your requests" if found else "You have asked for nothing yet."
+    title = "Your requests" if found else "You have not asked for anything yet."
     notes = ["Older ones are not listed here; see their threads"] if more else []
     return _render_list(title, map(_render_run_entry, count(), found), notes)
 
@@ -375,7 +375,7 @@ def describe_call_status(
 
     `asks`: the call is a question, which may have been `declined`.
     """
-    waits = f"⏳ Waits for {'an answer' if asks else 'a decision'}"
+    waits = f"⏳ Waiting for {'an answer' if asks else 'a decision'}"
     ended = f"{ICONS[status]} {DECLINED_LABEL if declined else LABEL_BY_STATUS[status]}"
     word = waits if status is CallStatus.PENDING else ended
     return f"{word}: {mask_on_one_line(effect, MAX_REQUEST_CHARS)}"

@@ -98,7 +98,7 @@ def render_break_glass_dialog(call: CallView, *, asked: str = "") -> block_kit.J
     `asked`: mrkdwn that says who asked. It can be submitted only if all of the call fits.
     """
     note = block_kit.mrkdwn(
-        "🚨 *This runs at once, and nobody has approved it.* Your name and your reason stand on "
+        "🚨 *This runs at once, and nobody has approved it.* Your name and reason are shown on "
         "the card, and those who could have approved it are asked to look at it afterwards."
     )
     why = "Why can’t it wait?"
@@ -123,7 +123,7 @@ def render_objection_dialog(target: CallTarget, title: str) -> block_kit.Json:
             InputBlockId.WORDS,
             "What is wrong?",
             block_kit.build_text_input(),
-            hint="For the person who asked, and whoever ran it. It changes nothing that ran.",
+            hint="For the person who asked and the person who ran it. It undoes nothing.",
         ),
     ]
     about = DialogSubject(DialogId.OBJECT, target)
@@ -133,7 +133,7 @@ def render_objection_dialog(target: CallTarget, title: str) -> block_kit.Json:
 def render_hand_over_dialog(target: CallTarget, *, title: str) -> block_kit.Json:
     """Build the dialog that hands one call over; `title` is what the call would do."""
     person = {"type": "users_select", "action_id": InputElementId.PERSON}
-    hint = "They are told now, and reminders name them. Everybody who may decide still can."
+    hint = "They are notified now, and reminders name them. Everybody who may decide still can."
     block, label = InputBlockId.ASSIGNEE, "Who should decide this?"
     blocks = [
         _render_dialog_subject(call_pieces.show_hidden_characters_or_default(title, "This action")),

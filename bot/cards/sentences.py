@@ -25,8 +25,8 @@ from storage.states import ChannelMode
 
 FORM_COMMAND = "/approvals request"
 MESSAGE_NOT_STORED_REPLY = (
-    "I cannot write anything down at the moment, so I have not taken this in. I will try "
-    "again for a few minutes; if you have not heard from me by then, please ask once more."
+    "I cannot save anything at the moment, so I have not accepted this. I will keep "
+    "trying for a few minutes; if you have not heard from me by then, please ask again."
 )
 REQUESTER_GONE_REPLY = (
     "The person who asked for this is no longer a full member of this workspace, so it cannot run."
@@ -63,13 +63,13 @@ TRIGGER_EXPIRED_REPLY = (
     "Slack did not let me open the dialog in time. Nothing was changed; please click again."
 )
 LATE_MESSAGE_REPLY = (
-    "Slack delivered this message more than a day after it was written, so I have not begun "
+    "Slack delivered this message more than a day after it was written, so I did not start "
     "it. Mention me again if you still want it."
 )
 NOTHING_TO_CANCEL_REPLY = "This request is already finished; there is nothing to cancel."
 NOTHING_TO_RETRY_REPLY = "There is nothing to retry here any more."
 ANSWER_BY_BUTTONS_REPLY = (
-    "A question waits here: please answer with the buttons under it. To say something else, "
+    "A question is waiting here: please answer with the buttons under it. To say something else, "
     "mention me; to stop the request, say “cancel”."
 )
 OWN_ANSWER_STANDS_REPLY = "You already answered this. The second answer changed nothing."
@@ -79,7 +79,7 @@ QUESTION_NO_LONGER_ASKED_REPLY = (
 NO_FORMS_REPLY = "There is nothing that you can ask for with a form here."
 MEMBERS_ONLY_REPLY = "I take requests from full members of this workspace only."
 FORM_CHANGED_REPLY = (
-    f"This form has changed since you opened it, so nothing was asked. See {FORM_COMMAND}."
+    f"This form has changed since you opened it, so nothing was requested. See {FORM_COMMAND}."
 )
 NO_PLANNING_AGENT_REPLY = (
     "No agent planned this, so there is nobody to make a new plan. Edit it, or reject it and "
@@ -123,7 +123,7 @@ def perhaps_lost_message_notice(link: str, is_card: bool) -> str:
     if not link:
         return "I may have told you something here that you cannot see. Please ask again."
     place = f"<{link}|this card>" if is_card else f"<{link}|this thread>"
-    return f"I may have told you something here that you cannot see. {place} shows how it stands."
+    return f"I may have told you something here that you cannot see. {place} shows the latest."
 
 
 def not_your_stage_reply(approver_mentions: str) -> str:
@@ -135,7 +135,7 @@ def not_your_stage_reply(approver_mentions: str) -> str:
 def stage_already_approved_reply(approver_mentions: str) -> str:
     """Return the reply to an approver whose step has enough votes; takes mrkdwn of who is left."""
     who = approver_mentions or "nobody who can be reached"
-    return f"Enough people have approved this where you could. Still missing: {who}."
+    return f"Your step has enough approvals. Still missing: {who}."
 
 
 def decision_too_late_reply(deadline: datetime | None) -> str:
@@ -151,8 +151,8 @@ def decision_too_late_reply(deadline: datetime | None) -> str:
 def thread_is_busy_reply(requester: str) -> str:
     """Return the reply to a message in a thread where another person's request waits."""
     return (
-        f"I am working on a request by {user_mention(requester)} here and wait for a decision on "
-        "it. Start a new thread and I will gladly take yours."
+        f"I am working on a request by {user_mention(requester)} here and waiting for a decision "
+        "on it. Please start a new thread for yours."
     )
 
 
@@ -161,7 +161,7 @@ def too_few_approvers_after_edit_reply(people: int) -> str:
     many = f"{people} people who have" if people > 1 else "somebody who has"
     return (
         f"With your edit, too few could approve it: it takes {many} not edited it. Send the plan "
-        "back instead, behind “…” on the card, and say what to change."
+        "back instead, in the card’s “…” menu, and say what to change."
     )
 
 
@@ -214,7 +214,7 @@ def _slack_error_sentence(code: str, means: str) -> str:
             why = f"Slack refuses all my requests at the moment ({code})."
         case _:
             why = f"Slack did not open the dialog ({code}). Clicking again may not help."
-    return f"{why} Please tell whoever runs this bot."
+    return f"{why} Please tell the people who run this app."
 
 
 def only_requester_may_reply(act: str, requester: str) -> str:
@@ -244,7 +244,7 @@ def edit_not_saved_reply(why: str) -> str:
 MEANING_BY_MODE: Mapping[ChannelMode, str] = {
     ChannelMode.ASK: "the policy says what runs and what is asked",
     ChannelMode.STRICT: (
-        "whatever changes something is asked each time, also what would run by itself"
+        "whatever changes something needs approval, even if it would otherwise run by itself"
     ),
     ChannelMode.OBSERVE: "only look-ups run; whatever changes something is refused",
 }
@@ -290,7 +290,7 @@ def mode_set_reply(mode: ChannelMode, *, everywhere: bool = False) -> str:
     """Return the confirmation to a person that they switched a channel's mode, or all channels'."""
     own = (
         " A channel whose own mode is stricter keeps it. Channels are not notified: waiting cards "
-        "say it in their small print, and “/approvals mode” shows it in every channel."
+        "say so in their small print, and “/approvals mode” shows it in every channel."
         if everywhere
         else ""
     )
@@ -329,9 +329,9 @@ def request_mode_note(mode: ChannelMode) -> str:
 
 
 UNREADABLE_ANSWER_REPLY = "That does not fit the question. Please use its button."
-WAITS_FOR_ANSWER_TEXT = "💬 Runs once the question beside it is answered, too"
+WAITS_FOR_ANSWER_TEXT = "💬 Runs once the question next to it is answered too"
 SEVERAL_QUESTIONS_REPLY = (
-    "Several questions wait in this thread. Please answer by the buttons under each."
+    "Several questions are waiting in this thread. Please answer by the buttons under each."
 )
 
 
@@ -360,7 +360,8 @@ def answer_reminder_notice(who: str, question: str, deadline: datetime | None) -
     """Return the reminder to people who have not answered; `who` is mrkdwn of their names."""
     by = f" by {format_time_with_countdown(deadline)}" if deadline else ""
     return (
-        f"⏰ {who}: this question still waits for an answer{by}: “{sanitise_for_mrkdwn(question)}”"
+        f"⏰ {who}: this question is still waiting for an answer{by}: "
+        f"“{sanitise_for_mrkdwn(question)}”"
     )
 
 
@@ -472,8 +473,8 @@ def no_model_reply(person: str) -> str:
 def ask_again_not_allowed_reply(requester: str) -> str:
     """Return the reply to “Ask again” by a person other than the requester."""
     return (
-        f"Only {user_mention(requester)} can ask for this again from here, as it begins with their "
-        f"values. You can ask for your own with {FORM_COMMAND}."
+        f"Only {user_mention(requester)} can ask for this again from here, because it starts with "
+        f"their values. You can ask for your own with {FORM_COMMAND}."
     )
 
 

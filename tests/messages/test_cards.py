@@ -43,7 +43,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
-        "Send the plan back…Hand over…Cancel the request (only whoever asked)",
+        "Send the plan back…Hand over…Cancel the request (only the person who asked)",
     ]
 
 
@@ -153,7 +153,7 @@ def test_a_plan_has_a_head_and_a_foot() -> None:
     assert not {"approve_all", "reject_all"} & set(action_ids(last))
     assert all(
         each in read(last)
-        for each in ("Withdraw (only whoever", "Cancel the request (only whoever")
+        for each in ("Withdraw (only the person", "Cancel the request (only the person")
     )
 
 

@@ -253,7 +253,7 @@ def test_optional_nested_half_filled() -> None:
         ({"address__city": "x", "email": "a@b.c-"}, "email", "email"),
         ({"lines": '[{"sku": "a"}, {"count": 1}]'}, "lines", "At 2 › sku: A value is needed"),
         ({"lines": '[{"sku": "a"'}, "lines", "line 1, column 13"),
-        ({"extra": '{"a": 1,\n "a": 2}'}, "extra", '"a" stands twice'),
+        ({"extra": '{"a": 1,\n "a": 2}'}, "extra", '"a" appears twice'),
         ({"extra": '{"a": NaN}'}, "extra", "NaN"),
         ({"extra": '{"a": 1e999}'}, "extra", "too large"),
         ({"extra": '{"a": "\\ud800"}'}, "extra", "cannot be stored"),

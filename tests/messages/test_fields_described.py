@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_at_its_input() -> None:
     """What the schema does not take is said below the input, in words for people."""
     said = errors(ISSUE, GIVEN, repo="none", milestone="0", parent="[1]")
     assert said.keys() == {"f:repo", "f:milestone", "f:parent"}
-    assert said["f:repo"] == "This does not have the form that is expected here."
+    assert said["f:repo"] == "This does not have the expected format."
     assert said["f:milestone"] == "This should be greater than or equal to 1."
     said = errors(ISSUE, GIVEN, labels="bug\nother")
     assert said == {"f:labels": "At 2: This should be 'bug' or 'feature'."}

@@ -136,7 +136,7 @@ def test_options_that_look_alike() -> None:
         (
             Annotated[str, Field(pattern="^[a-z]$")],
             "1",
-            "This does not have the form that is expected",
+            "This does not have the expected format",
         ),
         (Annotated[Decimal, Field(decimal_places=2)], "1.234", "This should have no more than 2"),
         (Annotated[str, Field(min_length=3)], "a", "This should have at least 3 characters."),

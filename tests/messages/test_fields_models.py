@@ -129,7 +129,7 @@ def test_labels_hints_and_lines() -> None:
     order, note = block(view, "f:order_id"), block(view, "f:note")
     assert (order["label"]["text"], note["label"]["text"]) == ("Order id", "Note for <Ana>")
     assert note["hint"]["text"] == "Said to & about her"
-    assert block(view, "f:told")["hint"]["text"].startswith("Who hears it. One on each line.")
+    assert block(view, "f:told")["hint"]["text"].startswith("Who hears it. One per line.")
     assert (order["element"]["min_length"], order["element"]["max_length"]) == (2, 10)
     assert (order["optional"], note["optional"]) == (False, True)
     assert (order["element"]["multiline"], note["element"]["multiline"]) == (False, True)

@@ -168,7 +168,7 @@ def test_what_needs_a_secret_is_not_askable() -> None:
         ({"what": "x", "size": "small"}, []),
         ({"wat": 1}, ["order has no field 'wat'"]),
         ({"amount": "-1"}, ["amount: input should be greater than 0"]),
-        ({"pin": "1"}, ["pin is secret, and stands in no form"]),
+        ({"pin": "1"}, ["pin is secret, so no form may contain it"]),
     ],
 )
 def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> None:

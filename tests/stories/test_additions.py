@@ -83,7 +83,7 @@ def test_more_people_after_a_while(harness: Harness, fakes: FakeTools) -> None:
     vote(harness, "cleo", card)
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
     later(harness, 1801)
-    harness.said(SUPPORT, thread, "now you may, too")
+    harness.said(SUPPORT, thread, "so now you can too")
     vote(harness, "cleo", now_at(harness, SUPPORT, card["ts"]))
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("wipe", "added people") == 1

@@ -55,7 +55,7 @@ def test_enough_of_one_kind(harness: Harness, fakes: FakeTools) -> None:
     thread = ask(harness, ("note", {"text": "enough"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "cleo", card)
-    sentence = told(harness, "cleo", SUPPORT, thread, "Enough people have approved this where you")
+    sentence = told(harness, "cleo", SUPPORT, thread, "Your step has enough approvals")
     assert "Still missing: <@UDAN00001>." in sentence
     assert statuses(harness, thread) == [C.PENDING]
     reject(harness, "cleo", SUPPORT, card, "all the same, no")
@@ -80,7 +80,7 @@ def test_those_who_are_missing_are_reminded(harness: Harness, fakes: FakeTools) 
     thread = ask(harness, ("note", {"text": "remind the other"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     later(harness, 1201)
-    line = words(harness.said(SUPPORT, thread, "this still waits for a decision"))
+    line = words(harness.said(SUPPORT, thread, "this is still waiting for a decision"))
     assert "<@UDAN00001>" in line
     assert "S0LEADS" not in line
 

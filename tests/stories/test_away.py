@@ -16,7 +16,7 @@ from tests.stories.test_home import opened, wait
 
 C = CallStatus
 ANA, CLEO = "<@UANA00001>", "<@UCLEO0001>"
-REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
+REMINDED, ESCALATED = "this is still waiting for a decision", "so now you can too"
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]
@@ -95,7 +95,7 @@ def test_a_question_calls_those_who_are_there(harness: Harness) -> None:
     asked = harness.card(SUPPORT, thread, "ana", "answer")
     assert "🌴 Ana Ruiz is away" in words(asked)
     later(harness, 1860)
-    line = words(harness.said(SUPPORT, thread, "still waits for an answer"))
+    line = words(harness.said(SUPPORT, thread, "is still waiting for an answer"))
     assert CLEO in line
     assert ANA not in line
     assert "S0LEADS" not in line
@@ -105,7 +105,7 @@ def test_a_question_calls_those_who_are_there(harness: Harness) -> None:
     assert "is away" not in words(asked)
     status(harness, "cleo", ":palm_tree:")
     later(harness, 1860)
-    assert ANA in words(harness.said(SUPPORT, thread, "still waits for an answer"))
+    assert ANA in words(harness.said(SUPPORT, thread, "is still waiting for an answer"))
     harness.slack.wait(lambda: f"🌴 {CLEO} is away" in words(now_at(harness, SUPPORT, asked["ts"])))
 
 

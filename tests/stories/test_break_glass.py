@@ -259,7 +259,7 @@ def test_home_and_the_mark_say_so(harness: Harness) -> None:
     wears(harness, thread, "rotating_light")
     [call] = harness.calls_in(thread)
     value = f"{call.id}:1"
-    blocks = opened(harness, "cleo", "at home", "Run without approval, to be looked at")
+    blocks = opened(harness, "cleo", "at home", "Run without approval: needs a look")
     [look] = [b for b in blocks if b["type"] == "actions" and value in str(b)]
     assert [each["action_id"] for each in look["elements"]] == ["looked_at", "object"]
     opened(harness, "ana")

@@ -50,11 +50,11 @@ def test_asked_on_friday_it_ends_on_monday(harness: Harness, fakes: FakeTools) -
     vote(harness, "dan", card)
     told(harness, "dan", SUPPORT, thread, "You cannot decide this one")
     assert statuses(harness, thread) == [C.PENDING]
-    assert not showing(harness, SUPPORT, thread, "still waits for a decision")
+    assert not showing(harness, SUPPORT, thread, "is still waiting for a decision")
     later(harness, 18 * 3600 + 600)  # Monday, 10:10
-    harness.said(SUPPORT, thread, "this still waits for a decision")
+    harness.said(SUPPORT, thread, "this is still waiting for a decision")
     later(harness, 3600)
-    harness.said(SUPPORT, thread, "now you may, too")
+    harness.said(SUPPORT, thread, "so now you can too")
     later(harness, 3600)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "friday")) == ([C.EXPIRED], 0)
@@ -66,7 +66,7 @@ def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> No
     thread = ask(harness, ("note", {"text": "for dan"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 3 * 86_400 - 5 * 3600 + 600)  # Monday, 11:10
-    harness.said(SUPPORT, thread, "now you may, too")
+    harness.said(SUPPORT, thread, "so now you can too")
     vote(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "for dan")) == ([C.SUCCEEDED], 1)

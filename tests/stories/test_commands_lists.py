@@ -72,7 +72,7 @@ def test_the_menu_answers_in_place(harness: Harness) -> None:
     life = looked(harness, "ana", "look_show", "proposed by ")
     assert "Text: pond pump" in words(life)
     for action, part in [
-        ("look_requests", "You have asked for nothing yet."),
+        ("look_requests", "You have not asked for anything yet."),
         ("look_history", "last 7 days"),
         ("look_grants", "You have no saved approvals"),
         ("look_help", "/approvals show <link or id>"),
@@ -232,7 +232,7 @@ def test_questions_are_counted(harness: Harness) -> None:
     """A question of the agent's that waits for who asks is told beside the decisions."""
     thread = ask(harness, question(question="Which shed is it?", kind="text"))
     harness.card(SUPPORT, thread, "ben", "decline")
-    assert "A question waits for your answer" in asked(harness, "/approvals list")
+    assert "A question is waiting for your answer" in asked(harness, "/approvals list")
     assert "waits for your answer" not in asked(harness, "/approvals list", "ana")
 
 

@@ -22,9 +22,9 @@ approvers = ["@shop-leads"]
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("list", "Nothing waits for you"),
+        ("list", "Nothing is waiting for you"),
         ("history 3 days", "last 3 days"),
-        ("Requests", "You have asked"),
+        ("Requests", "You have not asked"),
     ],
 )
 def test_asked_by_mention(harness: Harness, text: str, part: str) -> None:
@@ -44,7 +44,7 @@ def test_asked_in_a_direct_message(harness: Harness) -> None:
     root = ana.say(ana.dm_channel, "list")
     answer = harness.said(ana.dm_channel, root, "wild garlic", "ana")
     ana.click(ana.dm_channel, answer["ts"], "look_requests", seen=answer)
-    harness.said(ana.dm_channel, root, "You have asked for nothing yet.", "ana")
+    harness.said(ana.dm_channel, root, "You have not asked for anything yet.", "ana")
 
 
 def test_words_in_a_request_are_the_agents(harness: Harness) -> None:

@@ -67,7 +67,7 @@ def link_of(bot: BotProcess) -> str:
     for button in ("home_passkeys", "add_passkey"):
         bot.slack.wait(lambda each=button: each in str(ana.home()))
         ana.click_home(button)
-    [message] = bot.slack.wait(lambda: seen(bot, "ana", "by this private link"))
+    [message] = bot.slack.wait(lambda: seen(bot, "ana", "with this private link"))
     [url] = [each["url"] for each in elements(message) if each.get("url", "").startswith(HERE)]
     return str(url.removeprefix(HERE))
 

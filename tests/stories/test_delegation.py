@@ -265,7 +265,7 @@ def test_they_are_reminded_too(harness: Harness) -> None:
     thread = ask(harness, ("lose", {"text": "old key"}))
     harness.card(SUPPORT, thread)
     harness.clock.advance(601)
-    line = words(harness.said(SUPPORT, thread, "still waits for a decision"))
+    line = words(harness.said(SUPPORT, thread, "is still waiting for a decision"))
     for who in ("UANA00001", "UDAN00001", CLEO):
         assert who in line
 

@@ -300,7 +300,7 @@ def test_an_edit_under_another_rule_needs_both_rules_people(
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     told(harness, "ana", SUPPORT, thread, "This was out of date")
     harness.person("ana").click(FINANCE, elsewhere["ts"], "approve")
-    harness.said(FINANCE, elsewhere["ts"], "your approval comes next", "cleo")
+    harness.said(FINANCE, elsewhere["ts"], "your approval is needed next", "cleo")
     harness.settle()
     assert "S0FINANCE" in words(now_at(harness, FINANCE, elsewhere["ts"], "cleo"))
     assert fakes.did("note", "large") == 0

@@ -22,7 +22,7 @@ from tests.stories.steps import (
 )
 
 C = CallStatus
-REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
+REMINDED, ESCALATED = "this is still waiting for a decision", "so now you can too"
 POLICY = """
 [defaults]
 approvers = ["UANA00001"]
@@ -219,7 +219,7 @@ def test_a_reminder_does_not_call_a_whole_group(harness: Harness, fakes: FakeToo
     vote(harness, "cleo", harness.card(SUPPORT, thread))
     later(harness, 660)
     line = words(harness.said(SUPPORT, thread, REMINDED))
-    assert "⏰ <@UANA00001>: this still waits" in line
+    assert "⏰ <@UANA00001>: this is still waiting" in line
     assert "S0LEADS" not in line
 
 

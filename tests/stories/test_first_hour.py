@@ -301,7 +301,7 @@ def test_what_home_shows(hour: Hour) -> None:
     """What waits, what was asked and what was decided, for who decides and for who asks."""
     thread = hour.says("cancel order 1050, the customer ordered twice")
     assert thread
-    assert "Waits for you" in hour.home("cleo", "order 1050")
+    assert "Waiting for you" in hour.home("cleo", "order 1050")
     assert "Your requests" in hour.home("ben", "order 1050")
     assert hour.home("dan", "Update product")
     assert "Saved approvals" in hour.home("ben", "order 1047")

@@ -52,7 +52,7 @@ verdict = "ask"
 quorum = 2
 """
 ANA, CLEO, DAN = "<@UANA00001>", "<@UCLEO0001>", "<@UDAN00001>"
-HANDED, REMINDED = "hands this over to you", "this still waits for a decision"
+HANDED, REMINDED = "hands this over to you", "this is still waiting for a decision"
 
 
 def to(person: str) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def test_the_next_step_is_others(harness: Harness) -> None:
     card = harness.card(SUPPORT, thread)
     hand_over(harness, card, "ana", "UCLEO0001")
     vote(harness, "ana", card)
-    harness.said(SUPPORT, thread, "your approval comes next")
+    harness.said(SUPPORT, thread, "your approval is needed next")
     later(harness, 660)
     reminder = words(harness.said(SUPPORT, thread, REMINDED))
     assert DAN in reminder

@@ -39,16 +39,16 @@ def test_what_waits_already_comes_to_them(harness: Harness) -> None:
     harness.settle()
     assert not cards_of(harness, "cleo", "waits in a message")
     row = delegate(harness)
-    line = words(harness.said(SUPPORT, seen, "this waits for a decision"))
+    line = words(harness.said(SUPPORT, seen, "this is waiting for a decision"))
     assert f"<@{CLEO}>, for Ana Ruiz" in line
     assert "waits in the thread" in line
     assert "and this" in line
     [card] = harness.slack.wait(lambda: cards_of(harness, "cleo", "waits in a message"))
     harness.restart()
     harness.settle()
-    assert len(showing(harness, SUPPORT, seen, "this waits for a decision")) == 1
+    assert len(showing(harness, SUPPORT, seen, "this is waiting for a decision")) == 1
     for other in (mine, voted):
-        assert not showing(harness, SUPPORT, other, "this waits for a decision")
+        assert not showing(harness, SUPPORT, other, "this is waiting for a decision")
     [fact] = harness.all(Audit, Audit.event == "delegation.shown")
     assert json.loads(fact.data)["delegation"] == row.id
     harness.planner.script(Turn(text="That is all."))
@@ -67,8 +67,8 @@ def test_it_waits_until_slack_has_said_who_is_where(harness: Harness) -> None:
     assert hold.arrived.wait(30)
     other = chat(harness, "the hedge is patient")
     harness.said(SUPPORT, other, "the hedge is patient")
-    assert not showing(harness, SUPPORT, thread, "this waits for a decision")
+    assert not showing(harness, SUPPORT, thread, "this is waiting for a decision")
     hold.release()
-    harness.said(SUPPORT, thread, "this waits for a decision")
+    harness.said(SUPPORT, thread, "this is waiting for a decision")
     harness.settle()
-    assert len(showing(harness, SUPPORT, thread, "this waits for a decision")) == 1
+    assert len(showing(harness, SUPPORT, thread, "this is waiting for a decision")) == 1

@@ -97,7 +97,7 @@ def own(own_harness: Callable[..., Harness]) -> Harness:
 
 def test_it_is_friendly_when_empty(own: Harness) -> None:
     """With nothing there, one sentence says how to begin; a guest is told who may ask."""
-    [only] = opened(own, "ana", "Nothing waits for you")
+    [only] = opened(own, "ana", "Nothing is waiting for you")
     assert "Mention <@" in only["text"]["text"]
     assert "help" in only["text"]["text"]
     [only] = opened(own, "gus", "full members")
@@ -111,16 +111,16 @@ def test_each_sees_what_waits_for_them(harness: Harness) -> None:
     """
     ask(harness, ("note", {"text": "rose bed"}))
     harness.settle()
-    blocks = opened(harness, "ana", "Waits for you", "rose bed")
+    blocks = opened(harness, "ana", "Waiting for you", "rose bed")
     assert [each["type"] for each in blocks[:3]] == ["actions", "header", "rich_text"]
     assert [each["action_id"] for each in blocks[0]["elements"]] == ["request", "delegate"]
     assert blocks[2]["elements"][0]["elements"][0]["style"] == {"bold": True}
     small = next(each for each in blocks if "Asked by" in str(each))["elements"][0]["text"]
     assert "Asked by <@UBEN00001> in <#C0SUPPORT>" in small
     assert "{ago}" in small
-    opened(harness, "dan", "Nothing waits for you", without="rose bed")
-    mine = opened(harness, "ben", "Your requests", "⏳ Waits for a decision", "rose bed")
-    assert "Waits for you" not in str(mine)
+    opened(harness, "dan", "Nothing is waiting for you", without="rose bed")
+    mine = opened(harness, "ben", "Your requests", "⏳ Waiting for a decision", "rose bed")
+    assert "Waiting for you" not in str(mine)
 
 
 def test_it_is_decided_from_there_and_seen_whole(harness: Harness) -> None:
@@ -131,11 +131,11 @@ def test_it_is_decided_from_there_and_seen_whole(harness: Harness) -> None:
     thread = ask(harness, ("note", {"text": "tulip bulbs"}))
     harness.settle()
     blocks = opened(harness, "ana", "tulip bulbs")
-    opened(harness, "ben", "⏳ Waits for a decision: ", "tulip bulbs")
+    opened(harness, "ben", "⏳ Waiting for a decision: ", "tulip bulbs")
     assert offered(blocks) == ["review", "reject", "hand_over"]
     assert "tulip bulbs" in str(button(harness, "ana", "review"))
     assert harness.person("ana").submit()["outcome"] == "closed"
-    wait(harness, "ana", "Nothing waits for you", without="Waits for you")
+    wait(harness, "ana", "Nothing is waiting for you", without="Waiting for you")
     wait(harness, "ben", "✅ Done: ", "tulip bulbs")
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
 
@@ -149,7 +149,7 @@ def test_it_is_rejected_from_there(harness: Harness) -> None:
     button(harness, "ana", "reject")
     typed = {"reason": {"preset": {"selected_option": "other"}}}
     harness.person("ana").submit({**typed, "words": {"text": {"value": "no plastic in here"}}})
-    wait(harness, "ana", "Nothing waits for you", without="Waits for you")
+    wait(harness, "ana", "Nothing is waiting for you", without="Waiting for you")
     wait(harness, "ben", "🚫 Rejected: ", "plastic flamingo")
     harness.said(SUPPORT, thread, "no plastic in here")
     assert statuses(harness, thread) == [CallStatus.REJECTED]
@@ -190,7 +190,7 @@ def test_a_question_waits_for_an_answer(harness: Harness) -> None:
     """Among the requests of who asked, a question waits for an answer and not for a decision."""
     ask(harness, question(question="Which hedge is it?"))
     harness.settle()
-    mine = opened(harness, "ben", "⏳ Waits for an answer: ", "Which hedge is it?")
+    mine = opened(harness, "ben", "⏳ Waiting for an answer: ", "Which hedge is it?")
     assert "Waits for a decision" not in str(mine)
 
 
@@ -206,7 +206,7 @@ def test_who_has_voted_waits_for_others(harness: Harness) -> None:
     opened(harness, "ana", "old hedge", "⚠️ *This cannot be undone*  ·  Asked by")
     opened(harness, "cleo", "old hedge")
     vote(harness, "ana", card)
-    wait(harness, "ana", "Nothing waits for you", without="Waits for you")
+    wait(harness, "ana", "Nothing is waiting for you", without="Waiting for you")
     assert "old hedge" in shown(harness, "cleo")
 
 
@@ -219,7 +219,7 @@ def test_what_nobody_knows_is_said_there(harness: Harness) -> None:
     assert offered(blocks) == ["resolve_done", "resolve_not_done"]
     opened(harness, "ana", "garden gate", "Outcome unknown")  # though she has voted on it
     harness.person("cleo").click_home("resolve_done")
-    wait(harness, "cleo", "Nothing waits for you", without="Waits for you")
+    wait(harness, "cleo", "Nothing is waiting for you", without="Waiting for you")
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
 
 
@@ -230,18 +230,18 @@ def test_what_fell_due_goes(harness: Harness) -> None:
     opened(harness, "ana", "late seedling")
     opened(harness, "ben", "late seedling")
     harness.clock.advance(7 * 86_400)
-    wait(harness, "ana", "Nothing waits for you", without="Waits for you")
+    wait(harness, "ana", "Nothing is waiting for you", without="Waiting for you")
     wait(harness, "ben", "Expired: ", "late seedling")
 
 
 def test_remembered_approvals_stand_there(harness: Harness) -> None:
     """Who gave a remembered approval and whom it is for see it; Revoke ends it for both."""
     thread = remember(harness, "weekly compost")
-    opened(harness, "dan", "Nothing waits for you", without="Saved approvals")
+    opened(harness, "dan", "Nothing is waiting for you", without="Saved approvals")
     opened(harness, "ben", "Saved approvals", "weekly compost", "given by <@UANA00001>")
     opened(harness, "ana", "Saved approvals", "weekly compost")
     harness.person("ana").click_home("revoke")
-    wait(harness, "ana", "Nothing waits for you", without="Saved approvals")
+    wait(harness, "ana", "Nothing is waiting for you", without="Saved approvals")
     wait(harness, "ben", "weekly compost", without="Saved approvals")
     [grant] = harness.all(Grant, Grant.call_id == harness.calls_in(thread)[0].id)
     assert grant.revoked_by == "UANA00001"
@@ -252,7 +252,7 @@ def test_nobody_else_revokes(harness: Harness) -> None:
     remember(harness, "fresh mulch")
     opened(harness, "ana", "Saved approvals", "fresh mulch")
     click = harness.person("ana").click_home("revoke")
-    wait(harness, "ana", "Nothing waits for you", without="Saved approvals")
+    wait(harness, "ana", "Nothing is waiting for you", without="Saved approvals")
     thread = remember(harness, "more mulch")
     payload = copy.deepcopy(click.payload)
     payload["user"] |= {"id": "UDAN00001"}
@@ -276,7 +276,7 @@ def test_much_is_counted_within_slacks_limit(own: Harness) -> None:
         own.planner.script(Turn(calls=some))
         own.person("ben").say(SUPPORT, "@bot please")
         arrived(own)
-    blocks = opened(own, "ana", "Waits for you", "more that you may decide")
+    blocks = opened(own, "ana", "Waiting for you", "more that you may decide")
     assert len(blocks) <= 100
     assert offered(blocks).count("review") == MAX_WAITING_CALLS
     assert f"and {MAX_CALLS_EXAMINED - MAX_WAITING_CALLS} more that you may decide" in str(blocks)
@@ -293,11 +293,11 @@ def test_a_slow_slack_holds_up_nobody(harness: Harness) -> None:
     thread = chat(harness, "the garden is fine")
     harness.said(SUPPORT, thread, "the garden is fine")
     held.release()
-    wait(harness, "cleo", "Nothing waits for you")
+    wait(harness, "cleo", "Nothing is waiting for you")
 
 
 def test_what_slack_refuses_is_tried_again(own: Harness) -> None:
     """A Home that Slack does not take for now is published a moment later, with no more to do."""
     own.slack.faults.fail("views.publish", "internal_error", times=2)
-    opened(own, "ana", "Nothing waits for you")
+    opened(own, "ana", "Nothing is waiting for you")
     assert not own.slack.faults.waiting

@@ -66,7 +66,7 @@ def test_what_was_decided_stands_there(harness: Harness) -> None:
         wait(
             harness, who, "Recent decisions", "✅ Done: Write “lily pond”", "by <@UANA00001>", link
         )
-    opened(harness, "dan", "Nothing waits for you", without="lily pond")
+    opened(harness, "dan", "Nothing is waiting for you", without="lily pond")
 
 
 def test_an_answer_is_no_decision(harness: Harness) -> None:
@@ -109,7 +109,7 @@ def test_what_waits_has_pages(own: Harness) -> None:
         own.planner.script(Turn(calls=some))
         last = own.person("ben").say(SUPPORT, "@bot please")
         arrived(own)
-    blocks = opened(own, "ana", "Waits for you", "more that you may decide")
+    blocks = opened(own, "ana", "Waiting for you", "more that you may decide")
     assert len(blocks) <= 100
     first = pressed(own, "ana", "home_waiting", "home_next")
     assert offered(first).count("review") == WAITING_CALLS_PER_PAGE
@@ -135,7 +135,7 @@ def test_requests_have_a_list_of_their_own(own: Harness) -> None:
     assert sum(each["type"] == "rich_text" for each in mine) == MAX_REQUESTS + 1
     pressed(own, "ben", "home_all", "and older ones.")
     own.person("ben").click_home("home_channel", selected=GENERAL)
-    wait(own, "ben", f"Nothing waits for you in <#{GENERAL}>.", without="question")
+    wait(own, "ben", f"Nothing is waiting for you in <#{GENERAL}>.", without="question")
 
 
 def test_a_delegate_sees_for_whom(harness: Harness) -> None:
@@ -156,7 +156,7 @@ def test_a_delegate_sees_for_whom(harness: Harness) -> None:
     wait(harness, "ana", "Who decides for whom")
     ana.click_home("end_delegation")
     wait(harness, "ana", "box hedge", without="Who decides for whom")
-    wait(harness, "dan", "Nothing waits for you", without="box hedge")
+    wait(harness, "dan", "Nothing is waiting for you", without="box hedge")
 
 
 def test_home_shows_one_channel(own: Harness) -> None:

@@ -57,7 +57,7 @@ def test_turns_run_out_beside_a_card(harness: Harness, limits: Callable[..., Non
     harness.planner.script(peeks("the last turn"))
     harness.person("ben").say(SUPPORT, "@bot what else?", thread)
     limit = "this request has taken 2 turns, which is its limit."
-    still = "What waits for a decision still waits."
+    still = "Whatever was waiting for a decision is still waiting."
     harness.said(SUPPORT, thread, f"I could not answer that: {limit} {still}")
     vote(harness, "ana", card)
     said = words(harness.said(SUPPORT, thread, f"I stopped: {limit}"))

@@ -278,7 +278,7 @@ def test_a_thread_that_cannot_be_summed_up(own_harness: Callable[..., Harness]) 
     planner.fail_next_requests(400)
     planner.script(Turn(text="On we go."))
     sent = goes_on(harness, thread, "On we go.")["input"]
-    harness.said(SUPPORT, thread, "I go on without its oldest messages")
+    harness.said(SUPPORT, thread, "I am continuing without its oldest messages")
     assert sent[0]["role"] == "developer"
     assert "left out" in json.dumps(sent[0])
     assert all(any(same(item, each) for item in sent) for each in on_record)

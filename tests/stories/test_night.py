@@ -15,8 +15,8 @@ from tests.stories.test_away import status
 from tests.stories.test_break_glass import AGAIN, ASKED, ran
 
 ANA, CLEO, DAN = "<@UANA00001>", "<@UCLEO0001>", "<@UDAN00001>"
-REMINDED, ESCALATED = "this still waits for a decision", "now you may, too"
-UNANSWERED = "still waits for an answer"
+REMINDED, ESCALATED = "this is still waiting for a decision", "so now you can too"
+UNANSWERED = "is still waiting for an answer"
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]

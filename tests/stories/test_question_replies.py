@@ -126,7 +126,9 @@ def test_who_was_asked_is_reminded_once(harness: Harness) -> None:
     harness.card(SUPPORT, thread, "ben", "answer")
     for _ in range(3):
         later(harness, HOURS // 4)
-    told_ = [m for m in harness.thread(SUPPORT, thread) if "still waits for an answer" in words(m)]
+    told_ = [
+        m for m in harness.thread(SUPPORT, thread) if "still waiting for an answer" in words(m)
+    ]
     assert len(told_) == 1
 
 

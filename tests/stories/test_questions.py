@@ -135,7 +135,7 @@ def test_a_question_in_a_plan_holds_up_the_rest(harness: Harness, fakes: FakeToo
         ("note", {"text": "after the answer"}),
     )
     card = harness.card(SUPPORT, thread, "ana", "approve")
-    assert "Runs once the question beside it is answered" in words(card)
+    assert "Runs once the question next to it is answered" in words(card)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     arrived(harness)
     assert statuses(harness, thread) == [C.PENDING, C.APPROVED]

@@ -29,7 +29,7 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
         Turn(calls=[("note", {"text": "margin of 40 %"})]), Turn(text="The margin is noted.")
     )
     asked = ben.say(PARTNERS, "@bot note our margin")
-    harness.said(PARTNERS, asked, "I go on with Ben Okafor in a direct message")
+    harness.said(PARTNERS, asked, "I am continuing with Ben Okafor in a direct message")
     dm = ben.dm_channel
     root = harness.slack.wait(
         lambda: next((m for m in ben.messages(dm) if "You asked in <#C0PARTNER>" in words(m)), None)
@@ -192,7 +192,7 @@ def test_a_channel_is_shared_while_people_decide(
     card = harness.card(GENERAL, thread)
     harness.settle()
     harness.slack.share("general")
-    harness.said(GENERAL, thread, "I go on with Ben Okafor in a direct message")
+    harness.said(GENERAL, thread, "I am continuing with Ben Okafor in a direct message")
     root = harness.slack.wait(
         lambda: next((m for m in ben.messages(ben.dm_channel) if "You asked in" in words(m)), None)
     )
@@ -230,7 +230,7 @@ def test_where_the_policy_allows_it(harness: Harness, fakes: FakeTools) -> None:
     harness.restart()
     harness.planner.script(Turn(text="We ship on Monday."))
     asked = harness.person("ben").say(PARTNERS, "@bot when do we ship?")
-    harness.said(PARTNERS, asked, "shared with another company: its people read along here")
+    harness.said(PARTNERS, asked, "shared with another company: its people can read this")
     harness.said(PARTNERS, asked, "We ship on Monday.", "eve")
     harness.policy = POLICY
     harness.restart()

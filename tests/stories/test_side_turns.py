@@ -136,7 +136,7 @@ def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: F
     thread, card = half_approved(harness, "aside seven")
     harness.planner.fail_next_requests(status=400)
     harness.person("ben").say(SUPPORT, "@bot and why?", thread)
-    harness.said(SUPPORT, thread, "What waits for a decision still waits.")
+    harness.said(SUPPORT, thread, "Whatever was waiting for a decision is still waiting.")
     harness.settle()
     assert (statuses(harness, thread), harness.run_in(thread).status) == ([C.PENDING], R.WAITING)
     harness.planner.script(Turn(text="Seven is written."))

@@ -57,7 +57,7 @@ def test_they_decide_and_are_not_notified(harness: Harness, fakes: FakeTools) ->
     thread = ask(harness, ("note", {"text": "silently"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 601)
-    reminder = words(harness.said(SUPPORT, thread, "this still waits for a decision"))
+    reminder = words(harness.said(SUPPORT, thread, "this is still waiting for a decision"))
     assert "S0LEADS" in reminder
     all_sent(harness)
     assert DAN not in posted(harness, seen)

@@ -23,7 +23,7 @@ from tests.stories.steps import (
 )
 
 C = CallStatus
-TURN = "your approval comes next"
+TURN = "your approval is needed next"
 POLICY = """
 [defaults]
 stages = [{approvers = ["@shop-leads"]}, {approvers = ["UDAN00001"]}]
@@ -64,7 +64,7 @@ def test_first_one_then_the_other(harness: Harness, fakes: FakeTools) -> None:
     drawn = vote(harness, "ana", card)
     assert "Step 2 of 2  ·  ✅ <@UANA00001>  ·  1 more approval needed in this step" in words(drawn)
     line = words(harness.said(SUPPORT, thread, TURN))
-    assert "✅ Ana Ruiz approved. ➡️ <@UDAN00001>: your approval comes next" in line
+    assert "✅ Ana Ruiz approved. ➡️ <@UDAN00001>: your approval is needed next" in line
     assert not showing(harness, SUPPORT, thread, "Ana Ruiz approved:")
     assert statuses(harness, thread) == [C.PENDING]
     vote(harness, "dan", drawn)

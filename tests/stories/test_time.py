@@ -120,7 +120,7 @@ def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: Fa
     all_sent(harness)
     over = now_at(harness, SUPPORT, asking["ts"])
     assert action_ids(over) == []
-    assert "and it is no longer asked" in words(over)
+    assert "and nobody is asked any more" in words(over)
     harness.person("ana").click(SUPPORT, asking["ts"], "run_again", seen=asking)
     told(harness, "ana", SUPPORT, thread, "This was out of date")
     assert fakes.did("lose", "vanish") == 1

@@ -14,7 +14,7 @@ from tests.stories.messages import words
 from tests.stories.steps import arrived, told
 
 pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="it makes a file read-only")
-SAID = "I cannot write anything down at the moment"
+SAID = "I cannot save anything at the moment"
 
 
 pytestmark = pytest.mark.file  # whose disk fails

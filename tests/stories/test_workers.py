@@ -81,7 +81,7 @@ def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
     assert hold.arrived.wait(20)
     asked = len(harness.planner.requests)
     harness.person("dan").say(SUPPORT, "@bot me too", thread)
-    assert "UBEN00001" in told(harness, "dan", SUPPORT, thread, "Start a new thread")
+    assert "UBEN00001" in told(harness, "dan", SUPPORT, thread, "Please start a new thread")
     harness.person("ben").say(SUPPORT, "@bot and this", thread)
     harness.slack.wait(
         lambda: harness.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held")

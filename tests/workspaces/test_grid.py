@@ -301,7 +301,7 @@ def test_an_old_id_does_not_vote_twice(make_grid: Callable[..., Grid], fakes: Fa
     grid.change_id("cleo", "WCLEO0001")
     grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
     told = grid.person("cleo").dm_channel  # her new id is in no channel
-    grid.see("cleo", told, None, "has another Slack account by now")
+    grid.see("cleo", told, None, "now has another Slack account")
     assert fakes.did("note", "two have to approve") == 0
 
 

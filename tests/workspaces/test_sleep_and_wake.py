@@ -95,7 +95,7 @@ def test_a_reminder_and_a_deadline(hosting: Hosting) -> None:
     falls_asleep(one)
     falls_asleep(two)
     hosting.clock.advance(HOUR / 2 + 5)
-    one.said(thread, "this still waits for a decision")
+    one.said(thread, "this is still waiting for a decision")
     falls_asleep(one)
     left = (hosting.row(ONE).due_at or hosting.clock.now()) - hosting.clock.now()
     assert timedelta(0) < left < timedelta(minutes=30)  # the deadline
@@ -112,7 +112,7 @@ def test_the_clock_is_set_back_while_it_sleeps(hosting: Hosting) -> None:
     falls_asleep(one)
     hosting.machine.behind += timedelta(hours=1)
     hosting.clock.advance(HOUR / 2 + 5)
-    one.said(thread, "this still waits for a decision")
+    one.said(thread, "this is still waiting for a decision")
 
 
 def test_it_fell_asleep_by_a_clock_that_was_ahead(hosting: Hosting) -> None:
