@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
 SUB_AGENT_TOOL_NOTICE = (  # added to the description of every sub-agent's tool
-    "An agent of its own works on it, which sees nothing of this conversation, and begins at once, "
-    "before any other call of the same turn is decided: what it has to wait for belongs in an "
+    "A separate agent works on it. It sees nothing of this conversation and starts at once, before "
+    "any other call of the same turn is decided: what it has to wait for belongs in an "
     "earlier turn."
 )
 
@@ -469,7 +469,7 @@ class Registry:
             missing = [] if each.agent is None else sorted(set(each.agent.tools) - set(self.tools))
             if missing:
                 raise ValueError(
-                    f"the sub-agent {each.name} has tools that are not there: {', '.join(missing)}"
+                    f"the sub-agent {each.name} names tools that do not exist: {', '.join(missing)}"
                 )
 
     def select_sub_agent_tools(self, agent: Agent, *, sub_agents: bool) -> Registry:

@@ -135,7 +135,7 @@ def _check_template(effect: str, fields: frozenset[str]) -> None:
     for _, name, form, conversion in parts:
         if name is not None and (name not in fields or form or conversion):
             raise HandedOverActionError(
-                f"its effect names {name!r}, which is no field of its arguments"
+                f"its effect names {name!r}, which is not a field of its arguments"
             )
 
 

@@ -76,7 +76,7 @@ Options = Annotated[
     list[Option],
     Field(max_length=MAX_OPTIONS, description="For the kind choice."),
 ]
-SUGGESTION_DESCRIPTION = "What the answer probably is; whoever answers may correct it."
+SUGGESTION_DESCRIPTION = "What the answer probably is; the person who answers may correct it."
 
 
 class AnswerKind(StrEnum):

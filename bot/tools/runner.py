@@ -289,7 +289,7 @@ def _describe_error(error: BaseException) -> str:
     if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
         count = error.error_count()
         values = f"{count} value{'s' * (count != 1)}"
-        return f"What the tool worked with did not have the form it takes ({values})."
+        return f"The tool worked with data of the wrong form ({values})."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -211,7 +211,7 @@ ERROR_TEXT_BY_CODE = {
     "name_taken": "There is a channel {channel} already; it may be private or archived.",
     "msg_too_long": "The message is too long for Slack.",
     "too_long": "The topic is too long for Slack.",
-    "already_in_channel": "Somebody of them is in {channel} already.",
+    "already_in_channel": "One of them is in {channel} already.",
     "cant_invite": "One of them cannot be invited to {channel}.",
     "cant_invite_self": "The bot cannot invite itself.",
     "user_is_restricted": "A guest cannot be invited to {channel} by the bot.",
@@ -219,7 +219,7 @@ ERROR_TEXT_BY_CODE = {
     "no_external_invite_permission": "The bot may not invite people of other companies.",
     "org_user_not_in_team": "One of them is not in this workspace.",
     "user_not_found": "Slack does not know one of them.",
-    "time_in_past": "That time is over.",
+    "time_in_past": "That time has passed.",
     "time_too_far": "Slack schedules at most 120 days ahead.",
     "restricted_too_many": "Too many messages are scheduled for {channel} around that time.",
     "messages_tab_disabled": "Messages cannot be sent there.",
@@ -229,7 +229,7 @@ ERROR_TEXT_BY_CODE = {
 }
 ERROR_TEXT_BY_CODE_PREFIX = {
     "restricted_action": "The settings of {channel} do not allow that.",
-    "invalid_name": "Slack does not take {channel} as a channel's name.",
+    "invalid_name": "Slack does not accept {channel} as a channel's name.",
     "slack_connect_": "Slack does not allow that in a channel shared with another company.",
 }
 

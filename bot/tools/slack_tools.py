@@ -158,7 +158,7 @@ def build_schedule_message_tool(client: WebClient, lookup: slack_lookup.SlackLoo
 
 def _check_schedule_time(at: datetime, now: datetime) -> None:
     if at <= now:
-        raise ToolError("That time is over; nothing was scheduled.", field="at")
+        raise ToolError("That time has passed; nothing was scheduled.", field="at")
     if at > now + MAX_SCHEDULE_AHEAD:
         raise ToolError("Slack schedules at most 120 days ahead; nothing was scheduled.")
 

@@ -44,7 +44,7 @@ def render_table_for_model(table: Table, limit: int) -> str:
             break
         lines.append(line)
     hidden = len(table.rows) - (len(lines) - 1)
-    notes = [f"{hidden} more rows not shown to you; people have them"] if hidden else []
+    notes = [f"{hidden} more rows not shown to you; people can see them"] if hidden else []
     notes += ["there are more rows than were read"] if table.more else []
     return "\n".join([*lines, *([f"[… {'; '.join(notes)}]"] if notes else [])])
 

@@ -220,7 +220,7 @@ def test_rejected_expired_and_taken_back(harness: Harness) -> None:
     assert back.cancel()
     assert not back.cancel()
     for each in (found, late, back):
-        with pytest.raises(ClaimRefusedError, match="not to be run"):
+        with pytest.raises(ClaimRefusedError, match="must not be run"):
             each.claim_call(ME)
 
 
@@ -302,9 +302,9 @@ def _or_none(found: ProgramRequest) -> ProgramClaim | None:
         (HandedOverAction("a b", "T", "E"), "letters, digits"),
         (HandedOverAction("x", " ", "E"), "title"),
         (HandedOverAction("x", "T", "e" * 301), "effect"),
-        (HandedOverAction("x", "T", "Do {what}"), "no field"),
-        (HandedOverAction("deploy", "T", "{version.__class__}", schema=SCHEMA), "no field"),
-        (HandedOverAction("deploy", "T", "{version!r}", schema=SCHEMA), "no field"),
+        (HandedOverAction("x", "T", "Do {what}"), "not a field"),
+        (HandedOverAction("deploy", "T", "{version.__class__}", schema=SCHEMA), "not a field"),
+        (HandedOverAction("deploy", "T", "{version!r}", schema=SCHEMA), "not a field"),
         (HandedOverAction("x", "T", "E", schema={"type": "array"}), "object"),
     ],
 )

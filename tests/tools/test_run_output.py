@@ -123,9 +123,7 @@ class TestSummary:
 
         raised = run(making(tripped), executor)
         assert isinstance(raised, ToolFailure)
-        assert (
-            raised.message == "What the tool worked with did not have the form it takes (1 value)."
-        )
+        assert raised.message == "The tool worked with data of the wrong form (1 value)."
 
     def test_only_words_are_for_people(self, executor: ThreadPoolExecutor) -> None:
         """The first line of a text is; keys and values, lists and nothing at all are not."""

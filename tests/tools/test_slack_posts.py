@@ -258,7 +258,7 @@ class TestSchedule:
         assert not {"metadata", "blocks"} & set(sent)
 
     @pytest.mark.parametrize(
-        ("ahead", "words"), [({"seconds": -1}, "is over"), ({"days": 121}, "at most 120 days")]
+        ("ahead", "words"), [({"seconds": -1}, "has passed"), ({"days": 121}, "at most 120 days")]
     )
     def test_only_within_slacks_bounds(
         self, slack: Sandbox, chat: Tools, ahead: dict[str, float], words: str

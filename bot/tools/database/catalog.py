@@ -287,16 +287,16 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
         for here, after in zip_longest(statement.tokens, statement.tokens[1:]):
             if here.word == "conflict" and (after is None or after.text != "("):
                 raise StatementError(
-                    f"{which} of {table.name} is secret and in no two rows alike: ON CONFLICT has "
-                    "to say of which other columns"
+                    f"{which} of {table.name} is secret and unique: ON CONFLICT has to name other "
+                    "columns"
                 )
         inserted_rows = statement.changing_node.expression
         if inserted_rows is not None and not (
             isinstance(inserted_rows, exp.Values) and len(inserted_rows.expressions) == 1
         ):
             raise StatementError(
-                f"{which} of {table.name} is secret and in no two rows alike: add one row, with "
-                "VALUES, in a statement"
+                f"{which} of {table.name} is secret and unique: add one row per statement, with "
+                "VALUES"
             )
     assigned_columns = statement.assigned_columns
     inserts = isinstance(statement.changing_node, exp.Insert)
@@ -305,7 +305,7 @@ def _check_no_secret_guessing(statement: Statement, table: Relation, catalog: Ca
             own.lower() in assigned_columns or (inserts and not assigned_columns)
         ):
             raise StatementError(
-                f"{table.name}.{own} can only be what {parent}.{column} is, and that is secret"
+                f"{table.name}.{own} has to match {parent}.{column}, which is secret"
             )
 
 

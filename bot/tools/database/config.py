@@ -103,7 +103,7 @@ class Database(BaseModel):
         for each in values:
             if not re.fullmatch(r"[^.\x00-\x1f]+\.[^.\x00-\x1f]+", each):
                 raise ValueError(
-                    f'{each!r} is no column; write "orders.card_number" or "*.password"'
+                    f'{each!r} is not a column; write "orders.card_number" or "*.password"'
                 )
         return values
 
@@ -114,7 +114,7 @@ class Database(BaseModel):
             parts = make_url(value.get_secret_value())
         except ArgumentError:
             raise ValueError(
-                'it is no URL; write "sqlite:////folder/file" or "postgresql://…"'
+                'it is not a URL; write "sqlite:////folder/file" or "postgresql://…"'
             ) from None
         if parts.drivername in ("sqlite", "sqlite+pysqlite"):
             if not parts.database or parts.query or parts.host or ":memory:" in parts.database:

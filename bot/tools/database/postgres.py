@@ -133,7 +133,7 @@ class PostgresSession(session.Session):
             rows = cursor.fetchall() if cursor.description else []
             done = (cursor.statusmessage or "?").split()[0].lower()
             if done != (statement.verb if isinstance(statement.tree, WRITE_NODES) else "select"):
-                raise ToolError(f"the database did something else than it says: {done[:60]}")
+                raise ToolError(f"the database did something other than it says: {done[:60]}")
         return rows
 
     @contextmanager
@@ -209,9 +209,9 @@ _ERROR_TEXTS = (  # text of libpq or the server, which names addresses → what 
     ("password authentication failed|no password supplied", "its password is wrong or missing"),
     ('role ".*" does not exist', "its server has no such role"),
     ('database ".*" does not exist', "its server has no such database"),
-    ("no pg_hba.conf entry", "its server lets nobody in from here by that role"),
+    ("no pg_hba.conf entry", "its server does not let that role in from here"),
     ("permission denied for database", "the role may not connect to it"),
-    ("connection slots|too many connections", "its server takes no more connections"),
+    ("connection slots|too many connections", "its server accepts no more connections"),
     ("translate host name|resolve|not known", "its host is not known"),
     ("refused|no such file", "nothing answers at its address"),
     ("timeout|timed out", "no answer in time"),
@@ -293,7 +293,7 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
     if state == "57014":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
     if state == "40001":
-        return "somebody else changes the same rows; nothing was changed. Try it again"
+        return "somebody else is changing the same rows; nothing was changed. Try it again"
     if state == "55P03":
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
@@ -303,7 +303,7 @@ def _database_error_sentence(error: BaseException | None, seconds: float) -> str
         if diag.context and not servers:
             return (
                 f"{row_changes.statement_number_prefix(error)}a function of the database refused "
-                f"it; its words could tell a secret (SQLSTATE {state})"
+                f"it; its message could reveal a secret (SQLSTATE {state})"
             )
         words = diag.message_primary
         if state.startswith("22"):

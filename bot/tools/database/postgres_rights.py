@@ -155,7 +155,7 @@ class StatementReachChecker:
         for oid, name, server in self._raw.execute(_SELECT_RELATIONS_BY_NAME, (words,)).fetchall():
             if server and not what:
                 raise statement.StatementError(
-                    f"{name} is the server's own; the tool tables tells more"
+                    f"{name} is the server's own; the tool tables shows more"
                 )
             self._relations.add(oid)
 
@@ -239,7 +239,7 @@ def _explain_unknown_reach(function: _Function) -> str:
     if function.body is None and _DYNAMIC_SQL_PATTERNS.get(
         function.language, _DYNAMIC_SQL_PATTERNS[""]
     ).search(function.source):
-        return "which makes up its statements as it runs"
+        return "which builds its statements as it runs"
     return ""
 
 
@@ -340,7 +340,7 @@ def check_role_rights(raw: RawConnection, database: Database) -> None:
     if excessive and excessive[0]:
         raise ExcessiveRoleRightsError(
             f"the role may do too much ({excessive[0]}): the database tools need one that is no "
-            "superuser, reads no server files, runs no programs and goes past no row security"
+            "superuser, reads no server files, runs no programs and does not bypass row security"
         )
     if raw.execute(_SELECT_CAN_READ_RECORD).fetchone():
         raise ExcessiveRoleRightsError(
@@ -358,7 +358,7 @@ def check_role_rights(raw: RawConnection, database: Database) -> None:
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     raise ExcessiveRoleRightsError(
         f"the role can read what is secret ({', '.join(names[:8])}{more}); nothing is read or "
-        "changed there until an operator takes that right away (countersign doctor tells how)",
+        "changed there until an operator takes that right away (countersign doctor shows how)",
         tuple(
             _build_revoke_statements(raw, relations, secret, {oid for oid, _ in readable_columns})
         ),

@@ -170,7 +170,7 @@ def _render_changed_row(
     for name, old, new in changed:
         lines += _render_changed_value(name.ljust(wide), old, new)
     lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
-    return lines if changed or hidden else [*lines, "   (nothing of it changes)"]
+    return lines if changed or hidden else [*lines, "   (none of it changes)"]
 
 
 def _render_changed_value(name: str, before: Any, after: Any) -> list[str]:
@@ -344,9 +344,9 @@ def preview_mismatch_sentence(expects: str, changes: Sequence[row_changes.Change
         now = format_row_count(total)
         names = dict.fromkeys(each.table for change in changes for each in change.tables)
         return (
-            f"It would touch {now} of {' and '.join(names)} now, and {int(shown[1]):,} were shown."
+            f"It would now touch {now} of {' and '.join(names)}, and {int(shown[1]):,} were shown."
         )
-    return "It would now touch other rows, or write other values, than were shown."
+    return "It would now touch other rows, or write other values, than those shown."
 
 
 def build_change_result(changes: Sequence[row_changes.Change]) -> dict[str, Any]:

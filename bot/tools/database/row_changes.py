@@ -242,8 +242,8 @@ class UnpredictableRowsError(ToolError):
 
     def __init__(self) -> None:
         super().__init__(
-            "which rows it touches cannot be foreseen: chance decides, triggers undo what they did "
-            "themselves, or somebody changes the rows now"
+            "which rows it touches cannot be predicted: chance decides, triggers undo what they "
+            "did themselves, or somebody is changing the rows"
         )
 
 

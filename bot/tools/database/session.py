@@ -56,7 +56,7 @@ class Session(ABC):
         found = self._read_catalog()
         if self._is_countersign_database(found):
             raise CountersignDatabaseError(
-                "it holds the tables of a Countersign, which no tool may touch"
+                "it contains the tables of a Countersign, which no tool may touch"
             )
         return found
 

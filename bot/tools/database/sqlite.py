@@ -107,7 +107,7 @@ class SqliteAuthorizer:
         if relation is None:  # a WITH: SQLite reports that it is read, but not which columns
             known = name.startswith(("sqlite_", "pragma_")) or name in self._others
             allowed = not (column or known) or name in _ALLOWED_TABLE_FUNCTIONS
-            return "" if allowed else f"{table} is no table that can be read"
+            return "" if allowed else f"{table} is not a table that can be read"
         if relation.kind == "virtual":
             return f"{relation.name} is a virtual table; those cannot be used"
         if (
@@ -130,7 +130,7 @@ class SqliteAuthorizer:
         if not self._verbs:
             return f"it would change {table}, and a query changes nothing"
         if place != "main" or relation is None or relation.kind != "table":
-            return f"{table} is no table that can be changed"
+            return f"{table} is not a table that can be changed"
         is_target = table.lower() == self._target and verb in self._verbs
         if inner is not None or is_target or table.lower() in self._reached:
             return ""
@@ -308,7 +308,7 @@ class SqliteSession(session.Session):
             code = str(getattr(error, "sqlite_errorname", ""))
             if not code.startswith(_NOT_COMMITTED_ERROR_NAMES):
                 raise ConnectionError(
-                    f"the change was made, but writing it down failed: {code}"
+                    f"the change was made, but saving it to disk failed: {code}"
                 ) from None
             raise
 

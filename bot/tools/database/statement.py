@@ -21,7 +21,7 @@ from bot.tools import ToolError
 from bot.tools.database.config import Dialect
 from bot.tools.invisible_characters import list_hidden_characters
 
-_SCHEMA_REFUSAL = "it would change what the database is made of; only rows can be read and changed"
+_SCHEMA_REFUSAL = "it would change the database's structure; only rows can be read and changed"
 _TRANSACTION_REFUSAL = "every call runs in a transaction of its own; leave it out"
 _SETTING_REFUSAL = "settings of the database cannot be changed"
 _REFUSAL_BY_FIRST_WORD = {
@@ -34,10 +34,10 @@ _REFUSAL_BY_FIRST_WORD = {
     **dict.fromkeys(("grant", "revoke", "reassign", "security"), "rights cannot be changed"),
     **dict.fromkeys(("attach", "detach", "use"), "no other database can be opened from here"),
     "truncate": "write DELETE FROM instead",
-    "replace": "it deletes rows that it meets; write INSERT … ON CONFLICT (…) DO UPDATE SET …",
+    "replace": "it deletes conflicting rows; write INSERT … ON CONFLICT (…) DO UPDATE SET …",
     "merge": "write INSERT … ON CONFLICT (…) DO UPDATE SET …, or UPDATE … FROM …",
     "table": "write SELECT * FROM …",
-    "show": "the tool tables tells what there is",
+    "show": "the tool tables lists what there is",
     "copy": "no files are read or written",
 }
 
@@ -55,7 +55,7 @@ def lexing_error_sentence(rest: str) -> str:
         ("/*", "comments are not allowed"),
         ("$", "$ is not allowed: no $$ strings, no parameters"),
         ("`", "quote names with double quotes"),
-        ("\\", "\\ stands in no string"),
+        ("\\", "\\ is not allowed in strings"),
         ("'", "a string does not end"),
         ('"', "a quoted name does not end, or is empty"),
     ):
@@ -279,7 +279,7 @@ def parse_statement(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     if first.word not in (*_WRITE_NODE_BY_VERB, *_READ_FIRST_WORDS):
         raise StatementError(refused_verb_sentence(first.word or first.text, wanted))
     if any(each.text == ";" for each in tokens):
-        raise StatementError("it is more than one statement; here one is taken, without ;")
+        raise StatementError("it is more than one statement; write one, without ;")
     if dialect == "sqlite" and any(each.text == "[" for each in tokens):
         raise StatementError("quote names with double quotes, not [ ]")
     start = _get_first_explained_token(tokens).start if first.word == "explain" else 0
@@ -315,7 +315,7 @@ def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:
     for each in tokens[1:]:
         if each.depth == 0 and each.word in (*_WRITE_NODE_BY_VERB, "select", "values", "with"):
             return each
-    raise StatementError("EXPLAIN explains a SELECT, INSERT, UPDATE or DELETE")
+    raise StatementError("EXPLAIN is only for a SELECT, INSERT, UPDATE or DELETE")
 
 
 def _parse_tree(text: str, dialect: Dialect) -> exp.Expr:
@@ -360,7 +360,7 @@ def _check_kind(statement: Statement, changes: bool) -> None:
     if change.args.get("alternative"):
         word = str(change.args["alternative"]).upper()
         raise StatementError(
-            f"INSERT OR {word} is not run: write INSERT … ON CONFLICT (…) DO UPDATE SET …, or "
+            f"INSERT OR {word} is not allowed: write INSERT … ON CONFLICT (…) DO UPDATE SET …, or "
             "ON CONFLICT DO NOTHING"
         )
 
@@ -374,4 +374,4 @@ def _check_no_server_access(statement: Statement) -> None:
             raise StatementError(f"the function {name[:60]} is not allowed")
     for table in statement.tree.find_all(exp.Table):
         if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):
-            raise StatementError(f"{table.name} is the server's own; the tool tables tells more")
+            raise StatementError(f"{table.name} is the server's own; the tool tables shows more")

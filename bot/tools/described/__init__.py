@@ -295,7 +295,7 @@ def _build_cached_model(text: str, name: str) -> type[BaseModel]:
     checker = checking.SchemaChecker(whole)
     top = resolve_references(whole, whole)
     if top.get("type", "object") != "object":
-        raise SchemaError("The schema is not that of an object.")
+        raise SchemaError("The schema is not one of an object.")
     return _ModelBuilder(whole, checker).build_model({"properties": {}, **top}, top, name, 0)
 
 

@@ -136,7 +136,7 @@ class _SchemaNormaliser:
             self.places.add(path)
             return ({} if node else {"not": {}}) if depth else node
         if not isinstance(node, dict):
-            raise UnfitSchemaError("A part of the schema is no schema.")
+            raise UnfitSchemaError("A part of the schema is not a schema.")
         if depth > MAX_SCHEMA_DEPTH:
             raise UnfitSchemaError(
                 f"The schema is nested more than {MAX_SCHEMA_DEPTH} levels deep."

@@ -89,7 +89,7 @@ def test_what_is_meant() -> None:
             4,
             "options is not taken",
         ),
-        ('"sqlite:///shop.db"', '"s3cret"', 4, "it is no URL"),
+        ('"sqlite:///shop.db"', '"s3cret"', 4, "it is not a URL"),
         ("CRM_URL", "NOT_SET", 12, "database 2 url_env: the variable NOT_SET is not set"),
         (
             'url_env = "CRM_URL"',
@@ -101,7 +101,7 @@ def test_what_is_meant() -> None:
         ("max_rows = 50", "max_rows = 0", 7, "write 1 or more"),
         ("max_rows = 50", "maxrows = 50", 7, "unknown key"),
         ("read_only = true", 'read_only = "yes"', 15, "write true or false"),
-        ('"*.password"', '"password"', 6, "is no column"),
+        ('"*.password"', '"password"', 6, "is not a column"),
         ('about = "People we know"', "", 10, "database 2 about: is missing"),
         ("[[database]]", "[database]", 1, "this is not TOML|two brackets"),
         ("[[database]]", "[[databases]]", 1, "unknown key; databases are headed"),

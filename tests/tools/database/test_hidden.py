@@ -191,7 +191,7 @@ def test_countersigns_tables_in_postgres(pg: World) -> None:
         url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url
     )
     for world in (pg, other):
-        with pytest.raises(CountersignDatabaseError, match="it holds the tables of a Countersign"):
+        with pytest.raises(CountersignDatabaseError, match="contains the tables of a Countersign"):
             world.query("SELECT 1")
 
 

@@ -375,7 +375,7 @@ def test_places_that_an_owner_made(
     pg.raw(f"{made.format(c=call, q=call.replace(chr(39), chr(39) * 2))}; {GIVEN}")
     before = left_behind(pg)
     act = pg.query if sql.startswith("SELECT") else pg.preview
-    with pytest.raises(ToolError, match=f"calls {function}, which|which makes up its statements"):
+    with pytest.raises(ToolError, match=f"calls {function}, which|which builds its statements"):
         act(sql)
     assert told(pg, sql) is None
     assert left_behind(pg) == before
@@ -400,7 +400,7 @@ def test_an_operator_may_take_a_function_away(pg: World) -> None:
         "CREATE FUNCTION number() RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE ''SELECT 1''; "
         "RETURN 1; END'"
     )
-    with pytest.raises(ToolError, match="it names the function number, which makes up its stat"):
+    with pytest.raises(ToolError, match="it names the function number, which builds its stat"):
         pg.query("SELECT number FROM heap")
     pg.raw("REVOKE EXECUTE ON FUNCTION number() FROM PUBLIC")
     assert pg.query("SELECT number FROM heap ORDER BY 1").rows == ((1,), (2,))

@@ -117,7 +117,7 @@ def test_it_is_held_to_what_was_shown(world: World) -> None:
     shown = world.preview(sql)
     world.raw("INSERT INTO heap VALUES ('new', 5)")
     before = world.dump()
-    with pytest.raises(ChangedError, match="It would touch 3 rows of heap now, and 2 were shown"):
+    with pytest.raises(ChangedError, match="It would now touch 3 rows of heap, and 2 were shown"):
         world.change(sql, shown.expects)
     assert world.dump() == before
     assert world.change(sql, world.preview(sql).expects) == {"rows": 3, "table": "heap"}

@@ -162,7 +162,7 @@ def test_rows_that_chance_chooses(world: World) -> None:
     chance = "random() % 2 = 0" if world.dialect == "sqlite" else "random() < 0.5"
     sql = f"DELETE FROM heap WHERE {chance}"
     for act in (world.preview, world.change):
-        with pytest.raises(ToolError, match="which rows it touches cannot be foreseen"):
+        with pytest.raises(ToolError, match="which rows it touches cannot be predicted"):
             act(sql)
 
 

@@ -97,7 +97,7 @@ def test_what_is_refused_of_several(world: World) -> None:
         with pytest.raises(ToolError, match=why):
             world.change(sql)
     assert f"up to {MAX_STATEMENTS}" in world.tools["change"].description
-    with pytest.raises(ToolError, match="here one is taken"):
+    with pytest.raises(ToolError, match="write one, without"):
         world.query("SELECT 1; SELECT 2")
 
 

@@ -61,7 +61,7 @@ def test_countersigns_own_database(
 def test_a_copy_of_countersigns_database(tmp_path: Path) -> None:
     """A copy or a second Countersign's file is told by its tables."""
     Store(f"sqlite:///{tmp_path / 'c.db'}").open().close()
-    with pytest.raises(ToolError, match="it holds the tables of a Countersign"):
+    with pytest.raises(ToolError, match="it contains the tables of a Countersign"):
         over(tmp_path / "c.db", tmp_path / "other.db").query("SELECT 1")
 
 

@@ -122,7 +122,7 @@ def test_other_rows_than_shown(story: Story) -> None:
     assert (call.status, call.revision) == (CallStatus.PENDING, 2)
     all_sent(world)
     assert "review" not in action_ids(now_at(world, SUPPORT, old["ts"]))
-    assert "It would touch 3 rows of orders now, and 2 were shown." in words(
+    assert "It would now touch 3 rows of orders, and 2 were shown." in words(
         now_at(world, SUPPORT, new["ts"])
     )
     open_modal(world, "ana", SUPPORT, now_at(world, SUPPORT, new["ts"]), "review")

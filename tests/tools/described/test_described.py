@@ -180,7 +180,7 @@ REFUSED_SCHEMAS: dict[str, dict[str, Any]] = {
     "leads to itself": {**fields(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}},
     "bounded time": fields(a={"type": "string", "pattern": "(?=(a+)+b)"}),
     "not valid at": fields(a={"type": "text"}),
-    "not that of an object": {"type": "array"},
+    "not one of an object": {"type": "array"},
     "characters": fields(a={"description": "x" * 100_000}),
     "is not JSON": {"type": {1, 2}},
     "endless time": {**fields(a={}), "unevaluatedProperties": False},
