@@ -76,7 +76,7 @@ def describe_approvers(who: Approvers, words: MentionStyle, channel: str) -> str
         here = words.format_channel(channel) if channel else "the channel where it is asked"
         found.append(f"the members of {here}")
     if who.requester:
-        found.append("whoever asked")
+        found.append("the person who asked")
     return ", ".join(found) or "nobody"
 
 
@@ -112,7 +112,7 @@ class GateDescriber:
         for offer in gate.remember:
             yield f"May be remembered: {_describe_offer(offer)}."
         if gate.once:
-            yield f"An approval is remembered by itself: {_describe_offer(gate.once)}."
+            yield f"An approval is remembered automatically: {_describe_offer(gate.once)}."
 
     def _describe_stage(self, number: int, stage: Stage) -> str:
         many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
@@ -160,9 +160,9 @@ class GateDescriber:
         no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
         own = "Nobody approves their own request."
         if any(stage.approvers.requester for stage in gate.stages):
-            own = "Whoever asked may approve where a step names them."
+            own = "The person who asked may approve where a step names them."
         elif gate.self_approval:
-            own = "Whoever asked may approve it."
+            own = "The person who asked may approve it."
         return " ".join(filter(None, (own, no, _REASON_REQUIREMENT_TEXTS.get(gate.reasons))))
 
     def _describe_shortage(self) -> Iterator[str]:
@@ -219,7 +219,7 @@ class GateDescriber:
         return (
             f"in direct messages to {people}{instead}"
             if people
-            else f"nowhere, for want of approvers ({wanted_place})"
+            else f"nowhere, as there are no approvers ({wanted_place})"
         )
 
     def _describe_times(self) -> str:
@@ -259,9 +259,9 @@ class GateDescriber:
         if gate.editors == "nobody" or not fields:
             return "nobody may edit."
         counts = "may" if gate.editor_counts else "may not"
-        others = " and whoever asked" if gate.editors == "approvers_and_requester" else ""
+        others = " and the person who asked" if gate.editors == "approvers_and_requester" else ""
         who = f"the approvers{others} may edit {', '.join(fields)}"
-        return f"{who}; whoever edits {counts} approve the result."
+        return f"{who}; the person who edits {counts} approve the result."
 
     def describe_grant_or_limit(self, args: BaseModel) -> Iterator[str]:
         """Yield what happens instead of asking: a saved approval applies, or a limit is reached."""
@@ -274,9 +274,10 @@ class GateDescriber:
         if grant := grants.find_valid_grant(grounds.authority, run, gate, given):
             by, until = words.format_person(grant.given_by), format_in_utc(grant.until)
             uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
-            yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
+            saved = f"{by} saved an approval, until {until}, {uses}"
+            yield f"★ It runs without asking, though: {saved}."
         elif reached:
-            yield f"⚠ Just now nobody would be asked: {words.quote_text(reached.note)}."
+            yield f"⚠ Right now nobody would be asked: {words.quote_text(reached.note)}."
 
     def describe_signers(self) -> Iterator[str]:
         """Yield a line on who can sign now with a valid passkey; nothing if nobody has to sign."""
@@ -389,12 +390,12 @@ def _describe_mode_change(
     """Yield a line if the channel's mode (strict, observe) changes the verdict of the policy."""
     if gate == policy:
         return
-    yet = f"{ICONS[mode]} Yet {mode} mode holds here"
+    yet = f"{ICONS[mode]} But {mode} mode applies here"
     match gate:
         case Deny(reason=reason):
             yield f"{yet}, and it is refused: {words.quote_text(reason)}."
         case Ask() if isinstance(policy, Ask):
-            yield f"{yet}: nothing is remembered, and it is asked each time."
+            yield f"{yet}: nothing is remembered, and people are asked each time."
         case _:
             yield f"{yet}: people are asked all the same, those of [defaults]."
 
@@ -422,7 +423,7 @@ def _describe_verdict(judged: Judgement, words: MentionStyle) -> str:
 
 def _describe_tried_rules(judged: Judgement, words: MentionStyle) -> Iterator[str]:
     """Yield a line for each rule that was tried; rules about other tools are only counted."""
-    answers = {True: "applies", False: "does not apply", None: "cannot be told, so it applies"}
+    answers = {True: "applies", False: "does not apply", None: "not known, so it applies"}
     added = getattr(judged.gate, "added", ())
     others = 0
     for each in judged.tried:
@@ -432,10 +433,10 @@ def _describe_tried_rules(judged: Judgement, words: MentionStyle) -> Iterator[st
         applied = each.rule == judged.gate.rule
         answer = answers[each.fits]
         if each.adds and each.fits is not False and each.rule in added:
-            answer = "adds to it" if each.fits else "cannot be told, so it adds to it"
+            answer = "adds to it" if each.fits else "not known, so it adds to it"
         elif each.fits is not False and not applied:
             idle = each.idle or ("has nothing to add" if each.adds else "another rule applies")
-            answer = f"fits, but {idle}" if each.fits else "cannot be told"
+            answer = f"fits, but {idle}" if each.fits else "not known"
         why = "" if each.why == "it matches" else f": {words.quote_text(each.why)}"
         yield f"• {words.quote_text(each.rule)} {answer}{why}"
     if others:

@@ -36,9 +36,9 @@ HEADINGS = {
     "allow": "Would have run without asking",
     "deny": "Would have been refused",
     "ask": "Would have been asked",
-    "people": "Would have been asked of other people",
+    "people": "Would have gone to other people",
     "quorum": "Would have taken another quorum or other steps",
-    "terms": "Would have been asked on other terms",
+    "terms": "Would have been asked under other terms",
 }
 
 
@@ -94,8 +94,8 @@ class PolicyReplay:
         calls_recorded = f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded"
         yield f"{calls_recorded} since {format_in_utc(since)}."
         yield (
-            f"{changed} would have been decided otherwise, {same} the same;"
-            f" {not_told.total()} cannot be told."
+            f"{changed} would have been decided differently, {same} the same;"
+            f" {not_told.total()} not known."
         )
         for kind, lines in lines_by_kind.items():
             if lines:
@@ -104,7 +104,7 @@ class PolicyReplay:
         if not_told:
             yield from (
                 "",
-                "Cannot be told:",
+                "Not known:",
                 *(f"• {count}: {why}" for why, count in not_told.most_common()),
             )
 
@@ -112,7 +112,7 @@ class PolicyReplay:
         """Return the HEADINGS key and a line for a call decided otherwise; "" for both if not."""
         tool = self._tools.find_tool_of_call(call)
         if tool is None:
-            raise UndecidableCallError(f"there is no tool {call.tool} any more")
+            raise UndecidableCallError(f"the tool {call.tool} no longer exists")
         with self._sources.store.read() as tx:
             run = runs.find_run(tx, call.run_id)
             if run is not None and run.purged_at is not None:
@@ -159,9 +159,7 @@ class PolicyReplay:
             args, _ = parse_arguments_and_reason(tool, words, names)
             return Deny(rule="", reason=call.note.removeprefix(_POLICY_REFUSAL_PREFIX)), [args]
         except (ValidationError, CallRefusedError):
-            raise UndecidableCallError(
-                f"{call.tool} does not take its arguments any more"
-            ) from None
+            raise UndecidableCallError(f"{call.tool} no longer takes its arguments") from None
 
     def _judge_at_proposal(
         self, run: Run, call: Call, tool: Tool[Any], args: BaseModel

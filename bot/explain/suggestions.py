@@ -332,7 +332,7 @@ class PolicySuggester:
             if gates[key].rule == entry["name"] and isinstance(gates[key], kind):
                 applied.append(each)
         if not applied:
-            raise NoSuggestionError("another rule decides, or it cannot be told without Slack")
+            raise NoSuggestionError("another rule decides, or it is not known without Slack")
         return applied
 
     def _name_calls(self, calls: Sequence[JudgedCall], field: str = "") -> str:

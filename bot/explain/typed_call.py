@@ -77,10 +77,10 @@ def _parse_key_values(words: Sequence[str]) -> dict[str, str]:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise TypedCallError(
-                f"{word!r} is no argument; write key=value, in quotes where it has blanks."
+                f"{word!r} is not an argument; write key=value, in quotes if it has spaces."
             )
         if key in arguments:
-            raise TypedCallError(f"{key} stands there twice.")
+            raise TypedCallError(f"{key} is given twice.")
         arguments[key] = value
     return arguments
 

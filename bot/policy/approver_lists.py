@@ -417,7 +417,7 @@ class _PolicyNames:
                 return use[0]
             if name not in self._named[CONDITIONS_TABLE]:
                 near = nearest_name_hint([name], self._named[CONDITIONS_TABLE])
-                self._problems.add(loc, f"names conditions.{name}, which is not there{near}")
+                self._problems.add(loc, f"names conditions.{name}, which does not exist{near}")
                 return "true"
             self._used.add((CONDITIONS_TABLE, name))
             expanded = self._resolve_name(CONDITIONS_TABLE, name, path)
@@ -454,4 +454,4 @@ class _PolicyNames:
 
 
 def _circular_name_sentence(names: list[str]) -> str:
-    return f"stands for itself ({' → '.join(names)}); take it out of one of them"
+    return f"refers to itself ({' → '.join(names)}); take it out of one of them"

@@ -211,7 +211,7 @@ def parse_start_time(written: object) -> StartTime:
     match = _START_TIME_PATTERN.fullmatch(written)
     if match is None:
         raise ValueError(
-            f'{written!r} is no time to start; write "22:00 Europe/Berlin", or with a day of the '
+            f'{written!r} is not a start time; write "22:00 Europe/Berlin", or with a day of the '
             'week "sat 22:00 Europe/Berlin"'
         )
     day, hour, minute, zone = match.groups()
@@ -277,7 +277,7 @@ def validate_time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (OSError, ValueError, LookupError):
-        raise ValueError(f"{value!r} is no time zone; write one as Europe/Berlin") from None
+        raise ValueError(f"{value!r} is not a time zone; write one as Europe/Berlin") from None
     return value
 
 
@@ -340,5 +340,5 @@ class HoursEntry(BaseModel):
     @classmethod
     def _validate_time(cls, value: str) -> str:
         if not _TIME_PATTERN.fullmatch(value):
-            raise ValueError(f'{value!r} is no time of day; write it as "09:00"')
+            raise ValueError(f'{value!r} is not a time of day; write it as "09:00"')
         return value

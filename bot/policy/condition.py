@@ -128,11 +128,11 @@ def _parse_literal(token: Any) -> Any:
     inner = plain[quotes:-quotes]
     if token.type == "BYTES_LIT" or "\n" in inner or "\r" in inner:
         raise UnknownValueError(
-            "holds bytes or a text over several lines, which a condition has no use for"
+            "contains bytes or a text of several lines, which a condition cannot use"
         )
     if (raw and inner.endswith("\\")) or not (raw or _VALID_ESCAPES_PATTERN.fullmatch(inner)):
         raise UnknownValueError(
-            'has a backslash that means nothing; write \\\\ for one, or r"…" around the text'
+            'has a backslash without a meaning; write \\\\ for one, or r"…" around the text'
         )
     return inner if raw else str(celstr(token))
 
@@ -166,7 +166,7 @@ class ConditionEvaluator:
     def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_EVALUATION_STEPS:
-            raise UnknownValueError("it takes too long over so much")
+            raise UnknownValueError("it takes too long for this much data")
 
     def _expr(self, node: Tree[Any]) -> Any:
         condition, yes, no = node.children
@@ -305,9 +305,9 @@ class Condition:
             evaluator = ConditionEvaluator(self._build_name_values(facts), functions)
             return require_boolean(evaluator.evaluate(self._tree))
         except UnknownValueError as error:
-            raise ConditionError(f"could not be told: {error}") from None
+            raise ConditionError(f"could not be evaluated: {error}") from None
         except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
-            raise ConditionError(f"could not be told: {type(error).__name__}") from None
+            raise ConditionError(f"could not be evaluated: {type(error).__name__}") from None
 
     def _build_name_values(self, facts: Facts) -> dict[str, Any]:
         values = {
@@ -334,7 +334,7 @@ class Condition:
             return
         if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
             raise ConditionError(
-                "makes objects, which a condition has no use for; compare values instead"
+                "creates objects, which a condition cannot use; compare values instead"
             )
         if node.data == "ident":
             self._check_name(str(node.children[0]), bound)
@@ -359,7 +359,7 @@ class Condition:
     def _check_name(self, name: str, bound: frozenset[str]) -> None:
         if name not in VARIABLE_NAMES | bound:
             raise ConditionError(
-                f"names {name!r}, which is not there; there are {', '.join(sorted(VARIABLE_NAMES))}"
+                f"names {name!r}, which is unknown; there are {', '.join(sorted(VARIABLE_NAMES))}"
             )
         if name in NAMESPACES:
             raise ConditionError(
@@ -385,7 +385,7 @@ class Condition:
         name, arguments = str(node.children[0]), node.children[1:]
         if name not in FUNCTION_NAMES:
             raise ConditionError(
-                f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTION_NAMES))}"
+                f"calls {name}(), which is unknown; there are {', '.join(sorted(FUNCTION_NAMES))}"
             )
         if name in SPENDING_FUNCTIONS:
             self._check_sum(name, list(_list_text_literals(arguments)), len(arguments))
@@ -445,7 +445,7 @@ def _check_method(node: Tree[Any]) -> None:
     method, arguments = str(node.children[1]), node.children[2:]
     if method not in METHODS:
         known_methods = ", ".join(sorted(METHODS))
-        raise ConditionError(f"calls .{method}(), which is not there; there are {known_methods}")
+        raise ConditionError(f"calls .{method}(), which does not exist; there are {known_methods}")
     if len(arguments) not in ((0, 1) if method in TIMESTAMP_METHODS else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
     if method == "matches" or method in TIMESTAMP_METHODS:

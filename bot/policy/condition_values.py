@@ -121,7 +121,7 @@ def convert_to_fraction(value: int | float | Decimal | Fraction | str) -> Fracti
         except InvalidOperation:
             raise UnknownValueError("a number is too large or too fine") from None
         if not value.is_finite():
-            raise UnknownValueError("what is not a number cannot be computed with")
+            raise UnknownValueError("only numbers can be computed with")
         if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MAX_DIGITS:
             raise UnknownValueError("a number is too large or too fine")
     return check_number_bounds(Fraction(value))
@@ -179,7 +179,7 @@ def _convert_or_mark_unusable(value: Any) -> Any:
 def require_boolean(value: Any) -> bool:
     """Return `value` if it is True or False; raises UnknownValueError otherwise."""
     if not isinstance(value, bool):
-        raise UnknownValueError("what stands for a condition is neither true nor false")
+        raise UnknownValueError("a condition is neither true nor false")
     return value
 
 
@@ -230,7 +230,7 @@ def compile_pattern(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error:
-        raise UnknownValueError("this is no regular expression (RE2)") from None
+        raise UnknownValueError("this is not a regular expression (RE2)") from None
 
 
 @lru_cache(64)
@@ -246,7 +246,7 @@ def load_time_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
         raise UnknownValueError(
-            "this is no time zone; write one as Europe/Berlin or +05:30"
+            "this is not a time zone; write one as Europe/Berlin or +05:30"
         ) from None
 
 
@@ -323,7 +323,7 @@ def _is_contained_in(value: Any, within: Any) -> bool:
     if value in alike:
         return True
     if len(alike) < len(there):
-        raise UnknownValueError("the list holds what cannot be compared with this")
+        raise UnknownValueError("the list contains something that cannot be compared with this")
     return False
 
 

@@ -318,7 +318,7 @@ class Policy(BaseModel):
 
 def _build_denial(gate: Deny, sure: bool, why: str) -> Deny:
     """Return the denial; unless its rule surely applies (`sure`), with that doubt as its reason."""
-    doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
+    doubt = f"it is not known whether {gate.rule!r} applies: {why}"
     return gate if sure else gate.model_copy(update={"reason": doubt})
 
 

@@ -50,7 +50,7 @@ class _StrictModel(BaseModel):
 def _validate_duration(value: str) -> str:
     if not MIN_DEADLINE_SECONDS <= parse_duration(value) <= MAX_DEADLINE_SECONDS:
         raise ValueError(
-            f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
+            f'{value!r} is not a duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
         )
     return value
 
@@ -132,7 +132,7 @@ class AskOptions(_StrictModel):
                 'write "thread", "approvers", a channel id ("C0123") or a lower-case name '
                 '("#finance")'
             )
-            raise ValueError(f"{value!r} is no place; {remedy}")
+            raise ValueError(f"{value!r} is not a place; {remedy}")
         return value
 
 
@@ -296,7 +296,7 @@ def list_keys_unfit_for_verdict(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     if rule.verdict == "once" and rule.remember is not None:
         yield (
             "remember",
-            'means nothing with verdict = "once", which remembers by itself; remove it',
+            'means nothing with verdict = "once", which always remembers; remove it',
         )
     if rule.remember and (
         (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
@@ -386,13 +386,13 @@ def _list_impossible_quorums(own: AskOptions, gate: Ask) -> Iterator[tuple[str, 
         key = next((each for each in ("stages", "quorum") if getattr(own, each)), "approvers")
         yield (
             key,
-            "takes more different people than are named; name more of them, or lower the quorum",
+            "needs more different people than are named; name more of them, or lower the quorum",
         )
     elif gate.veto > approver_lists.count_named_people(everybody):
         key = "veto" if own.veto else "approvers"
         yield (
             key,
-            f"takes {gate.veto} rejections, more than there are people; nobody could say no; "
+            f"needs {gate.veto} rejections, more than there are people; nobody could say no; "
             "lower veto",
         )
 

@@ -48,8 +48,8 @@ def parse_cached_condition(source: str) -> Condition:
     return Condition(source)
 
 
-EARLIER_RULE_UNKNOWN_REASON = "allows nothing, for what comes before it is not known"
-TOOL_NOT_NAMED_REASON = "allows nothing, for this tool is asked about unless a rule names it"
+EARLIER_RULE_UNKNOWN_REASON = "allows nothing, because what comes before it is not known"
+TOOL_NOT_NAMED_REASON = "allows nothing, because this tool needs approval unless a rule names it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class RuleBuilder:
             ):
                 self._problems.add(("rule", index, key), sentence)
         if set(entry.effect) <= self._covered and entry.verdict != "deny":
-            sentence = "can never apply: an earlier rule takes every such call; move it up"
+            sentence = "can never apply: an earlier rule catches every such call; move it up"
             self._problems.add(("rule", index), sentence)
         match entry.verdict:
             case "allow":
@@ -392,7 +392,7 @@ class RuleBuilder:
             names, used_freezes = names | condition.names, used_freezes | condition.freezes
             for name in sorted(condition.freezes - written.freezes.keys()):
                 near = nearest_name_hint([name], written.freezes)
-                sentence = f"names freezes.{name}, which is not there{near}"
+                sentence = f"names freezes.{name}, which does not exist{near}"
                 self._problems.add(("rule", index, "when"), sentence)
             tables = {"in_freeze": "freezes", "in_business_hours": "hours"}
             for name, table in tables.items():

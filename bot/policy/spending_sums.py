@@ -52,5 +52,5 @@ def parse_window_seconds(text: str) -> int:
     """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
     length = parse_duration(text, "mhd")
     if not MINUTE <= length <= 90 * DAY:
-        raise ValueError(f'{text!r} is no window; write "30m", "24h" or "7d", at most "90d"')
+        raise ValueError(f'{text!r} is not a window; write "30m", "24h" or "7d", at most "90d"')
     return length

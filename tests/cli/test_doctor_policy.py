@@ -152,7 +152,7 @@ def grow(args: Branch, context: object) -> str:
     )
     assert line.startswith("ok    rules: ")
     [line] = rules(trees, 'tool = "grow"\nwhen = "args.size == 1 && args.branches > 3"')
-    assert line.startswith("warn  rule 'r': its condition could not be told")
+    assert line.startswith("warn  rule 'r': its condition could not be evaluated")
 
 
 def test_tools_that_cannot_be_loaded(settings: Settings) -> None:

@@ -108,7 +108,9 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
     assert "at night only if the deadline is before their morning." in text
     assert "Starts: at 22:00 on Saturday (Europe/Berlin); what is approved now, " in text
     assert "After 45 minutes without an answer these may decide as well: Dan" in text
-    assert "whoever asked may edit amount, note; whoever edits may not approve" in text
+    assert (
+        "the person who asked may edit amount, note; the person who edits may not approve" in text
+    )
     assert "Not known" not in text
 
 
@@ -265,7 +267,7 @@ def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_explains_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     """Without tokens it still explains; what it could not look up is named, and no file is made."""
     text = said(capsys, f"{BIG} --as UBEN00001")
-    assert "• big cannot be told, so it applies: its condition could not be told" in text
+    assert "• big not known, so it applies: its condition could not be evaluated" in text
     assert "one of @finance (who that is now is not known: Slack is not configured)" in text
     assert "Not known: @finance. What is not known never allows." in text
     assert "Slack is not configured: nobody and nothing was looked up." in text
@@ -288,7 +290,7 @@ reason = "Too much."
 """
     Path("policy.toml").write_text(f'[defaults]\napprovers = ["@shop-leads"]\n{rule}')
     text = said(capsys, BIG)
-    assert "It is refused, by the rule daily: it could not be told" in text
+    assert "It is refused, by the rule daily: it is not known" in text
     assert "Not known: what was spent with refund_order." in text
     assert "The record was not read: there is no database at countersign.db." in text
 
@@ -321,8 +323,8 @@ def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> No
     ("line", "told"),
     [
         ("refund_ordr order_id=1", "There is no tool 'refund_ordr'; is refund_order meant?"),
-        ("refund_order order_id", "'order_id' is no argument; write key=value"),
-        ("refund_order order_id=1 order_id=2", "order_id stands there twice."),
+        ("refund_order order_id", "'order_id' is not an argument; write key=value"),
+        ("refund_order order_id=1 order_id=2", "order_id is given twice."),
         ("refund_order order_id=1 reason=late amount=-1", "amount: This should be greater than 0."),
         ("refund_order order_id=1 reason=late amount=NaN", "amount: "),
         (
@@ -402,12 +404,13 @@ veto = 5
     [
         (
             "",
-            "• all fits, but allows nothing, for this tool is asked about unless a rule names it\n",
+            "• all fits, but allows nothing, because this tool needs approval unless a rule names "
+            "it\n",
         ),
         (
             'tool = "query"\nrequester = "@gone"\n',
-            "• first cannot be told: a group it names could not be looked up\n"
-            "• all fits, but allows nothing, for what comes before it is not known\n",
+            "• first not known: a group it names could not be looked up\n"
+            "• all fits, but allows nothing, because what comes before it is not known\n",
         ),
     ],
 )

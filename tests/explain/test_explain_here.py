@@ -56,7 +56,7 @@ def test_the_mode_of_a_channel_at_the_terminal(
         )
     store.close()
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
-    assert "Yet observe mode holds here, and it is refused" in text
+    assert "But observe mode applies here, and it is refused" in text
     assert "Who decides" not in text
     assert "Yet" not in said(capsys, f"{BIG} --as UBEN00001 --in C0FINANCE")
 

@@ -219,7 +219,7 @@ def test_it_is_part_of_what_the_policy_means(was: str, becomes: str) -> None:
             "p.toml:3: [hours] zone: 'Europe/Bärlin'",
         ),
         ('zone = "Europe/Berlin"', "", "p.toml:2: [hours] zone: is missing"),
-        ('"09:00"', '"9"', "p.toml:4: [hours] opens: '9' is no time of day; write it as"),
+        ('"09:00"', '"9"', "p.toml:4: [hours] opens: '9' is not a time of day; write it as"),
         ('"09:00"', "09:00:00", "[hours] opens: write it in quotes"),
         ('"17:30"', '"09:00"', "p.toml:5: [hours] closes: is not after opens"),
         ('"mon", "tue"', '"mon", "tues"', "p.toml:6: [hours] days: write 'mon', 'tue'"),

@@ -227,7 +227,7 @@ def test_a_remembered_approval_is_bound_to_what_was_added() -> None:
         ("editor_counts = true", "editor_counts: would loosen what other rules ask"),
         ("quorum = 2", "quorum: means nothing without approvers here"),
         ('reason = "x"\nveto = 1', "reason: means nothing with verdict"),
-        ('approvers = ["U01"]\nquorum = 2', "quorum: takes more different people than are named"),
+        ('approvers = ["U01"]\nquorum = 2', "quorum: needs more different people than are named"),
         ('deadline = "10m"\nreminders = ["20m"]\napprovers = ["@a"]', "reminders: comes only when"),
     ],
 )

@@ -84,7 +84,7 @@ def test_business_hours_are_those_of_the_table(at: str, is_open: bool) -> None:
 
 @pytest.mark.parametrize("when", ["in_freeze", "freezes.audit || in_freeze", "in_business_hours"])
 def test_without_the_time_nothing_is_let_through(when: str) -> None:
-    """A rule that denies applies where it cannot be told."""
+    """A rule that denies applies where it not known."""
     said, why = verdict(when, None, FREEZES + UNUSED + HOURS * ("hours" in when))
     assert said == "deny"
     assert "what it stands for is not known" in why
@@ -93,7 +93,7 @@ def test_without_the_time_nothing_is_let_through(when: str) -> None:
 @pytest.mark.parametrize(
     ("when", "tables", "said"),
     [
-        ("freezes.chrismas", FREEZES, "names freezes.chrismas, which is not there (is christmas"),
+        ("freezes.chrismas", FREEZES, "names freezes.chrismas, which does not exist (is christmas"),
         ("in_freeze", "", "asks for in_freeze, and there is no [freezes]; add it"),
         ("in_business_hours", "", "asks for in_business_hours, and there is no [hours]; add it"),
         ("freezes.audit && freezes.launch", FREEZES, ":5: [freezes] christmas: is used nowhere"),
@@ -103,7 +103,7 @@ def test_without_the_time_nothing_is_let_through(when: str) -> None:
         ("in_freeze", FREEZES.replace("2026-12-26", "9999-12-31"), "goes beyond the calendar"),
         ("in_freeze", FREEZES.replace("2026-12-24", "0001-01-01"), "goes beyond the calendar"),
         ("in_freeze", FREEZES.replace(', zone = "Europe/Berlin"', ""), "has no time zone"),
-        ("in_freeze", FREEZES.replace("Europe/Berlin", "Berlin"), "'Berlin' is no time zone"),
+        ("in_freeze", FREEZES.replace("Europe/Berlin", "Berlin"), "'Berlin' is not a time zone"),
         (
             "in_freeze",
             FREEZES.replace("from = 2026-12-24", "form = 2026-12-24"),

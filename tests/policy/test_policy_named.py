@@ -77,17 +77,17 @@ def test_a_change_of_a_name_is_a_change_of_its_rules() -> None:
         (
             "conditions.hard &&",
             "conditions.herd &&",
-            "p.toml:17: rule 1 when: names conditions.herd, which is not there (is hard meant?)",
+            "p.toml:17: rule 1 when: names conditions.herd, which does not exist (is hard meant?)",
         ),
         (
             '["@finance", "U0CFO"]',
             '["two_houses"]',
-            "p.toml:3: [approvers] finance: stands for itself (finance → two_houses → finance)",
+            "p.toml:3: [approvers] finance: refers to itself (finance → two_houses → finance)",
         ),
         (
             '"args.amount > 30.0"',
             '"conditions.hard"',
-            "p.toml:7: [conditions] large: stands for itself (large → hard → large)",
+            "p.toml:7: [conditions] large: refers to itself (large → hard → large)",
         ),
         ('"args.amount > 30.0"', '"amount > 30.0"', "p.toml:7: [conditions] large: names 'amount'"),
         ('"args.amount > 30.0"', "30", "p.toml:7: [conditions] large: write a condition in quotes"),

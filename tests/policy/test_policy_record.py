@@ -135,7 +135,7 @@ def test_doubt_is_told_with_its_reason() -> None:
     )
     assert (sure.verdict, doubt.verdict) == ("deny", "deny")
     assert sure.model_dump()["reason"] == "No."
-    assert "could not be told whether 'out' applies" in doubt.model_dump()["reason"]
+    assert "is not known whether 'out' applies" in doubt.model_dump()["reason"]
 
 
 def test_what_is_nested_too_deeply_is_refused() -> None:

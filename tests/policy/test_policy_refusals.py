@@ -70,8 +70,8 @@ def test_deadlines_have_bounds(duration: str, good: bool) -> None:
         ('approvers = ["U0123", ""]', "names nobody"),
         ('approvers = "U0123"', "write a list"),
         ("approvers = [3]", "write it in quotes"),
-        ('post_to = "finance"', "post_to: 'finance' is no place"),
-        ('post_to = "D0123"', "is no place"),
+        ('post_to = "finance"', "post_to: 'finance' is not a place"),
+        ('post_to = "D0123"', "is not a place"),
         ('self_approval = "yes"', "self_approval: write true or false"),
         ("editor_counts = 1", "editor_counts: write true or false"),
         (

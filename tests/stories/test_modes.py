@@ -387,12 +387,12 @@ def test_explain_knows_the_mode(harness: Harness) -> None:
     mode(harness, "strict", "ben", "strict mode now")
     told = asked(harness, explain, "ben")
     assert "It runs without asking, by the rule put is free." in told
-    assert "Yet strict mode holds here: people are asked all the same" in told
+    assert "But strict mode applies here: people are asked all the same" in told
     assert '"usergroup_id": "S0LEADS"' in told
     assert "nothing is remembered" in asked(harness, "/approvals explain note text=hedge", "ben")
     mode(harness, "observe", "ben", "observe mode now")
     told = asked(harness, explain, "ben")
-    assert "Yet observe mode holds here, and it is refused" in told
+    assert "But observe mode applies here, and it is refused" in told
     assert "Who decides" not in told
 
 

@@ -109,7 +109,7 @@ def test_the_same_policy_changes_nothing(replay: Replayed, happened: Harness) ->
     before = path.read_bytes()
     text = replay(OLD)
     assert "5 calls recorded since" in text
-    assert "0 would have been decided otherwise, 5 the same; 0 cannot be told." in text
+    assert "0 would have been decided differently, 5 the same; 0 not known." in text
     assert path.read_bytes() == before
 
 
@@ -132,7 +132,7 @@ verdict = "deny"
 reason = "Too much."
 """
     )
-    assert "3 would have been decided otherwise, 2 the same; 0 cannot be told." in text
+    assert "3 would have been decided differently, 2 the same; 0 not known." in text
     assert "Would have run without asking (1):" in text
     assert (
         "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — "
@@ -150,7 +150,7 @@ def test_other_people_and_quorums(replay: Replayed) -> None:
     """
     closed = OLD.partition("[[rule]]")[2]
     others = replay(f'[defaults]\napprovers = ["@finance"]\n[[rule]]{closed}')
-    assert "Would have been asked of other people (3):" in others
+    assert "Would have gone to other people (3):" in others
     assert others.count("those who approved it would not have been enough") == 1
     more = replay(f'[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n[[rule]]{closed}')
     assert "Would have taken another quorum or other steps (3):" in more
@@ -159,11 +159,11 @@ def test_other_people_and_quorums(replay: Replayed) -> None:
         "those who approved it would not have been enough" in more
     )
     terms = replay(f'[defaults]\napprovers = ["@shop-leads"]\nveto = 2\n[[rule]]{closed}')
-    assert "Would have been asked on other terms (3):" in terms
+    assert "Would have been asked under other terms (3):" in terms
     assert "not have been enough" not in terms
     signed = '[passkeys]\n[defaults]\napprovers = ["@shop-leads"]\nsignature = "passkey"\n'
     signed = replay(f"{signed}[[rule]]{closed}")
-    assert "Would have been asked on other terms (3):" in signed
+    assert "Would have been asked under other terms (3):" in signed
     assert signed.count("signature, by rule 'default'") == 3
     assert signed.count("those who approved it would not have been enough") == 1
 
@@ -184,21 +184,21 @@ reason = "Enough."
     text = replay(limited)
     assert "Would have been refused (2):" in text  # 30.00 by itself, and 20.00 after 10.00
     assert "Refund 10.00" not in text
-    assert "2 would have been decided otherwise" in replay(limited.replace(">= 30.00", "> 29.99"))
-    assert "0 would have been decided otherwise" in replay(limited.replace(">= 30.00", "> 30.00"))
+    assert "2 would have been decided differently" in replay(limited.replace(">= 30.00", "> 29.99"))
+    assert "0 would have been decided differently" in replay(limited.replace(">= 30.00", "> 30.00"))
 
 
 def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs on a group or a tool that is gone is counted as such, with the reason."""
     rule = "[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
     policy = OLD + rule
-    assert "0 would have been decided otherwise, 5 the same" in replay(policy)
+    assert "0 would have been decided differently, 5 the same" in replay(policy)
     monkeypatch.delenv("SLACK_BOT_TOKEN")
     monkeypatch.delenv("COUNTERSIGN_TOOLS")
     text = replay(policy)
-    assert "0 would have been decided otherwise, 1 the same; 4 cannot be told." in text
-    assert "• 3: whether the rule 'rule 2' applies: its condition could not be told" in text
-    assert "• 1: there is no tool wipe any more" in text
+    assert "0 would have been decided differently, 1 the same; 4 not known." in text
+    assert "• 3: whether the rule 'rule 2' applies: its condition could not be evaluated" in text
+    assert "• 1: the tool wipe no longer exists" in text
     assert "Slack is not configured: nobody and nothing was looked up." in text
 
 
@@ -250,14 +250,14 @@ def test_rules_that_add_are_replayed(replay: Replayed) -> None:
     """What a rule adds is told with its name; where it cannot be told, nor can the call."""
     adds = '[[rule]]\nname = "two"\ntool = "refund_order"\nverdict = "add"\n'
     text = replay(f'{OLD}{adds}approvers = ["@finance"]\n')
-    assert "Would have been asked of other people (3):" in text
+    assert "Would have gone to other people (3):" in text
     assert "by rule 'default' and rule 'two'" in text
     text = replay(
         f'{OLD}{adds}requester = "@nobody-knows"\nveto = 1\nquorum = 1\napprovers = ["@finance"]\n'
     )
     assert "• 3: whether the rule 'two' applies: a group it names could not be looked up" in text
     text = replay(f'{OLD}{adds}reminders = ["10m"]\n')
-    assert "Would have been asked on other terms (3):" in text
+    assert "Would have been asked under other terms (3):" in text
     assert "reminders, by rule 'default' and rule 'two'" in text
 
 
@@ -282,9 +282,9 @@ verdict = "allow"
         mode(harness, "ask", "ana", "ask")
         same = report(harness, policy)
         others = report(harness, policy.replace("@shop-leads", "@finance"))
-    assert "0 would have been decided otherwise, 2 the same; 0 cannot be told." in same
-    assert "Would have been asked of other people (1):" in others
-    assert "1 would have been decided otherwise, 1 the same; 0 cannot be told." in others
+    assert "0 would have been decided differently, 2 the same; 0 not known." in same
+    assert "Would have gone to other people (1):" in others
+    assert "1 would have been decided differently, 1 the same; 0 not known." in others
 
 
 def test_an_edited_call_is_asked_as_before_and_after(tmp_path: Path) -> None:
@@ -315,8 +315,8 @@ deadline = "3h"
             .replace('"ask"', '"deny"\nreason = "Too little."')
             .replace('approvers = ["@finance"]\ndeadline = "3h"\n', ""),
         )
-    assert "0 would have been decided otherwise, 1 the same; 0 cannot be told." in same
-    assert "Would have been asked of other people (1):" in others
+    assert "0 would have been decided differently, 1 the same; 0 not known." in same
+    assert "Would have gone to other people (1):" in others
     assert "Refund 20.00 EUR of order 1031 — was asked, now refused by rule 'large'" in denied
 
 
@@ -336,7 +336,7 @@ remember = [{{ fields = ["text"] }}]
         reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
         harness.slack.wait(lambda: len(harness.calls_in(thread)) == 2)
         same = report(harness, policy)
-    assert "0 would have been decided otherwise, 2 the same; 0 cannot be told." in same
+    assert "0 would have been decided differently, 2 the same; 0 not known." in same
 
 
 def report(harness: Harness, policy: str) -> str:
