@@ -82,26 +82,26 @@ MAX_FILE_BYTES_PER_THREAD = 20_000_000  # of pictures and PDFs
 MAX_FILE_NAME_CHARS = 120
 UNNAMED_FILE_LABEL = "unnamed"
 
-FILES_DISABLED_REASON = "whoever runs Countersign here gives no files to a model"
-TEXT_ONLY_MODEL_REASON = "the model here is given texts only"
+FILES_DISABLED_REASON = "the people who run Countersign here give no files to a model"
+TEXT_ONLY_MODEL_REASON = "the model here reads only text"
 TOO_MANY_FILES_REASON = f"at most {MAX_FILES_AT_ONCE} files are read at once"
 THREAD_FULL_REASON = (
-    "this thread has as many bytes of pictures and PDFs as are read; a new thread has room"
+    "this thread has reached its limit for pictures and PDFs; a new thread has room"
 )
-TOO_MUCH_TEXT_REASON = "the texts before it are as long as is read at once"
+TOO_MUCH_TEXT_REASON = "the texts before it fill what is read at once"
 EXTERNAL_FILE_REASON = "it is kept outside of Slack"
 SLACK_DOCUMENT_REASON = "it is a document of Slack's own"
-HIDDEN_FILE_REASON = "Slack shows it no more"
+HIDDEN_FILE_REASON = "Slack no longer shows it"
 EMPTY_FILE_REASON = "it is empty"
 MISSING_SCOPE_REASON = (
-    "Slack does not let Countersign read it: whoever runs Countersign has to give its app the "
-    "scope files:read"
+    "Slack does not let Countersign read it: the people who run Countersign have to give its "
+    "app the scope files:read"
 )
 DOWNLOAD_FAILED_REASON = "Slack did not give it; attaching it again may work"
 UNSUPPORTED_TYPE_REASON = "only PNG, JPEG, GIF and WebP pictures, PDFs and plain texts can be read"
-DELETED_FILE_TEXT = "(This file was deleted by whoever posted it, and is shown to you no more.)"
+DELETED_FILE_TEXT = "(The person who posted this file deleted it; it is no longer shown to you.)"
 REFUSED_FILE_TEXT = (
-    "(You cannot read this file: your server did not take it. Say so where it matters.)"
+    "(You cannot read this file: your server did not accept it. Say so where it matters.)"
 )
 
 

@@ -98,7 +98,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"  # the model's server unless a set
 def create_planner(settings: Settings, signals: Signals) -> ModelPlanner:
     """Make the planner that the settings name; raise PlannerError if they name no model."""
     if not settings.has_model:
-        raise PlannerError("There is no model here to go on with this.")
+        raise PlannerError("There is no model here to continue with this.")
     # imported here: the library takes a third of the start-up time, and only a turn needs it
     import openai
 

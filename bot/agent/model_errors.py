@@ -61,7 +61,7 @@ _CONTEXT_WINDOW_PATTERN = re.compile(
 )
 CONTEXT_EXCEEDED_CODE = "context_length_exceeded"
 THREAD_TOO_LONG_ERROR = (
-    "This thread has become longer than the model can read. Ask anew in a new one."
+    "This thread has become longer than the model can read. Start a new thread and ask again."
 )
 
 

@@ -18,7 +18,7 @@ UNKNOWN = (
 STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
 STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
 _FAILED_MIDWAY_SENTENCE = (
-    "It had begun, so part of it may have happened: look before it is tried again."
+    "It had begun, so part of it may have happened: check before it is tried again."
 )
 TOO_SLOW = "it took too long"
 REMEMBERED_APPROVAL_SENTENCE = " It ran on a remembered approval."
@@ -89,7 +89,7 @@ def edited_by_sentence(people: Iterable[str], arguments: str) -> str:
 
 def invalidated_output(why: str) -> str:
     """Return the output of a call that no longer matches what people were shown."""
-    return f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
+    return f"INVALIDATED: it was not run, because {why}. Propose it again if it is still needed."
 
 
 def now_forbidden_output(reason: str) -> str:
@@ -199,7 +199,7 @@ OTHER_CALLS_WAITING = (
     "look-ups run beside them. Propose it after that; or, where the requester wants it instead of "
     "them, together with replace_waiting_plan."
 )
-WAITING_PLAN_WITHDRAWN = "DONE: what waited for people is taken back; nothing of it was run."
+WAITING_PLAN_WITHDRAWN = "DONE: the calls that waited for people are taken back; none was run."
 PLAN_DECIDED_NOTE = (
     "What waited for people has been decided: see the outputs of those calls above. Go on from "
     "there, and tell the requester what became of them."
@@ -228,7 +228,7 @@ CANCELLED = "CANCELLED by the requester; it was not run."
 WITHDRAWN = (
     "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
 )
-SUB_AGENT_FAILED = "CANCELLED: whoever proposed it could not go on, so it was not run."
+SUB_AGENT_FAILED = "CANCELLED: the agent that proposed it could not continue, so it was not run."
 RUN_ABANDONED = "SUPERSEDED: a new request was made in this thread, so it was not run."
 SUPERSEDED_BY_MESSAGE = (
     "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
@@ -265,7 +265,7 @@ def plan_sent_back_output(person: str, feedback: str) -> str:
     return (
         f"SENT BACK by <@{person}>; nothing of this was run. "
         f'Their feedback, quoted: "{feedback[:MAX_QUOTED_CHARS]}" '
-        "Propose one new plan that heeds it."
+        "Propose one new plan that follows it."
     )
 
 

@@ -301,7 +301,7 @@ def _read_next_event(stream: openai.Stream[Any]) -> object:
 MAX_ANSWER_CHARS = 200_000  # including its calls and reasoning
 ANSWER_TIMEOUT_FACTOR = 5.0  # the longest a whole answer may take, in read time-outs
 ENDLESS_ANSWER_ERROR = (
-    "The model's answer came to no end, as where it repeats itself, and was broken off. Ask in "
+    "The model's answer did not end, as if it were repeating itself, so it was cut off. Ask in "
     "other words, or for less at once."
 )
 

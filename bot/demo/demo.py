@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 WAITING_CARD_ACTION_IDS = ("approve", "review")  # a card has these buttons only while it waits
 SUGGESTED_PROMPTS = [
     ("Refund part of an order", "refund 15 EUR of order 1042, the mug was chipped"),
-    ("Look an order up", "what is the status of order 1042?"),
+    ("Look up an order", "what is the status of order 1042?"),
     ("Cancel an order", "cancel order 1043, the customer changed her mind"),
 ]
 WELCOME_TEXT = (

@@ -126,7 +126,7 @@ def play_history(
             each.play(sandbox, settle)
         except Exception as error:  # noqa: BLE001 - the demo goes on without it
             log.warning(
-                "not in the demo's past, what began %s min ago: %s", each.minutes_ago, error
+                "not in the demo's past: what began %s min ago: %s", each.minutes_ago, error
             )
     _advance_clock_to(sandbox, now(), settle)
 

@@ -62,13 +62,13 @@ MAX_ITEMS = 20  # shown of a list
 # The thread already shows the outcome in a line of its own; these say only what comes next.
 FOLLOW_UP_BY_STATUS = {
     "succeeded": "That is done.",
-    "rejected": "Then I leave it. If something should be different, tell me what, "
-    "and I propose it anew.",
+    "rejected": "Then I will leave it. If something should be different, tell me "
+    "what, and I will propose it again.",
     "expired": "Ask me again if it is still needed.",
-    "sent back": "Tell me what to change, and I propose it anew.",
+    "sent back": "Tell me what to change, and I will propose it again.",
 }
 NOBODY_ASKED_PREFIX = "before it was run, and nobody was asked: "
-NO_ANSWER_TEXT = "Without an answer I cannot go on. Ask me again once you know."
+NO_ANSWER_TEXT = "Without an answer I cannot continue. Ask me again once you know."
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,8 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
 def describe_waiting_calls(calls: Iterable[str]) -> str:
     """Return a list of the calls that wait for a decision, and how to change them."""
     lines = [f"- **{each}** waits for a decision, and has not run." for each in calls]
-    return "\n".join([*lines, "\nTell me what to change, and I take it back and propose it anew."])
+    change = "Tell me what to change, and I will take it back and propose it again."
+    return "\n".join([*lines, f"\n{change}"])
 
 
 def describe_unmatched_request_parts(left: Iterable[str]) -> str:
@@ -488,7 +489,7 @@ def _build_corrected_turn(talk: Conversation, tools: dict[str, Values]) -> Turn:
         return Turn(text=f"{ran} Please tell me the whole new request.")
     named = order_phrases.parse_order_amount_reason(talk.request)
     if not any(named.keys() & call.arguments.keys() for call in again):
-        return Turn(text="What is it to be? I understand “make it 30 EUR”, for example.")
+        return Turn(text="What should it be? I understand “make it 30 EUR”, for example.")
     calls = []
     for call in again:
         values = {key: value for key, value in named.items() if key in call.arguments}

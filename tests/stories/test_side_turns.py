@@ -128,7 +128,7 @@ def test_it_is_taken_back_without_anything_instead(harness: Harness, fakes: Fake
         [C.SUPERSEDED],
         R.COMPLETED,
     )
-    assert [each["output"][:8] for each in harness.outputs()] == ["SUPERSED", "DONE: wh"]
+    assert [each["output"][:8] for each in harness.outputs()] == ["SUPERSED", "DONE: th"]
 
 
 def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: FakeTools) -> None:

@@ -25,7 +25,7 @@ def test_from_a_question_to_a_changed_plan(harness: Harness) -> None:
     menu(harness, "ana", card, "send_back")
     harness.slack.wait(ana.view)
     assert ana.submit({"words": {"text": {"value": "less, please"}}})["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "Tell me what to change, and I propose it anew.")
+    harness.said(SUPPORT, thread, "Tell me what to change, and I will propose it again.")
     assert "is done" not in str([words(each) for each in harness.thread(SUPPORT, thread)])
     ben.say(SUPPORT, "@bot make it 10 EUR", thread)
     card = harness.card(SUPPORT, thread)

@@ -130,7 +130,7 @@ def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -
     hold.release()
     harness.said(SUPPORT, thread, "The desk is out.")
     harness.settle()
-    assert last_output(harness).startswith("FAILED: the sub-agent could not go on.")
+    assert last_output(harness).startswith("FAILED: the sub-agent could not continue.")
     assert child_of(harness, thread).status is R.FAILED
     assert statuses(harness, thread) == [C.FAILED]
     assert not [m for m in harness.thread(SUPPORT, thread) if "retry" in action_ids(m)]

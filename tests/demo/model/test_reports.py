@@ -158,7 +158,7 @@ TOLD: dict[str, tuple[str, str]] = {
     ),
     "SUB_AGENT_FAILED": (
         outputs.SUB_AGENT_FAILED,
-        "was cancelled: whoever proposed it could not go on",
+        "was cancelled: the agent that proposed it could not continue",
     ),
     "WITHDRAWN": (
         outputs.WITHDRAWN,
@@ -184,7 +184,7 @@ TOLD: dict[str, tuple[str, str]] = {
 # What the thread says in a line of its own: who decided, why, and what came of it.
 ABOVE = {
     "succeeded_output": (DONE, "That is done."),
-    "rejected_output": (NO, "Then I leave it. If something should be different, tell me what, "),
+    "rejected_output": (NO, "Then I will leave it. If something should be different, tell me what"),
     "would_fail_output": (
         outputs.would_fail_output("none is left.", earlier=True),
         "That would not work, so I asked nobody: none is left.",
@@ -294,7 +294,7 @@ def test_a_repeated_success_is_told_as_the_first() -> None:
 def test_what_was_sent_back_is_changed() -> None:
     """After a plan was sent back it asks what to change, and proposes that with both reasons."""
     items = refunded(outputs.plan_sent_back_output("UANA00001", "less"))
-    assert "Tell me what to change, and I propose it anew." in turn(*items).text
+    assert "Tell me what to change, and I will propose it again." in turn(*items).text
     again = turn(*items, said("make it 30 EUR"))
     assert called(again) == [refund(1042, "30.00", "damaged")]
     assert f"It came late. {CORRECTION_NOTE}'" in str(again.calls)
@@ -311,7 +311,7 @@ def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
     """What was refused is not proposed again as it was; it asks."""
     answer = turn(*refunded(SUPERSEDED), said(words))
     assert not answer.calls
-    assert "What is it to be?" in answer.text
+    assert "What should it be?" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_question_without_an_answer_ends_it(output: str) -> None:
     question = '{"question": "Which order is it?"}'
     answer = turn(said("Refund 3 EUR"), *made("ask_person", question, output))
     assert not answer.calls
-    assert answer.text.startswith("Without an answer I cannot go on.")
+    assert answer.text.startswith("Without an answer I cannot continue.")
 
 
 def test_what_ended_alike_is_told_once() -> None:
