@@ -74,7 +74,7 @@ def parse_arguments_and_reason(
 
 TOO_LONG_TO_SHOW_ERROR = (
     "It is too long to show its approvers in full, and nothing runs that they cannot see. Make it "
-    "smaller, or divide it."
+    "smaller, or split it."
 )
 
 
@@ -276,7 +276,7 @@ class UsageLimits:
         if sub_agents.get_root_run(tx, run).cards >= settings.max_cards:
             return ReachedLimit(
                 outputs.card_limit_output(settings.max_cards),
-                "this request has asked people as often as one may",
+                "this request has reached its limit for asking people",
             )
         if run.source is RunSource.PROGRAM and run.client:
             return None  # its API key's own limit was checked when the request came in
@@ -284,8 +284,8 @@ class UsageLimits:
         if waiting >= settings.max_pending:
             return ReachedLimit(
                 outputs.too_many_waiting_output(waiting),
-                f"{waiting} of your requests wait for a decision already; "
-                "this one has to wait until some are decided",
+                f"{waiting} of your requests {'is' if waiting == 1 else 'are'} already waiting for "
+                "a decision; this one has to wait until some are decided",
             )
         if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - asked):
             asked_text = f"people were asked about {settings.max_asked_per_hour} calls"

@@ -107,7 +107,7 @@ class CallExpirer:
         except Exception as error:
             if is_temporary_database_error(error):
                 raise
-            log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
+            log.exception("run %s call %s: its expiry could not be announced", call.run_id, call.id)
             return call.tool
 
 
@@ -174,9 +174,7 @@ NOT_SHOWN_NOTICE = "I could not show this to its approvers, so it will not happe
 NOT_POSTED_NOTICE = "I could not post there, so you get this here."
 
 NO_DIRECT_MESSAGE_NOTICE = "I could not send you a direct message, so your request did not start."
-NO_FILE_NOTICE = (
-    "I could not upload the file with all of it, so only the part above can be seen here."
-)
+NO_FILE_NOTICE = "I could not upload the full file, so only the part above is shown here."
 NO_ROWS_NOTICE = "I could not send you the file with all rows."
 NO_TABLE_NOTICE = "I could not show the rows: Slack did not accept the table."
 

@@ -204,9 +204,9 @@ class DelegateNotifier:
             except LookupPendingError:  # the loop is woken once it is known
                 log.debug("delegation %s: people are being looked up", each.id)
             except LookupFailedError as error:  # tried again on the next tick
-                log.warning("delegation %s: what waits was not shown: %s", each.id, error)
+                log.warning("delegation %s: the waiting calls were not shown: %s", each.id, error)
             except Exception:
-                log.exception("delegation %s: what waits was not shown", each.id)
+                log.exception("delegation %s: the waiting calls were not shown", each.id)
         return bool(new)
 
     def _notify_delegate(self, row: delegations.Delegation, now: datetime) -> None:

@@ -82,7 +82,7 @@ class ForbiddenEdit:
 UNREADABLE_VALUES_ERROR = "The tool cannot read these values again once they are stored."
 TOOL_CHANGED_ERROR = (
     "This cannot be edited: its tool has changed since it was asked, or is no longer there, so it "
-    "would not run. Reject it, and ask anew if it is still needed."
+    "would not run. Reject it, and ask again if it is still needed."
 )
 CHECK_PREVIEW_FIRST_NOTICE = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit

@@ -196,7 +196,7 @@ def _resolve_place(authority: Authority, run: Run, who: Approvers) -> card_routi
         named = authority.list_named_people(who, requester=run.requester, channel=run.channel)
         people_to_ask = authority.list_first_colleagues(named, card_routing.MAX_PEOPLE_MESSAGED)
         if not people_to_ask:
-            note = "none of those it is for is a full member of this workspace"
+            note = "none of the people it is for is a full member of this workspace"
             raise CallRefusedError(outputs.nobody_to_ask_output(note), note, tell=True)
         groups_by_handle = [
             (handle, authority.directory.find_group(handle)) for handle in who.groups

@@ -86,9 +86,9 @@ class ReminderSender:
             except LookupPendingError:  # the call stays due until the look-up is done
                 log.debug("call %s: people are being looked up", call.id)
             except LookupFailedError as error:  # the call stays due, and is tried again
-                log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
+                log.warning("run %s call %s: nobody was notified: %s", call.run_id, call.id, error)
             except Exception:
-                log.exception("run %s call %s: nobody could be told", call.run_id, call.id)
+                log.exception("run %s call %s: nobody was notified", call.run_id, call.id)
         return bool(due)
 
     def _send_reminders_for_call(self, call: Call, now: datetime) -> None:

@@ -90,10 +90,10 @@ _TEXT_BY_STATUS = {
     CallStatus.CANCELLED: "not run",
     CallStatus.INVALIDATED: "not run",
     CallStatus.REFUSED: "nobody was asked",
-    CallStatus.PENDING: "still waits",
-    CallStatus.APPROVED: "still waits",
-    CallStatus.RUNNING: "still runs",
-    CallStatus.ENTRUSTED: "a sub-agent still works on it",
+    CallStatus.PENDING: "still waiting",
+    CallStatus.APPROVED: "still waiting",
+    CallStatus.RUNNING: "still running",
+    CallStatus.ENTRUSTED: "a sub-agent is still working on it",
     CallStatus.SUPERSEDED: "replaced",
 }
 _ORDERED_STATUS_TEXTS = (  # in the order of the record line

@@ -207,7 +207,7 @@ LABEL_BY_RUN_STATUS = {
     RunStatus.CANCELLED: "⏹️ cancelled",
 }
 OVERVIEW_BUTTONS: Sequence[tuple[str, Action, Target]] = (
-    ("What waits for me", Action.LOOK_WAITING, NoTarget()),
+    ("What is waiting for me", Action.LOOK_WAITING, NoTarget()),
     ("My requests", Action.LOOK_REQUESTS, NoTarget()),
     ("Ask for something…", Action.REQUEST, FormContext()),
     ("Recent decisions", Action.LOOK_HISTORY, NoTarget()),

@@ -295,7 +295,7 @@ class AcceptedToolConnection:
         if running_call is None and len(self._running_calls) == 1:
             [running_call] = self._running_calls
         if running_call is None or running_call not in self._running_calls:
-            message = "a question of the server %s is about none of its calls, or one of several"
+            message = "a question from the server %s belongs to no call, or to several"
             log.warning(message, self._server.name)
             return ElicitResult(action="cancel")
         return await running_call.answer_elicitation(params)

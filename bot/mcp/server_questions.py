@@ -201,7 +201,7 @@ def _normalize_schema(said: Mapping[str, Any]) -> dict[str, Any]:
         bound = found.get(key, 0)
         is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
         if not is_number or not -math.inf < bound < math.inf:
-            raise ValueError(f"{key} is no number")
+            raise ValueError(f"{key} is not a number")
     return found
 
 
@@ -324,7 +324,7 @@ class RunningServerCall:
                     return ElicitResult(action="accept", content=content)
                 except UnaskableQuestionError as error:
                     name = self._server.name
-                    log.warning("a question of the server %s is declined: %s", name, error)
+                    log.warning("a question from the server %s is declined: %s", name, error)
                     return ElicitResult(action="decline")
                 except _NoAnswerError as ended:
                     return ended.result

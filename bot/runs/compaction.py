@@ -200,7 +200,7 @@ class CompactingPlanner:
         retry_until_stored(
             partial(self._store_compaction, run, compaction, tokens),
             self._signals.stopping,
-            f"run {run.id}: what stands for its thread",
+            f"run {run.id}: the summary of its thread",
         )
         with self._store.read() as tx:
             return self._known.read_transcript(tx, run)
@@ -240,7 +240,7 @@ class CompactingPlanner:
             except turn.PlannerError as error:
                 if self._signals.stopping.is_set():
                     raise
-                log.warning("run %s: its thread could not be summed up: %s", run.id, error)
+                log.warning("run %s: its thread could not be summarized: %s", run.id, error)
             else:
                 reply = model_answer if isinstance(model_answer, turn.Reply) else reply
             break

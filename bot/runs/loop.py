@@ -305,7 +305,7 @@ class MainLoop:
     def _report_late_runs(self, found: set[str], left: timedelta) -> None:
         """Log runs for which no queued job was taken up in time, and count each as an incident."""
         for run_id in found:
-            log.warning("no job had run %s taken up within %g s", run_id, left.total_seconds())
+            log.warning("no job took up run %s within %g s", run_id, left.total_seconds())
             self.tracer.report_incident(Incident.LATE)
 
     def _schedule_wake_at_next_deadline(self) -> None:

@@ -48,7 +48,7 @@ class RequestRateLimitError(ProgramRequestError):
     """Raised if an API key has used up its requests; `since`: the time of the first of them."""
 
     def __init__(self, since: datetime) -> None:
-        super().__init__("this key has asked as often as it may")
+        super().__init__("this key has reached its limit of requests")
         self.since = since
 
 
@@ -59,7 +59,7 @@ class ClaimRefusedError(ValueError):
 C = CallStatus
 RESULT_MAX_CHARS = 20_000  # of a reported result; the rest is cut off
 SUMMARY_MAX_CHARS = 200
-PROGRAM_SILENT_NOTE = "nothing was heard of the program that runs it"
+PROGRAM_SILENT_NOTE = "the program that runs it has not reported"
 _STATUS_BY_SUCCESS = {True: C.SUCCEEDED, False: C.FAILED, None: C.UNKNOWN}
 
 
@@ -184,9 +184,9 @@ def _claim_refusal_text(call: Call) -> str:
         case C.SUCCEEDED | C.FAILED:
             return f"it has ended: {call.status}"
         case C.UNKNOWN:
-            return "its time was over; it is not to be run, and may still be reported by who had it"
+            return "its time is over; it must not be run, but who had it may still report it"
         case _:
-            return f"it is not to be run: {call.status}"
+            return f"it must not be run: {call.status}"
 
 
 def _hash_claimant(claimant: str) -> str:

@@ -79,7 +79,7 @@ class RestoredRecordSettler:
         why, now = self.store.mismatch_reason, self.clock.now()
         if not why:
             return
-        log.error("the record is older than its last life: %s; what was open is asked again", why)
+        log.error("the record is older than when last used: %s; what was open is asked again", why)
         with self.store.write() as tx:
             # one of several processes may have settled everything before this one
             first = record_copies.delete_copy_note(tx) or not self.store.is_multi_process
@@ -93,7 +93,7 @@ class RestoredRecordSettler:
         """Settle deliveries, grants and runs of a restored record; return the runs that ended."""
         trail.record_event(tx, "record.restored", at=now, actor="system", data={"why": why})
         for delivery in inbox.list_new_and_held_deliveries(tx):
-            inbox.mark_delivery_done(tx, delivery, "the record was put back from an older copy")
+            inbox.mark_delivery_done(tx, delivery, "the record was restored from an older copy")
             if delivery.user:
                 text, key = restored_backup_notice(), f"restored:{delivery.key}"
                 outbox.queue_private_reply(tx, delivery, text, key=key)

@@ -189,7 +189,7 @@ def build_answer_footer(
     outcomes = [_build_outcome_sentence(tx, tools, call) for call in unposted_calls] if last else []
     if len(outcomes) > MAX_FOOTER_OUTCOMES:
         more_count = len(outcomes) - MAX_FOOTER_OUTCOMES + 1
-        outcomes[MAX_FOOTER_OUTCOMES - 1 :] = [f"And {more_count} more: the cards show each."]
+        outcomes[MAX_FOOTER_OUTCOMES - 1 :] = [f"And {more_count} more: the cards show them."]
     return answers.ModelAnswerFooter(outcomes, requester, note=note)
 
 

@@ -122,7 +122,7 @@ class ModelTurnTaker:
             # while stopping, we cut connections ourselves; the model is asked at the next start
             if not waiting or self._signals.stopping.is_set():
                 raise
-            log.warning("run %s: no model turn beside what waits: %s", run.id, error)
+            log.warning("run %s: no model turn while calls wait: %s", run.id, error)
             return self._store_own_reply(run, message_unanswered_notice(str(error)), waits=True)
         except BaseException:
             answer.close_failed_answer()

@@ -87,7 +87,7 @@ class RunWorker:
             log.info("run %s: taken away from this worker", run_id)
             self._show_end_if_cancelled(run)
         except LookupPendingError:  # only while the process is stopping
-            log.info("run %s: left for the next start, as Slack was being asked", run_id)
+            log.info("run %s: left for the next start while waiting for Slack", run_id)
         except PlannerError as error:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail_run(run, str(error))

@@ -51,7 +51,7 @@ def find_app_id(client: WebClient, bot: str) -> str:
     try:
         response = client.bots_info(bot=bot)
     except (SlackApiError, SlackClientError, HTTPException, OSError) as error:
-        log.info("of which app the bot is cannot be asked: %s", type(error).__name__)
+        log.info("could not ask Slack which app the bot belongs to: %s", type(error).__name__)
         return ""
     return str((response.get("bot") or {}).get("app_id") or "")
 

@@ -188,7 +188,7 @@ def _build_report_answer(
         raise TypedCallError(f"Say how many days: {SLASH_COMMAND} report 30, up to {MAX_DAYS}.")
     lists = can.person_views.build_overview()
     if not lists.histories.may_read_every_request(asked.person):
-        return "The report is only for the people whom the policy names as readers."
+        return "Only the people whom the policy names as readers get the report."
     until = lists.clock.now() + timedelta(seconds=1)  # so that what was asked just now is included
     since = until - timedelta(days=days)
     asked_calls, by_rule = rule_report.load_rule_report(can.person_views, since, until)
@@ -270,12 +270,12 @@ _MODE_WORDS = [[str(mode), *place] for mode in ChannelMode for place in ([], ["e
 SUBCOMMANDS: dict[str, SlashSubcommand] = {
     "list": SlashSubcommand(
         "list",
-        "what waits for you",
+        "what is waiting for you",
         lambda can, asked: can.person_views.build_overview().render_decidable_calls(asked.person),
     ),
     "requests": SlashSubcommand(
         "requests",
-        "what you have asked for, and how it stands",
+        "what you have asked for, and its status",
         lambda can, asked: can.person_views.build_overview().render_own_requests(asked.person),
     ),
     "request": SlashSubcommand(
@@ -315,7 +315,7 @@ SUBCOMMANDS: dict[str, SlashSubcommand] = {
     ),
     "revoke": SlashSubcommand(
         "revoke <id>",
-        "end a saved approval: the next such call is asked again",
+        "end a saved approval: the next such call needs approval again",
         _revoke_grant,
         _is_grant_id,
     ),
@@ -324,7 +324,7 @@ SUBCOMMANDS: dict[str, SlashSubcommand] = {
     ),
     "mode": SlashSubcommand(
         "mode [observe | ask | strict] [everywhere]",
-        "see or change this channel's mode: what is asked, and what may run at all",
+        "see or change this channel's mode: what needs approval, and what may run at all",
         _show_or_switch_mode,
         lambda _can, words: not words or [each.lower() for each in words] in _MODE_WORDS,
     ),

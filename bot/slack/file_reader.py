@@ -200,7 +200,7 @@ class FileReader:
         )
         is_page = metadata.get("mimetype") == "text/html" or metadata.get("filetype") == "html"
         if got.is_web_page and not (is_page and len(got.data) == _get_file_size(metadata)):
-            raise NotFetchedError("a page came instead of it", file_items.MISSING_SCOPE_REASON)
+            raise NotFetchedError("a web page came instead of it", file_items.MISSING_SCOPE_REASON)
         is_text = str(metadata.get("mimetype") or "").startswith("text/")
         content = file_items.recognise_content(got.data, said_to_be_text=is_text)
         if content is None:

@@ -107,7 +107,7 @@ class StorageFailureNotifier:
             else:
                 self._client.chat_postEphemeral(**message, user=event["user"], thread_ts=thread_ts)
         except Exception as failed:  # noqa: BLE001  # the log has what matters already
-            log.warning("nobody could be told that words were not stored: %s", error_text(failed))
+            log.warning("nobody was told that a message was not stored: %s", error_text(failed))
 
     def _is_first_failure(self, event: dict[str, Any]) -> bool:
         """Return whether this is the first report for a message; Slack delivers one repeatedly."""
@@ -294,7 +294,7 @@ class SlackListeners:
         try:
             return self._may_act(person, team)
         except LookupFailedError as error:
-            log.warning("%s, who acts from another workspace, is not heard: %s", person, error)
+            log.warning("%s acts from another workspace and is ignored: %s", person, error)
             return False
 
     def store_delivery(self, delivery: Delivery) -> None:

@@ -191,7 +191,7 @@ class SlackLookupClient:
         groups = {each["id"]: each for each in response["usergroups"]}.values()
         handles = Counter(each["handle"] for each in groups)
         for handle in [each for each, count in handles.items() if count > 1]:
-            log.warning("several workspaces have a user group @%s: it counts as none", handle)
+            log.warning("several workspaces have a user group @%s: none of them is used", handle)
         return {
             each["handle"]: authority.Group(each["id"], frozenset(each.get("users") or ()))
             for each in groups

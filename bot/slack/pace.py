@@ -69,7 +69,7 @@ class BotTokenStatus:
         """Record that Slack has refused the token with this error code."""
         with self._lock:
             if self._next is None:
-                said = "Slack refuses the bot token (%s); nothing is sent until it is good"
+                said = "Slack refuses the bot token (%s); nothing is sent until it is valid"
                 log.error(said, code)
                 self._schedule_next_check()
 
@@ -89,11 +89,11 @@ class BotTokenStatus:
             try:
                 self._ask()
             except Exception as error:  # noqa: BLE001 - whatever it is, the token is not known to be good
-                log.info("Slack is asked for the bot token again later: %s", error)
+                log.info("the bot token will be checked with Slack again later: %s", error)
                 with self._lock:
                     self._schedule_next_check()
             else:
-                log.warning("Slack takes the bot token again; what waited is sent")
+                log.warning("Slack accepts the bot token again; waiting messages are sent")
                 self._next = None
                 return 0.0
         assert self._next is not None

@@ -40,7 +40,7 @@ from storage.store import compute_retry_delay
 # Drawing of an outbox row as the Slack message it should be now. Reads rows; sends nothing.
 
 ASKED_ELSEWHERE_MESSAGE = RenderedMessage(
-    "This has changed since, and is asked again in another message.", []
+    "This has changed since; another message asks for it again.", []
 )
 
 

@@ -195,7 +195,7 @@ class MessageSender:
                 with self._store.write(durable=True) as tx:
                     outbox.update_message(tx, row, body=doubted)
             else:
-                log.warning("message %s: it is not known whether it was said", row.seq)
+                log.warning("message %s: it is not known whether it was posted", row.seq)
                 self._store_sent(row, SlackPost("", row.wanted))
                 return
         try:
@@ -216,10 +216,10 @@ class MessageSender:
             return
         try:
             for ts in self._search.find_duplicate_timestamps(row):
-                log.warning("message %s stood twice, one is removed", row.seq)
+                log.warning("message %s was posted twice; one is removed", row.seq)
                 self._client.chat_delete(channel=row.channel, ts=ts)
         except (SlackApiError, *NO_ANSWER_ERRORS) as error:
-            log.warning("message %s was not looked for once more: %s", row.seq, error)
+            log.warning("message %s could not be looked for again: %s", row.seq, error)
             if not isinstance(error, SlackApiError) or not client.is_permanent_refusal(error):
                 self._memory.schedule_duplicate_search(
                     key, self._clock.now() + DUPLICATE_SEARCH_DELAY
@@ -422,7 +422,7 @@ class MessageSender:
                 self._memory.let_later_messages_overtake(row.seq)
             return self._postpone(row, why, client.get_retry_after_seconds(error))
         if row.ts and code in MESSAGE_GONE_CODES and row.kind in DRAWN_MESSAGE_KINDS:
-            log.warning("card %s is gone (%s), posting it anew", row.seq, code)
+            log.warning("card %s is gone (%s), posting it again", row.seq, code)
             with self._store.write() as tx:
                 moves.change_message_status(tx, row, M.PENDING, ts="", shown=0, showing="")
             return True
@@ -473,5 +473,5 @@ def _get_timestamp(response: SlackResponse) -> str:
     """Return a posted message's timestamp; raise ConnectionError if the answer has none."""
     ts = response.get("ts")
     if not isinstance(ts, str) or not ts:
-        raise ConnectionError("Slack's answer does not say where the message stands")
+        raise ConnectionError("Slack's answer does not say where the message is")
     return ts

@@ -196,7 +196,7 @@ class SlashCommandHandler:
         try:
             self._client.chat_postMessage(channel=person, text=PICTURE_FAILED_TEXT)
         except Exception as error:  # noqa: BLE001 - the rest of the answer was given
-            log.warning("nor could it be said: %s", type(error).__name__)
+            log.warning("and saying so failed too: %s", type(error).__name__)
 
     def _answer_typed_words(
         self, invocation: command_answers.SlashCommandInvocation, text: str
@@ -261,7 +261,7 @@ def _truncate_lines(text: str) -> str:
         kept += 1
     if kept == len(lines):
         return text
-    more = f"… and {len(lines) - kept} more lines: ask on the command line"
+    more = f"… and {len(lines) - kept} more lines: use the command line"
     return "\n".join([*lines[:kept], more])
 
 

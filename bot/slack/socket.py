@@ -42,11 +42,11 @@ class DeliveryReceiver(Protocol):
 
 OTHER_PROCESS_CONNECTED_ERROR = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
-    "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
+    "delivery to only one of the two; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
 )
 TOKENS_OF_TWO_APPS_ERROR = (
-    "SLACK_APP_TOKEN is a token of the app {0}, and SLACK_BOT_TOKEN one of the app {1}: what people"
-    " do would never arrive; take both from one app's page at Slack"
+    "SLACK_APP_TOKEN belongs to the app {0}, and SLACK_BOT_TOKEN to the app {1}: what people do"
+    " would never arrive; take both from one app's page at Slack"
 )
 CONNECTION_COUNT_TEXT = "Slack counts %d connections of this app: each delivery goes to one of them"
 

@@ -73,7 +73,7 @@ class _StrictSocket:
         """Return at most `size` bytes; raise ConnectionResetError at the end of the stream."""
         received: bytes = self._sock.recv(size)
         if not received:
-            raise ConnectionResetError(errno.ECONNRESET, "the connection was ended without a word")
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was closed abruptly")
         return received
 
     def send(self, data: bytes) -> int:
@@ -343,7 +343,7 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 seconds = min(
                     MAX_RETRY_SECONDS, get_retry_after_seconds(error) or DEFAULT_RETRY_SECONDS
                 )
-                log.warning("Slack takes no connection for %g seconds: too many", seconds)
+                log.warning("Slack accepts no connection for %g seconds: too many", seconds)
                 if self._closing.wait(seconds):
                     raise
             else:

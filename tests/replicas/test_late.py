@@ -53,5 +53,5 @@ def test_a_request_without_a_job_is_taken_up_and_told(
     workers.stop(30)
     assert taken == [run.id]
     assert heard.incidents == [Incident.LATE]
-    assert f"no job had run {run.id} taken up within 5 s" in caplog.text
+    assert f"no job took up run {run.id} within 5 s" in caplog.text
     harness.stop()

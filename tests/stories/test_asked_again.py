@@ -35,7 +35,7 @@ def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None
     assert (call.status, call.revision) == (C.PENDING, 2)
     all_sent(harness)
     assert "approve" not in action_ids(now_at(harness, SUPPORT, old["ts"]))
-    assert "asked again in another message" in words(now_at(harness, SUPPORT, old["ts"]))
+    assert "another message asks for it again" in words(now_at(harness, SUPPORT, old["ts"]))
     assert "There are 5 books now, not 3." in words(now_at(harness, SUPPORT, new["ts"]))
     # an old copy of the card decides nothing
     harness.person("ana").click(SUPPORT, old["ts"], "approve", seen=old)

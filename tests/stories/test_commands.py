@@ -97,17 +97,17 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     text = asked(harness, "/approvals explain put text=x")
-    assert "★ Yet it runs without asking" in text
-    assert "had this remembered, until" in text
+    assert "★ It runs without asking, though" in text
+    assert "saved an approval, until" in text
     other = asked(harness, "/approvals explain put text=y")
     assert "★" not in other
     assert "⚠" not in other
     harness.settle()
     ask_note(harness)
-    assert "⚠ Just now nobody would be asked: 1 of your requests wait" in asked(
+    assert "⚠ Right now nobody would be asked: 1 of your requests is" in asked(
         harness, "/approvals explain note text=y"
     )
-    assert "★ Yet it runs without asking" in asked(harness, "/approvals explain put text=x")
+    assert "★ It runs without asking, though" in asked(harness, "/approvals explain put text=x")
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_questions_are_counted(harness: Harness) -> None:
     thread = ask(harness, question(question="Which shed is it?", kind="text"))
     harness.card(SUPPORT, thread, "ben", "decline")
     assert "A question is waiting for your answer" in asked(harness, "/approvals list")
-    assert "waits for your answer" not in asked(harness, "/approvals list", "ana")
+    assert "waiting for your answer" not in asked(harness, "/approvals list", "ana")
 
 
 def pictures(harness: Harness, who: str) -> list[dict[str, Any]]:

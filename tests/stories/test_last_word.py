@@ -214,7 +214,7 @@ def test_a_lie_in_a_side_turn_is_contradicted_loudly(harness: Harness) -> None:
     harness.settle()
     harness.person("ben").say(SUPPORT, "@bot is it done?", thread)
     said = contradicted(harness, thread)
-    assert "On record: nothing was done; still waits" in said
+    assert "On record: nothing was done; still waiting" in said
     assert "Nobody has approved anything." in said
 
 
@@ -227,7 +227,7 @@ def test_a_lie_beside_a_plan_is_contradicted_loudly(harness: Harness, long: bool
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     harness.card(SUPPORT, thread)
     all_sent(harness)
-    assert "On record: nothing was done; still waits" in contradicted(harness, thread)
+    assert "On record: nothing was done; still waiting" in contradicted(harness, thread)
 
 
 def test_honest_words_have_no_loud_line(harness: Harness) -> None:

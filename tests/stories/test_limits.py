@@ -105,7 +105,7 @@ def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[.
         Turn(calls=[("note", {"text": "another card"})]), Turn(text="I give up.")
     )
     assert reject(harness, "ana", SUPPORT, card, "no")["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "has asked people as often as one may")
+    harness.said(SUPPORT, thread, "has reached its limit for asking people")
     harness.said(SUPPORT, thread, "I give up.")
     harness.settle()
     assert [c.status for c in harness.calls_in(thread)] == [C.REJECTED, C.REFUSED]
@@ -123,7 +123,7 @@ def test_pending_calls_of_one_requester(
     )
     second = harness.person("ben").say(SUPPORT, "@bot two more")
     harness.card(SUPPORT, second)
-    harness.said(SUPPORT, second, "wait for a decision already")
+    harness.said(SUPPORT, second, "already waiting for a decision")
     harness.settle()
     assert [c.status for c in harness.calls_in(second)] == [C.PENDING, C.REFUSED]
     harness.planner.script(Turn(calls=[("note", {"text": "of somebody else"})]))

@@ -90,5 +90,5 @@ def test_slack_takes_no_file(harness: Harness, fakes: FakeTools) -> None:
     thread = ask(harness, ("books", {"text": "satire"}))
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
-    harness.said(SUPPORT, thread, "I could not upload the file")
+    harness.said(SUPPORT, thread, "I could not upload the full file")
     assert files_in(harness, thread) == []

@@ -126,7 +126,7 @@ def test_a_long_plan_is_told_in_ten_lines(harness: Harness) -> None:
         all_sent(harness)
     [_, said] = below(harness, thread)
     assert said["text"].count("✅") == 9
-    assert said["text"].endswith("\nAnd 3 more: the cards show each.")
+    assert said["text"].endswith("\nAnd 3 more: the cards show them.")
 
 
 def test_the_first_of_two_plans_is_told_when_the_second_waits(harness: Harness) -> None:

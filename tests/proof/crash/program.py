@@ -148,7 +148,7 @@ class Claim(Act):
         path = f"{REQUESTS}/{self.program.request}/claim"
         status, said = self.program.says(scene, "POST", path, sent)
         if status == HTTPStatus.CONFLICT:
-            assert "time was over" in said["detail"] or "has ended" in said["detail"], said
+            assert "time is over" in said["detail"] or "has ended" in said["detail"], said
             return
         assert status == HTTPStatus.OK, said
         self.program.does(scene, said["arguments"])
