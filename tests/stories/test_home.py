@@ -101,7 +101,7 @@ def test_it_is_friendly_when_empty(own: Harness) -> None:
     assert "Mention <@" in only["text"]["text"]
     assert "help" in only["text"]["text"]
     [only] = opened(own, "gus", "full members")
-    assert "Nothing waits" not in str(only)
+    assert "Nothing is waiting" not in str(only)
 
 
 def test_each_sees_what_waits_for_them(harness: Harness) -> None:
