@@ -35,7 +35,7 @@ MAX_NAMED_ARGUMENTS = 3  # of those not shown in full; further ones are counted
 IRREVERSIBLE_TEXT = "This cannot be undone."
 # why a call is asked that was open when a backup was put back; an edit takes nothing from it
 RESTORED_RECORD_NOTE = (
-    "the record was restored from an older copy, and this may have been done since"
+    "the record was put back from an older copy, and this may have been done since"
 )
 REVERSIBILITY_UNSTATED_TEXT = "Its author did not say whether this can be undone."
 REVERSIBILITY_UNTRUSTED_TEXT = (

@@ -119,7 +119,7 @@ def test_what_was_open_is_asked_again(
     [call] = harness.all()[1]
     assert (harness.effects[call.id], restored(harness)) == (1, 1)
     assert call.status is (C.UNKNOWN if until is started else C.PENDING)
-    assert "restored from an older copy" in call.note
+    assert "put back from an older copy" in call.note
     press(harness, "run_again" if until is started else "approve", call.revision)
     harness.work()
     assert harness.effects[call.id] == 2
@@ -140,7 +140,7 @@ def test_what_may_have_been_done_is_said_however_often_it_is_asked(harness: Loop
         [call] = harness.all()[1]
         assert (call.status, call.revision) == (C.PENDING, revision + 1)
         assert call.note == (
-            "the record was restored from an older copy, and this may have been done since; "
+            "the record was put back from an older copy, and this may have been done since; "
             "it was approved more than 1 day ago and had not started."
         )
     assert list(harness.effects.values()) == [1]
