@@ -85,7 +85,7 @@ class Countersign:
             keys = read_public_keys(Path(verify).read_text("utf-8-sig"))
             self._check = ReceiptVerifier(keys, approvers, passkeys)
         elif approvers != 1 or passkeys:
-            raise NotAllowed("Who has approved is checked by the receipt: say `verify`, too.")
+            raise NotAllowed("The receipt shows who approved: also give `verify`.")
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
         default_key = "" if url.startswith(UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
@@ -211,7 +211,7 @@ class Countersign:
         except NotAllowed as refusal:
             request = self.get_request(request_id)
             trouble = find_request_error(request) or AlreadyTaken(
-                f"It is not handed out: {refusal} What was handed out once is not done again.",
+                f"It is not handed out: {refusal} What was handed out once is not run again.",
                 request,
             )
             raise trouble from refusal
@@ -229,7 +229,7 @@ class Countersign:
         try:
             self._check.check_claim(request_id, tool, handout)
         except ReceiptError as error:
-            why = f"Not run, as its receipt does not hold. {error}"
+            why = f"Not run: its receipt is not valid. {error}"
             self.report(request_id, claimant, succeeded=False, result=why)
             raise NotVerified(why) from error
         return handout
@@ -367,7 +367,7 @@ class Countersign:
             if pause > 0:
                 stop.wait(max(min(pause, until - time.monotonic()), 0.0))
             if stop.is_set():
-                raise WaitAbandonedError("Nobody waits for it any more.")
+                raise WaitAbandonedError("Nobody is waiting for it any more.")
             if request is not None and time.monotonic() >= until:
                 return request
 
@@ -385,4 +385,6 @@ def _parse_answer(parse: Callable[[Mapping[str, Any]], T], answer: Any) -> T:
 
 
 def _build_unknown_answer_error() -> Unreachable:
-    return Unreachable("Countersign says something that this client does not know; is it newer?")
+    return Unreachable(
+        "Countersign sent something that this client does not understand; is Countersign newer?"
+    )

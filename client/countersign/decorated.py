@@ -105,7 +105,7 @@ def countersigned(
         name = getattr(function, "__name__", repr(function))
         if not _TOOL_NAME_PATTERN.fullmatch(name):
             takes = "letters, digits and underscores, 64 characters at most"
-            raise TypeError(f"{name} is no name that people can be asked by: {takes}")
+            raise TypeError(f"{name} cannot be the name of an action: {takes}")
         if isinstance(function, classmethod):
             raise TypeError(f"put @classmethod above @countersigned, not below, at {name}")
         parameters = list_shown_parameters(function, without)
@@ -141,7 +141,7 @@ def _describe_function(
     title = title or humanize_identifier(name)
     for _, place, form, conversion in Formatter().parse(effect):
         if place is not None and (place not in parameters or form or conversion):
-            raise ValueError(f"the effect of {name} names {{{place}}}, no parameter")
+            raise ValueError(f"the effect of {name} names {{{place}}}, which is not a parameter")
     return OwnAction(name, title, effect or escape_braces(title), Does(does) if does else None)
 
 

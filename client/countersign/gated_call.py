@@ -99,12 +99,12 @@ class ClaimedGatedCall:
         if isinstance(result, Exception):
             result = f"{type(result).__name__}: {format_value(result)}"
         elif inspect.isawaitable(result) or inspect.isgenerator(result):
-            went, result = None, f"It has returned a {type(result).__name__}, which runs later."
+            went, result = None, f"It returned a {type(result).__name__}, which runs later."
         json_result = convert_result_to_json(result)
         try:
             self._client.report(self.request.id, self.claimant, succeeded=went, result=json_result)
         except CountersignError as error:
-            log.warning("request %s was run, and not reported: %s", self.request.id, error)
+            log.warning("request %s was run, but could not be reported: %s", self.request.id, error)
 
 
 class GatedCall:
@@ -176,8 +176,8 @@ class GatedCall:
                 request = self._client.get_request(request.id)
             elif request.status is RequestStatus.RUNNING:
                 log.warning(
-                    "request %s was handed out before, and nobody has said how it went: this waits"
-                    " until somebody does, or its lease is over",
+                    "request %s was already handed out, and no outcome was reported: waiting"
+                    " until one is, or its lease ends",
                     request.id,
                 )
                 request = self._client.wait_while_running(request.id)
@@ -200,11 +200,11 @@ class GatedCall:
         if trouble := find_request_error(request):
             raise trouble
         if self._given_up.is_set():
-            raise WaitAbandonedError("Nobody waits for it any more.", request)
+            raise WaitAbandonedError("Nobody is waiting for it any more.", request)
         self._claimed = ClaimedGatedCall(self._client, request, self._action.name)
         if self._given_up.is_set():  # given up during the claim
             self._cancel_request()
-            raise WaitAbandonedError("Nobody waits for it any more.", request)
+            raise WaitAbandonedError("Nobody is waiting for it any more.", request)
         return self._claimed
 
     def _cancel_request(self) -> None:
@@ -213,7 +213,7 @@ class GatedCall:
         If the call was claimed at that very moment, it is reported as not run.
         """
         if self._claimed is not None:
-            self._claimed.report_outcome(succeeded=False, result="It was not run any more.")
+            self._claimed.report_outcome(succeeded=False, result="It was not run after all.")
         elif self._request is not None and not self._circumstances.get("run"):
             cancel_unwaited_request(self._client, self._request.id)
 

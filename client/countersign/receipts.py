@@ -115,15 +115,15 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
     if not isinstance(one, dict) or set(one) != {"keyid", "sig"}:
         raise ReceiptError("The receipt does not have exactly one signature.")
     if envelope["payloadType"] != PAYLOAD_TYPE:
-        raise ReceiptError("The receipt holds something else than a statement.")
+        raise ReceiptError("The receipt contains something other than a statement.")
     payload, signature = _decode_base64(envelope["payload"]), _decode_base64(one["sig"])
     key = keys.get(one["keyid"]) if isinstance(one["keyid"], str) else None
     if key is None:
-        raise ReceiptError("The receipt is signed with a key that is not among the given ones.")
+        raise ReceiptError("The receipt is signed with a key that was not given.")
     try:
         key.verify(signature, encode_for_signing(payload))
     except InvalidSignature:
-        raise ReceiptError("The signature does not fit: the receipt was changed.") from None
+        raise ReceiptError("The signature does not match: the receipt was changed.") from None
     receipt = _read_statement(payload, one["keyid"])
     for vote in list_votes(receipt):
         if vote.get("evidence") == "passkey":
@@ -141,7 +141,7 @@ def _read_statement(payload: bytes, key_id: str) -> Receipt:
     digest = one.get("digest") if isinstance(one, dict) else None
     subject = digest.get("sha256") if isinstance(digest, dict) else None
     if not isinstance(content, dict) or not isinstance(subject, str):
-        raise ReceiptError("The receipt's statement is not whole.")
+        raise ReceiptError("The receipt's statement is incomplete.")
     return Receipt(str(kind), key_id, subject, content, hashlib.sha256(payload).hexdigest())
 
 
@@ -175,10 +175,10 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         or not signed.keys() >= {*SIGNED_VOTE_FIELDS}
         or ("origin" in signed) is ("clientDataJSON" in signed)
     ):
-        raise ReceiptError("A vote's signature is not whole.")
+        raise ReceiptError("A vote's signature is incomplete.")
     expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
     if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_LINK_DURATION:
-        raise ReceiptError("A vote's passkey has signed at another time.")
+        raise ReceiptError("A vote's passkey signed at another time.")
     statement = _build_signed_statement(receipt, vote, signed)
     challenge = _compute_digest(statement)
     if "origin" in signed:
@@ -193,10 +193,10 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         or not _is_origin_of(said.get("origin"), site)
         or said.get("crossOrigin") not in (None, False)
     ):
-        raise ReceiptError("A vote's signature was made for something else, or elsewhere.")
+        raise ReceiptError("A vote's signature was made for something else, or at another address.")
     data = hashlib.sha256(site.encode()).digest() + decode_base64url(signed["authenticator"])
     if len(data) < 37 or data[32] & PRESENT_AND_VERIFIED != PRESENT_AND_VERIFIED:
-        raise ReceiptError("A vote's authenticator did not check who used it.")
+        raise ReceiptError("A vote's authenticator did not verify its user.")
     whole = data + hashlib.sha256(client_data).digest()
     _verify_with_jwk(signed["key"], decode_base64url(signed["signature"]), whole)
 
@@ -251,11 +251,11 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
             case _:
                 raise ReceiptError("A vote's passkey is of a kind that this program does not know.")
     except InvalidSignature:
-        raise ReceiptError("A vote's signature does not fit what it is for.") from None
+        raise ReceiptError("A vote's signature does not match what was signed.") from None
     except ValueError as error:
         if isinstance(error, ReceiptError):
             raise
-        raise ReceiptError("A vote's passkey is no public key.") from None
+        raise ReceiptError("A vote's passkey is not a public key.") from None
 
 
 # Checks for a program to make before it runs the call.
@@ -293,7 +293,7 @@ def check_approval(
     if count < approvers:
         people = "1 person has" if count == 1 else f"{count} people have"
         how = " with a passkey" if passkeys else ""
-        raise ReceiptError(f"{people} approved it{how}, and {approvers} are needed.")
+        raise ReceiptError(f"{people} approved it{how}, but {approvers} are needed.")
     until = _parse_time(receipt.content.get("goodUntil"))
     if until is None or now > until:
         raise ReceiptError("The approval is too old.")
@@ -343,7 +343,7 @@ def check_end(receipt: Receipt, decision: Receipt) -> None:
     named = receipt.content.get("decision")
     digest = named.get("sha256") if isinstance(named, dict) else None
     if receipt.kind != END_KIND or digest != decision.digest or receipt.subject != decision.subject:
-        raise ReceiptError("The receipt of the end belongs to another decision.")
+        raise ReceiptError("The receipt of the outcome belongs to another decision.")
 
 
 # Strict parsing and canonical writing of JSON.
@@ -354,7 +354,7 @@ def _compute_digest(value: Any) -> bytes:
     try:
         return hashlib.sha256(encode_canonical_json(value).encode()).digest()
     except (UnicodeEncodeError, RecursionError):
-        raise ReceiptError("A text is no Unicode, or a value is nested too deeply.") from None
+        raise ReceiptError("A text is not Unicode, or a value is nested too deeply.") from None
 
 
 def encode_canonical_json(value: Any) -> str:
@@ -402,7 +402,7 @@ def parse_object(text: str | bytes, what: str) -> dict[str, Any]:
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(found)
         if len(made) != len(found):
-            raise ReceiptError(f"In {what} a name stands twice.")
+            raise ReceiptError(f"In {what} a name is given twice.")
         return made
 
     def refuse(_: str) -> Any:
@@ -429,7 +429,7 @@ def _decode_base64(text: object) -> bytes:
     except ValueError:
         raw = b""
     if not isinstance(text, str) or base64.b64encode(raw).decode() != text:
-        raise ReceiptError("The receipt's base64 is not right.")
+        raise ReceiptError("The receipt's base64 is not valid.")
     return raw
 
 

@@ -198,7 +198,7 @@ def find_request_error(request: Request) -> CountersignError | None:
         case RequestStatus.FAILED:
             return DidNotWork(f"It was approved, and failed{why}", request)
         case RequestStatus.UNKNOWN:
-            return DidNotWork("It was begun, and nobody knows how it ended.", request)
+            return DidNotWork("Outcome unknown: it was started, but never confirmed.", request)
         case each if each in DECLINED_STATUSES:
             return Rejected(f"It was {each.value}{why}", request)
     return None

@@ -32,8 +32,8 @@ def list_shown_parameters(
     for name, each in parameters.items():
         if each.kind in _VARIADIC_KINDS:
             raise TypeError(
-                f"{function.__name__} takes *{name}: people must be told what each argument is"
-                " called; give them names"
+                f"{function.__name__} takes *{name}: people must see the name of each argument;"
+                " give them names"
             )
     unknown = sorted(set(without) - parameters.keys())
     if unknown:
@@ -131,7 +131,7 @@ def _resolve_annotation(function: Callable[..., Any], name: str) -> Any:
 
 def _build_type_error(function: str, why: str) -> TypeError:
     return TypeError(
-        f"{function} takes what cannot be written as JSON ({why}); name it in `without`"
+        f"{function} takes a value that cannot be written as JSON ({why}); name it in `without`"
     )
 
 

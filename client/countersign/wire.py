@@ -110,14 +110,14 @@ class ApiTransport:
         is_local = url.startswith(UNIX_SCHEME)
         host = "" if is_local else _find_host(url)
         if not is_local and not host:
-            given = f"; {url!r} is no such address" if url else ""
-            raise NotAllowed(f"Set COUNTERSIGN_URL to where Countersign is, https://…{given}")
+            given = f"; {url!r} is not an address" if url else ""
+            raise NotAllowed(f"Set COUNTERSIGN_URL to the address of Countersign, https://…{given}")
         # so that no other secret is sent by mistake
         is_key = key.startswith(API_KEY_PREFIX) and key.isascii() and key.isprintable()
         if not is_key and (key or not is_local):
             raise NotAllowed(
-                f"Set COUNTERSIGN_API_KEY to the key, {API_KEY_PREFIX}…, that"
-                " `countersign key new` has shown."
+                f"Set COUNTERSIGN_API_KEY to the key, {API_KEY_PREFIX}…, that `countersign key"
+                " new` printed."
             )
         self.url = url.rstrip("/")
         self._base = "http://localhost" if is_local else self.url
@@ -205,7 +205,7 @@ class ApiTransport:
         """Log that Countersign does not answer, once until it answers again."""
         if not self._is_lost:
             self._is_lost = True
-            log.warning("%s It is tried again.", error)
+            log.warning("%s Trying again.", error)
 
     def _log_reached_again(self) -> None:
         if self._is_lost:
@@ -247,7 +247,9 @@ def _parse_answer(answer: bytes) -> Any:
     try:
         return json.loads(answer)
     except ValueError:
-        raise Unreachable("What answers there is not Countersign: it says no JSON.") from None
+        raise Unreachable(
+            "What answers there is not Countersign: the answer is not JSON."
+        ) from None
 
 
 def _parse_retry_after(refusal: HTTPError) -> float | None:
@@ -262,7 +264,7 @@ def _build_http_error(refusal: HTTPError) -> CountersignError:
         return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
     if refusal.code < HTTPStatus.BAD_REQUEST:
         location = refusal.headers.get("Location", "elsewhere")
-        return Unreachable(f"That address leads on to {location}; give that one.")
+        return Unreachable(f"That address redirects to {location}; use that one.")
     try:
         problem = json.loads(refusal.read())
         sentence = str(problem.get("detail") or problem["title"])

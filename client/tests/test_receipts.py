@@ -215,7 +215,7 @@ def test_two_votes_of_one_person_are_one_approver() -> None:
     votes = [VOTE, VOTE | {"person": "UDAN00001", "for": "UANA00001"}]
     receipt = receipts.verify_receipt(json.dumps(signed(statement(votes=votes))), KEYS)
     receipts.check_approval(receipt, approvers=1, now=AT)
-    with pytest.raises(receipts.ReceiptError, match="1 person has approved it, and 2 are needed"):
+    with pytest.raises(receipts.ReceiptError, match="1 person has approved it, but 2 are needed"):
         receipts.check_approval(receipt, approvers=2, now=AT)
 
 

@@ -181,7 +181,7 @@ def test_what_people_cannot_be_told_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="generator"):
         countersigned()(numbers)
     for nameless in (partial(move, 1), lambda: 1):
-        with pytest.raises(TypeError, match="no name that people"):
+        with pytest.raises(TypeError, match="cannot be the name of an action"):
             countersigned()(nameless)
     with pytest.raises(TypeError, match="chanel"):
         countersigned(chanel="#support")

@@ -128,7 +128,7 @@ OTHER |= {"workspace": "TEVIL", "call": "other", "gate": "0" * 64}
 def test_each_name_of_what_was_signed_is_compared(name: str) -> None:
     """A signature over another decision is none of this one."""
     changed: dict[str, Any] = {name: OTHER.get(name, 3)}
-    with pytest.raises(receipts.ReceiptError, match="does not fit what it is for"):
+    with pytest.raises(receipts.ReceiptError, match="does not match what was signed"):
         check(receipt_with(signed_vote(what=said(**changed))))
     with pytest.raises(receipts.ReceiptError, match="made for something else"):
         check(receipt_with(signed_vote(what=said(**changed), verbatim=True)))
@@ -150,8 +150,8 @@ def test_it_was_signed_in_time(name: str) -> None:
         check(receipt_with(signed_vote(what=said(**BAD_TIMES[name]))))
 
 
-FITS, ELSEWHERE = "does not fit what it is for", "something else, or elsewhere"
-CHECKED = "did not check who used it"
+FITS, ELSEWHERE = "does not match what was signed", "something else, or at another address"
+CHECKED = "did not verify its user"
 BAD_KEYS: dict[str, tuple[dict[str, Any], str, str]] = {
     "not verified": ({"flags": PRESENT}, CHECKED, CHECKED),
     "not present": ({"flags": VERIFIED}, CHECKED, CHECKED),
@@ -239,7 +239,7 @@ def test_what_is_no_evidence_is_refused(name: str, value: Any) -> None:
     with pytest.raises(receipts.ReceiptError, match=r"^[A-Z].*\.$"):
         check(receipt_with(vote))
     del vote["passkey"][name]
-    with pytest.raises(receipts.ReceiptError, match=r"is not whole|or elsewhere"):
+    with pytest.raises(receipts.ReceiptError, match=r"is incomplete|or at another address"):
         check(receipt_with(vote))
 
 
@@ -247,7 +247,7 @@ def test_it_is_written_in_one_way_only() -> None:
     """A browser's own text, or what it is made of."""
     vote = signed_vote()
     vote["passkey"] |= signed_vote(verbatim=True)["passkey"]
-    with pytest.raises(receipts.ReceiptError, match="is not whole"):
+    with pytest.raises(receipts.ReceiptError, match="is incomplete"):
         check(receipt_with(vote))
 
 

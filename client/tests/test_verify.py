@@ -82,12 +82,12 @@ def test_how_it_ended_is_said_where_nobody_knows(capsys: pytest.CaptureFixture[s
         ("null", "The file of arguments is not a JSON object."),
         (
             '{"amount": "400.00", "amount": "40.00"}',
-            "In the file of arguments a name stands twice.",
+            "In the file of arguments a name is given twice.",
         ),
         ('{"x": NaN}', "In the file of arguments a number is not finite."),
         ('{"x": ' + "[" * 600 + "]" * 600 + "}", "nested too deeply"),
         ('{"x": ' + "[" * 9000 + "]" * 9000 + "}", "The file of arguments is not JSON."),
-        ('{"x": "\\ud800"}', "no Unicode"),
+        ('{"x": "\\ud800"}', "not Unicode"),
     ],
 )
 def test_odd_arguments_are_not_passed_over(
@@ -123,7 +123,7 @@ def test_each_receipt_of_a_file_is_checked(capsys: pytest.CaptureFixture[str]) -
     assert verify(f"{line()}\n{wrong}\n{line(decision='expired')}\n") == 1
     told = capsys.readouterr()
     assert (
-        told.err == "Receipt 2 of 3 does not hold. The receipt does not say when it was decided.\n"
+        told.err == "Receipt 2 of 3 is not valid. The receipt does not say when it was decided.\n"
     )
     assert [each[:8] for each in told.out.splitlines()[::2]] == ["Approved", "Expired "]
     assert verify(f"{line()}\n{{\n") == 1

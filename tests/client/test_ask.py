@@ -130,7 +130,7 @@ def test_a_command_that_fails_is_no_success(
         (["sh", "-ce", "echo {env}"], "shell"),
         (["bash", "-Ec", "--", "echo {env}"], "shell"),
         (["bash", "-c", "-o", "pipefail", "echo {env}"], "shell"),
-        (["{env}"], "stands fixed"),
+        (["{env}"], "must be fixed"),
         (["no-such-command-here"], "no command"),
     ],
 )

@@ -176,7 +176,7 @@ def test_who_is_cancelled_as_it_is_claimed_leaves_no_question(shop: Shop) -> Non
 
     asyncio.run(give_up())
     shop.harness.slack.wait(lambda: [each.status.value for each in stands()] == [S.FAILED.value])
-    assert "It was not run any more" in stands()[0].output
+    assert "It was not run after all" in stands()[0].output
     assert not DEPLOYED
 
 

@@ -137,7 +137,7 @@ def test_while_the_bot_is_started_anew(
     if at == "decided":
         shop.card(f"Deploy {version} to prod")
     shop.harness.app.stop()
-    shop.harness.slack.wait(lambda: "It is tried again." in caplog.text)
+    shop.harness.slack.wait(lambda: "Trying again." in caplog.text)
     shop.harness.slack.faults.clear()
     shop.harness.start()
     decide(shop, "approve", version)

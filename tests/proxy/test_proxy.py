@@ -65,7 +65,7 @@ def test_a_call_runs_once_it_is_approved(host: Host) -> None:
     result = call.result(30)
     assert (said(result), result.is_error) == ("added a pond pump", False)
     assert host.lines().count("a pond pump") == 1
-    assert any("waits for people" in each for each in host.told)
+    assert any("is waiting for approval" in each for each in host.told)
     assert host.told[-1] == "add_line is at 1 of 2 · dips the pen"
     arrived(host.harness)
     host.harness.settle()
@@ -166,7 +166,7 @@ def test_a_tool_that_changes_while_people_decide_does_not_run(host: Host) -> Non
     assert said(reworded.result(30)) == "reworded"
     host.approves("the old shed")
     result = call.result(30)
-    assert (result.is_error, "has changed its tool repaint" in said(result)) == (True, True)
+    assert (result.is_error, "changed its tool repaint" in said(result)) == (True, True)
     assert "the old shed is painted" not in host.lines()
     again = host.calls("repaint", shed="the old shed")
     host.approves("the old shed")
@@ -206,7 +206,7 @@ def test_a_server_that_goes_away_under_a_call(host: Host) -> None:
         call = other.calls("leave", why="for the sea")
         other.approves("for the sea")
         result = call.result(30)
-        assert (result.is_error, "nobody knows how it ended" in said(result)) == (True, True)
+        assert (result.is_error, "its outcome is unknown" in said(result)) == (True, True)
     [found] = host.harness.all(Call, Call.tool == "shop_leave")
     assert found.status is CallStatus.RUNNING
     host.harness.clock.advance(301)
@@ -221,4 +221,4 @@ def test_people_are_asked(host: Host) -> None:
     host.approves("Repaint the shed")
     assert said(call.result(30)).endswith("nothing else: In red, on Monday")
     wrong = host.calls("request_approval", title="Repaint the shed").result(30)
-    assert "does not take that" in said(wrong)
+    assert "does not accept that" in said(wrong)

@@ -77,7 +77,7 @@ def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
         giving_up = threading.Timer(60, proxy.kill)
         giving_up.start()
         line = proxy.stderr.readline()
-        assert line.startswith("To log in at the server behind, open http://127.0.0.1:")
+        assert line.startswith("To log in at the server, open http://127.0.0.1:")
         answer = httpx2.get(line.split()[-1], follow_redirects=True)
         assert "You are logged in" in answer.text
         proxy.communicate("")
@@ -111,7 +111,7 @@ def test_a_token_refused_after_the_call_leaves_it_open(found: Remote) -> None:
     found.host.approves("the blue shed")
     answer = call.result(60)
     assert answer.is_error
-    assert "answered with HTTP 401 alone: nobody knows how it ended" in said(answer)
+    assert "the only answer was HTTP 401: its outcome is unknown" in said(answer)
     assert found.at.done == ["the blue shed"]
     assert found.at.doorman.calls == ["paint"]
     found.host.harness.clock.advance(301)
@@ -141,8 +141,8 @@ def test_a_header_says_who_asks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "headers", "why"),
     [
-        ("ftp://x", [], "begins with https"),
-        ("https://x y", [], "begins with https"),
+        ("ftp://x", [], "must begin with https"),
+        ("https://x y", [], "must begin with https"),
         ("https://x", ["Authorization: Bearer $NOT_SET"], "NOT_SET is not set"),
         ("https://x", ["Authorization"], "'Name: value'"),
         ("https://x", ["A b: c"], "'Name: value'"),
@@ -186,7 +186,7 @@ def test_an_address_is_opened_only_where_there_is_a_screen(
     show_login_address("https://login.example/\x1b[2J")
     written = capsys.readouterr()
     assert written.out == ""
-    assert written.err == "To log in at the server behind, open https://login.example/⟨U+001B⟩[2J\n"
+    assert written.err == "To log in at the server, open https://login.example/⟨U+001B⟩[2J\n"
     assert not (tmp_path / "opened").exists()
     monkeypatch.setenv("DISPLAY", ":1")
     show_login_address("https://login.example/a")

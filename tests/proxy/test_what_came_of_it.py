@@ -121,7 +121,7 @@ def test_a_server_that_ends_at_once_is_told_in_a_line(host: Host) -> None:
         _, complaint = proxy.communicate(timeout=60)
     assert proxy.returncode == 1
     [line] = complaint.splitlines()
-    assert "cannot be reached: it has ended the connection" in line
+    assert "cannot be reached: it ended the connection" in line
 
 
 def call_raw(proxy: subprocess.Popen[str], tool: str, **arguments: str) -> None:

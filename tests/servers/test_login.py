@@ -48,7 +48,7 @@ class Person:
 
     async def logs_in(self) -> None:
         """Be asked, and log in."""
-        with pytest.raises(ServerNotReachedError, match="somebody has to log in there, at http"):
+        with pytest.raises(ServerNotReachedError, match="somebody must log in there, at http"):
             await self.connection.list_current_tools()
         await self.opens(self.asked[-1])
         assert await self.connection.wait_for_login()
@@ -194,9 +194,7 @@ def test_a_call_that_was_sent_is_not_known_by_a_status(
     async def work(person: Person) -> None:
         await person.logs_in()
         at.doorman.after = status
-        assert await person.paints("red") == UnknownOutcome(
-            f"it was answered with HTTP {status} alone"
-        )
+        assert await person.paints("red") == UnknownOutcome(f"the only answer was HTTP {status}")
         assert at.done == ["red"]
         assert at.doorman.calls == ["paint"]
         at.doorman.after = 0
@@ -231,7 +229,7 @@ def test_a_redirect_is_followed_for_no_call(at: Guarded, tmp_path: Path) -> None
         at.doorman.moved = "all"
         assert isinstance(await person.paints("red"), ResultOutcome)
         at.doorman.moved = "calls"
-        assert await person.paints("blue") == UnknownOutcome("it was answered with HTTP 307 alone")
+        assert await person.paints("blue") == UnknownOutcome("the only answer was HTTP 307")
         assert at.doorman.calls == ["paint", "paint"]
         at.doorman.moved = "loop"
         assert isinstance(await person.paints("green"), NotSentOutcome)

@@ -69,7 +69,9 @@ def get_next_input(snapshot: StateSnapshot, first_input: Any = None) -> Any:
 def _build_suspension(request: Any) -> CallSuspension:
     thread = request.runtime.config.get("configurable", {}).get("thread_id")
     if not thread:
-        raise TypeError("Give the graph a checkpointer, and a thread_id: its work is kept by it.")
+        raise TypeError(
+            "Give the graph a checkpointer and a thread_id: its work is stored under that."
+        )
     return CallSuspension(f"langgraph {thread}", request.tool_call["id"], _interrupt_graph)
 
 

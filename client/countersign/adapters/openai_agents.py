@@ -71,7 +71,7 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
 def _build_suspension(call_id: str | None) -> CallSuspension:
     run = get_current_circumstances().run
     if not run:  # the run's state has no name, and some models number their calls from 0
-        raise TypeError("Say what the run is called, the same each time: with asking(run=…)")
+        raise TypeError("Name the run, the same each time, with asking(run=…)")
     return CallSuspension(run, call_id or "")
 
 

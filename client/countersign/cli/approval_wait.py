@@ -34,7 +34,7 @@ from countersign.request import (
 
 LINK_WAIT_SECONDS = 2.0  # by then the card usually has its link
 ALREADY_CLAIMED_ERROR = (
-    "It was handed out before, and nobody has said how it went: it is not handed out again."
+    "It was already handed out, and no outcome was reported: it is not handed out again."
 )
 
 
@@ -57,7 +57,7 @@ def parse_wait_option(arguments: argparse.Namespace) -> int:
     """Return the seconds of --wait; raises UsageError if it is no duration."""
     found = parse_duration(arguments.wait)
     if not found:
-        raise UsageError(f"{arguments.wait!r} is no duration: 90s, 30m, 4h, 2d")
+        raise UsageError(f"{arguments.wait!r} is not a duration: write 90s, 30m, 4h or 2d")
     return found
 
 
@@ -78,7 +78,7 @@ def wait_for_approval(
             where = f" at {request.link}" if request.link else ""
             print_progress(f"Asked{where}; people have {format_duration(wait)}.")
         elif not own and not request.has_ended and request.status is not RequestStatus.UNKNOWN:
-            print_progress("It is approved, and is waited for until it has ended.")
+            print_progress("It is approved; waiting until it has ended.")
         request = (client.wait if own else client.ended)(request.id, wait)
     except KeyboardInterrupt:
         cancel_unwaited_request(client, request.id)
@@ -86,9 +86,9 @@ def wait_for_approval(
     if not request.is_decided:
         request = client.cancel_if_possible(request.id)
         if request.status is RequestStatus.CANCELLED:
-            raise Expired("Nobody approved it in time; it was taken back.", request)
+            raise Expired("Nobody approved it in time; it was cancelled.", request)
         if not request.is_decided:
-            raise Expired("Nobody approved it in time, and it could not be taken back.", request)
+            raise Expired("Nobody approved it in time, and it could not be cancelled.", request)
     if own and request.status is RequestStatus.UNKNOWN:
         raise AlreadyTaken(ALREADY_CLAIMED_ERROR, request)
     if trouble := find_request_error(request):
@@ -117,7 +117,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     """Report to Countersign how a call went; returns the exit code."""
     request_id, _, claimant = arguments.claim.strip().partition(":")
     if not request_id or not claimant:
-        raise UsageError("a claim is what `countersign ask` has printed, ID:…")
+        raise UsageError("a claim is what `countersign ask` printed, ID:…")
     done = arguments.how == SUCCEEDED
     try:
         countersign = Countersign()

@@ -212,20 +212,22 @@ class CommandTemplate:
     def validate(self, names: Collection[str]) -> None:
         """Raise UsageError for no command, unsafe words, or a placeholder not in `names`."""
         if not self.words:
-            raise console.UsageError("behind -- stands the command that is to be run")
+            raise console.UsageError("the command to run goes after --")
         for place in PLACEHOLDER_PATTERN.findall(" ".join(self.words)):
             if place not in names:
-                raise console.UsageError(f"{{{place}}} is none of the values that people approve")
+                raise console.UsageError(
+                    f"{{{place}}} is not one of the values that people approve"
+                )
         code = None if self.is_unsafe else next(list_words_read_as_code(self.words), None)
         if code is not None:
             raise console.UsageError(
                 f"a shell or a program might read a value as code in {code!r};"
-                """ hand it on as an argument: sh -c './deploy.sh "$1"' sh {env}"""
+                """ pass it as an argument: sh -c './deploy.sh "$1"' sh {env}"""
                 " (or say --unsafe-template)"
             )
         first = self.words[0]
         if PLACEHOLDER_PATTERN.search(first):
-            raise console.UsageError("which command it is stands fixed, and is no value")
+            raise console.UsageError("the command itself must be fixed, not a value")
         if not shutil.which(first):
             raise console.UsageError(f"there is no command {first}")
 
@@ -257,7 +259,7 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-ARGUMENTS_HANDED_OVER_TEXT = "The arguments were given to the job that asked."
+ARGUMENTS_HANDED_OVER_TEXT = "Its arguments were already given to the job that asked."
 CLAIM_NOT_PRINTED_ERROR = "It was approved, but its claim could not be printed: nothing was done."
 ALREADY_DONE_NOTICE = "It was done before, and is not done again."
 
@@ -274,7 +276,7 @@ class ExitCode(IntEnum):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: what to ask for, who asks, and how long to wait."""
-    parser.add_argument("name", help="what is to be done: letters, digits and underscores")
+    parser.add_argument("name", help="name of the action: letters, digits and underscores")
     parser.add_argument(
         "values",
         nargs="*",
@@ -292,18 +294,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--registered",
         action="store_true",
-        help="it is a tool of Countersign's own, which then runs it",
+        help="it is one of Countersign's own tools, and Countersign runs it",
     )
-    parser.add_argument("--reason", default="", help="why, for whoever decides")
+    parser.add_argument("--reason", default="", help="why, for the people who decide")
     parser.add_argument(
         "--run",
         default="",
-        help="a name for this job: with the same name the same call is asked only once",
+        help="a name for this job: the same call with the same name is asked only once",
     )
     parser.add_argument(
         "--unsafe-template",
         action="store_true",
-        help="let the command behind -- read a value as code: whoever edits it can run anything",
+        help="let the command after -- read a value as code: anyone who edits it can run anything",
     )
     parser.add_argument(
         "--verify",
@@ -315,7 +317,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     approval_wait.add_request_options(parser, "30m")
     parser.set_defaults(behind=None)
     parser.epilog = (
-        "The command behind -- runs once people have approved it, with the values as approved:"
+        "The command after -- runs once people have approved it, with the values as approved:"
         " -- ./deploy.sh {env} {version}"
     )
 
@@ -361,11 +363,11 @@ def _parse_job_command(
     """Return the command behind `--`, None if there is none; raises UsageError if unusable."""
     if arguments.behind is None:
         if arguments.unsafe_template:
-            raise console.UsageError("--unsafe-template goes with a command behind --")
+            raise console.UsageError("--unsafe-template needs a command after --")
         return None
     if not isinstance(what, OwnAction):
         raise console.UsageError(
-            "Countersign runs a registered tool itself: nothing stands behind --"
+            "Countersign runs a registered tool itself: give no command after --"
         )
     command = CommandTemplate(tuple(arguments.behind), arguments.unsafe_template)
     command.validate({*values, *what.schema.get("properties", ())})
@@ -419,7 +421,7 @@ def _run_job_command(command: CommandTemplate, values: dict[str, Any]) -> tuple[
     try:
         words = command.fill_placeholders(values)
     except KeyError as error:
-        return None, f"It was not started: there is no value {error.args[0]}"
+        return None, f"It was not started: the value {error.args[0]} is missing"
     approval_wait.print_progress(f"Approved; running {shlex.join(words)}")
     try:
         code = run_approved_command(words, values)
@@ -433,7 +435,7 @@ def _parse_request(arguments: argparse.Namespace) -> tuple[str | OwnAction, dict
     assignments = console.parse_assignments(arguments.values)
     values = dict(_parse_value(*each) for each in assignments.items())
     if len(values) < len(assignments):
-        raise console.UsageError("a name stands twice, with = and with :=")
+        raise console.UsageError("a name is given twice, with = and with :=")
     if arguments.registered:
         if arguments.title or arguments.effect or arguments.schema:
             raise console.UsageError(
@@ -455,7 +457,7 @@ def _parse_value(name: str, value: str) -> tuple[str, Any]:
         found = json.loads(value)
         json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError):
-        raise console.UsageError(f"{name}={value} is no JSON") from None
+        raise console.UsageError(f"{name}={value} is not JSON") from None
     return name.removesuffix(":"), found
 
 
@@ -463,9 +465,9 @@ def _read_schema_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise console.UsageError(f"{path} is no JSON Schema ({error})") from None
+        raise console.UsageError(f"{path} is not a JSON Schema ({error})") from None
     if not isinstance(found, dict):
-        raise console.UsageError(f"{path} is no JSON Schema of an object")
+        raise console.UsageError(f"{path} is not a JSON Schema of an object")
     return found
 
 

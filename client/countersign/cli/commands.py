@@ -85,7 +85,7 @@ class CommandGroup(Protocol):
 COMMANDS: Mapping[str, CommandEntry] = {
     "ask": CommandEntry(
         "countersign.cli.ask",
-        "have people approve what a script or a CI job is to do, and run it",
+        "have people approve what a script or a CI job wants to do, and run it",
         takes_command=True,
         misuse_exit_code=3,
     ),
@@ -95,7 +95,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "hook": CommandEntry(
         "countersign.cli.hook",
-        "put approval before what Claude Code does, as its hook",
+        "require approval for what Claude Code does, as its hook",
         failure_exit_code=2,
     ),
     "mcp-proxy": CommandEntry(
@@ -147,9 +147,7 @@ def build_parser(
     parser = CommandLineParser(
         "countersign", description="The agent proposes, your team countersigns."
     )
-    parser.add_argument(
-        "--version", action=_VersionAction, help="which version, made from which commit"
-    )
+    parser.add_argument("--version", action=_VersionAction, help="print the version and its commit")
     parsers = parser.add_subparsers(
         title="commands",
         dest="command",

@@ -73,7 +73,7 @@ def parse_assignments(words: Iterable[str]) -> dict[str, str]:
     for each in words:
         name, is_one, value = each.partition("=")
         if not is_one or not name or name in found:
-            raise UsageError(f"{each!r} is not name=value, or its name stands twice")
+            raise UsageError(f"{each!r} is not name=value, or its name is given twice")
         found[name] = value
     return found
 

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         event = hook_formats.HookEventKind(hook_input["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         named = " or ".join(hook_formats.APPROVAL_EVENTS)
-        print_error(f"What came in is not what Claude Code gives a {named} hook.")
+        print_error(f"The input is not what Claude Code sends a {named} hook.")
         return BLOCKED_EXIT_CODE
     if event not in hook_formats.APPROVAL_EVENTS:
         return _report_tool_use(hook_input)
@@ -125,7 +125,7 @@ def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
     else:
         decided = decision.get("behavior") if isinstance(decision, dict) else None
     if decided not in ("allow", "deny") or said.get("hookEventName") != event:
-        raise Unreachable("What answers there is not Countersign: it says neither yes nor no.")
+        raise Unreachable("What answers there is not Countersign: it answers neither yes nor no.")
     return found
 
 

@@ -38,31 +38,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what people call the server (default: the prefix, else what it calls itself)",
     )
     parser.add_argument(
-        "--prefix", default="", help="stands before the tools' names in the policy and on cards"
+        "--prefix", default="", help="prefix of the tools' names in the policy and on cards"
     )
     parser.add_argument(
         "--trust-hints",
         action="store_true",
-        help="believe the server which tools only read; without it all count as destructive",
+        help="trust the server on which tools only read; without it all count as destructive",
     )
     parser.add_argument(
         "--hold",
         type=float,
         default=HOLD,
         metavar="SECONDS",
-        help=f"how long a call is held before the host is told to come back (default: {HOLD:g})",
+        help=f"how long a call is held before the host is told to call again (default: {HOLD:g})",
     )
     parser.add_argument(
-        "--url", default="", help="the server, where it is spoken to over streamable HTTP"
+        "--url", default="", help="the address of the server, if it is reached over streamable HTTP"
     )
     parser.add_argument(
         "--header",
         action="append",
         default=[],
         metavar="'NAME: VALUE'",
-        help="with --url: sent with each request; $NAME stands for a variable (several times)",
+        help="with --url: sent with each request; $NAME stands for a variable; repeatable",
     )
-    parser.add_argument("server", nargs="*", metavar="COMMAND", help="the server, behind --")
+    parser.add_argument(
+        "server", nargs="*", metavar="COMMAND", help="the command that starts the server, after --"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,11 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
     if len(arguments.name) > MAX_NAME_CHARS:
         raise console.UsageError(f"--name has {MAX_NAME_CHARS} characters at most")
     if arguments.hold <= 0:
-        raise console.UsageError("--hold takes seconds, more than none")
+        raise console.UsageError("--hold must be more than 0 seconds")
     if bool(arguments.server) == bool(arguments.url):
-        raise console.UsageError("the server is either a command behind --, or at --url")
+        raise console.UsageError("give the server either as a command after --, or with --url")
     if arguments.header and not arguments.url:
-        raise console.UsageError("--header goes with --url")
+        raise console.UsageError("--header needs --url")
     try:
         from countersign.client import Countersign
         from countersign.mcp_client.connection import ServerConnection, ServerNotReachedError
@@ -139,7 +141,7 @@ def build_remote_address(
     from countersign.mcp_client.login import LoginFile, ServerLogin, build_login_path
 
     if not _URL_PATTERN.fullmatch(url):
-        raise console.UsageError("--url takes an address that begins with https:// or http://")
+        raise console.UsageError("--url must begin with https:// or http://")
     filled_headers = dict(_parse_header(each, environ) for each in headers)
     if any(name.lower() == _SECRET_HEADER for name in filled_headers):
         return UrlAddress(url, filled_headers)
@@ -150,7 +152,7 @@ def build_remote_address(
 def show_login_address(address: str) -> None:
     """Print where to log in to the standard error, and open it in a browser if there is one."""
     where = console.escape_control_characters(address)
-    console.print_beside_result(f"To log in at the server behind, open {where}")
+    console.print_beside_result(f"To log in at the server, open {where}")
     if sys.platform == "linux" and not any(os.environ.get(each) for each in DISPLAY_VARIABLES):
         return  # a text browser would write to the output that the host reads
     quiet = subprocess.DEVNULL

@@ -154,7 +154,9 @@ def _exit_hanging_process() -> NoReturn:
     """Log which threads hang, as far as that is possible, and end the process."""
     try:
         still = ", ".join(sorted({each.name for each in threading.enumerate()} - {"watchdog"}))
-        log.error("not stopped within %g seconds, and ended: %s hang", STOP_TIMEOUT_SECONDS, still)
+        log.error(
+            "not stopped within %g seconds, so ended by force: %s hang", STOP_TIMEOUT_SECONDS, still
+        )
         _flush_output()
     finally:
         os._exit(HANGING_EXIT_CODE)

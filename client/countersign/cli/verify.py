@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="what `countersign receipt` or the API gave; - for the standard input",
+        help="output of `countersign receipt` or of the API; - for standard input",
     )
     parser.add_argument(
         "--key",
@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the installation's public keys (/v1/receipt-keys, or `countersign receipt --keys`)",
     )
-    parser.add_argument("--tool", default="", help="the tool or action that was to be approved")
+    parser.add_argument("--tool", default="", help="the tool or action that had to be approved")
     parser.add_argument(
         "--arguments",
         type=Path,
         metavar="FILE",
-        help="the arguments that are to run, as a JSON object",
+        help="the arguments to run with, as a JSON object",
     )
     parser.add_argument(
         "--record",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify each receipt of the file; returns the exit code, 1 if one is not valid."""
     if arguments.approvers < 0:
-        raise console.UsageError("--approvers takes a number from 0")
+        raise console.UsageError("--approvers must be a number from 0")
     try:
         import cryptography  # noqa: F401 - asked for here, to say how to install it
     except ImportError:
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
             _verify_decision(decision, end, keys, arguments, expected_arguments)
         except receipts.ReceiptError as error:
             which = f"Receipt {number} of {len(receipt_pairs)}" if len(receipt_pairs) > 1 else "It"
-            code = console.print_error(f"{which} does not hold. {error}")
+            code = console.print_error(f"{which} is not valid. {error}")
     return code
 
 

@@ -280,7 +280,7 @@ def describe_connection_error(error: BaseException) -> str:
         return f"its answer cannot be read: {where}: {first['msg']}"[:200]
     if isinstance(error, MCPError):
         ended = error.code == CONNECTION_CLOSED
-        return "it has ended the connection" if ended else error.message[:200]
+        return "it ended the connection" if ended else error.message[:200]
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
 
@@ -300,7 +300,7 @@ def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] |
     if schema is None:
         return ""
     if result.structured_content is None:
-        return "The tool promises values, and its result has none."
+        return "The tool promises values, but its result has none."
     try:
         validator = _Plain(schema, registry=Registry())  # an empty registry fetches nothing
         wrong = best_match(validator.iter_errors(result.structured_content))
@@ -313,7 +313,7 @@ def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] |
 
 LIST_TIMEOUT_SECONDS = 10.0  # to list its tools
 MAX_RECONNECT_SECONDS = 300.0  # between two attempts
-NO_REASON_TEXT = "The server says that it failed, and not why."
+NO_REASON_TEXT = "The server says that it failed, but not why."
 
 
 class ServerNotReachedError(Exception):
@@ -431,7 +431,7 @@ class ServerConnection:
             self._session = None
         session.close_without_waiting()
         if isinstance(error, TimeoutError):
-            return f"it did not say within {LIST_TIMEOUT_SECONDS:g} seconds what tools it has"
+            return f"it did not list its tools within {LIST_TIMEOUT_SECONDS:g} seconds"
         return _append_http_status(describe_connection_error(error), session.wire.http_status)
 
     async def _get_open_session(self) -> tuple[ServerSession, Client]:
@@ -439,7 +439,7 @@ class ServerConnection:
             session = self._session
             if session is None or session.is_over:
                 if (seconds_left := self._retry_at - time.monotonic()) > 0:
-                    raise ServerNotReachedError(f"it is tried again in {seconds_left:.0f} seconds")
+                    raise ServerNotReachedError(f"trying again in {seconds_left:.0f} seconds")
                 session = self._session = ServerSession(
                     self._address, self._open_timeout, self._changed, self._elicit
                 )
@@ -477,11 +477,11 @@ def _build_error_outcome(error: Exception, call: sent_calls.TrackedCall) -> sent
     answer_text = sent_calls.format_unreadable_answer(call.answer)
     if call.http_status:
         return sent_calls.UnknownOutcome(
-            f"it was answered with HTTP {call.http_status} alone", answer_text
+            f"the only answer was HTTP {call.http_status}", answer_text
         )
     if isinstance(error, TimeoutError):
         return sent_calls.UnknownOutcome("it did not answer in time", answer_text, timed_out=True)
     if isinstance(error, ValidationError) or answer_text:
         return sent_calls.UnknownOutcome("its answer cannot be read", answer_text)
     why = describe_connection_error(error)
-    return sent_calls.UnknownOutcome(f"the connection was lost under the call ({why})")
+    return sent_calls.UnknownOutcome(f"the connection was lost during the call ({why})")

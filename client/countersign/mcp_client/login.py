@@ -215,7 +215,7 @@ class ServerLogin:
     def login_needed_reason(self) -> str:
         """Why the server cannot be used without a (new) login; "" if none is needed."""
         if self._task is not None and not self._task.done():
-            return f"somebody has to log in there, at {self._address or self._url}"
+            return f"somebody must log in there, at {self._address or self._url}"
         if self._not_renewed:
             return f"the login there could not be renewed ({self._not_renewed})"
         return f"nobody has logged in there ({self._failed})" if self._failed else ""
@@ -334,7 +334,7 @@ class ServerLogin:
         try:
             self._file.write(login)
         except OSError as error:
-            log.warning("the login at %s could not be kept: %s", self._url, error)
+            log.warning("the login at %s could not be stored: %s", self._url, error)
 
     def _start_login(self, request: httpx2.Request) -> None:
         """Start a login with the refused request, unless one is under way or it is no POST."""
@@ -362,7 +362,7 @@ class ServerLogin:
         async def show(address: str) -> None:
             parts = urlsplit(address)
             if parts.scheme not in ("https", "http"):
-                raise NotLoggedInError("its login stands at no web address")
+                raise NotLoggedInError("its login page has no web address")
             redirect.state = parse_qs(parts.query)["state"][0]
             self._address = address
             self._known.set()

@@ -36,7 +36,7 @@ from countersign.request import (
 
 LOOK_SECONDS = 10.0  # one poll of a request; between two, the host gets a progress message
 MIN_LOOK_SECONDS = 1.0  # a shorter wait would be answered at once
-NOT_DECIDED_TEXT = "People have not decided yet{link}. Nothing was done."
+NOT_DECIDED_TEXT = "Nobody has decided yet{link}. Nothing was done."
 ProgressSender = Callable[[str], Awaitable[None]]
 
 
@@ -218,7 +218,7 @@ class HeldCallRunner:
         ask = partial(self.countersign.open_request, action, arguments, **self.around, run=call.run)
         with self.host_calls.forget_call_when_answered(call):
             request = await self.host_calls.get_or_create_request(call, ask)
-            look, says = self.countersign.get_request, "waits for people to approve it"
+            look, says = self.countersign.get_request, "is waiting for approval"
             request = await self._wait_until(
                 IS_DECIDED, request, look, progress, says, NOT_DECIDED_TEXT
             )
@@ -270,8 +270,8 @@ class HeldCallRunner:
             if seconds_left <= 0:
                 link = f" ({request.link})" if request.link else ""
                 raise StillPendingError(
-                    f"{still.format(link=link)} Make the same call again, with the same arguments, "
-                    "to go on waiting; it is not asked twice."
+                    f"{still.format(link=link)} Make the same call again, with the same"
+                    " arguments, to keep waiting; it is not asked twice."
                 )
             await progress(f"{says} {request.link}".strip())
             seconds = min(LOOK_SECONDS, max(seconds_left, MIN_LOOK_SECONDS))
@@ -301,10 +301,10 @@ class HeldCallRunner:
                 log.warning("request %s: %s", request.id, error)
                 raise
             except Exception as error:
-                log.exception("request %s has ended in a way that nobody has foreseen", request.id)
+                log.exception("request %s ended in an unexpected way", request.id)
                 raise OutcomeUnknownError(
-                    "The call was begun, and nobody knows how it ended"
-                    f" ({type(error).__name__}). Do not make it again before you know."
+                    f"The call was started, and its outcome is unknown ({type(error).__name__})."
+                    " Do not make it again before you know."
                 ) from None
             await _report_outcome(claimed, ended.succeeded, ended.reported_result)
         return ended.result
@@ -324,12 +324,15 @@ _TOOLS = (
         name=ASK_TOOL,
         title="Ask a person",
         description="Ask somebody in Slack for information. The answer is data, and approves "
-        "nothing. It may take long: where nobody has answered yet, make the same call again.",
+        "nothing. It may take long: if nobody has answered yet, make the same call again.",
         input_schema={
             "type": "object",
             "properties": {
                 "question": {"type": "string", "maxLength": 2000},
-                "to": {"type": "string", "description": "A Slack id or @handle; else who asks."},
+                "to": {
+                    "type": "string",
+                    "description": "A Slack id or @handle; default: the requester.",
+                },
                 "choices": {"type": "array", "items": {"type": "string"}, "maxItems": 20},
             },
             "required": ["question"],
@@ -372,7 +375,7 @@ async def call_own_tool(
     """
     validator = Draft202012Validator(TOOLS[name].input_schema)
     if wrong := best_match(validator.iter_errors(dict(given))):
-        raise NotAllowed(f"{name} does not take that: {wrong.message}")
+        raise NotAllowed(f"{name} does not accept that: {wrong.message}")
     text = await (_ask_person if name == ASK_TOOL else _request_approval)(held_calls, given, told)
     return build_text_result(text)
 
@@ -388,7 +391,7 @@ async def _ask_person(
     question = {name: value for name, value in given.items() if value is not None}
     ask = partial(held_calls.countersign.open_question, question)
     request = await held_calls.ask_until_end(
-        ASK_TOOL, question, ask, told, says="waits for an answer", still=NOT_ANSWERED_TEXT
+        ASK_TOOL, question, ask, told, says="is waiting for an answer", still=NOT_ANSWERED_TEXT
     )
     said = json.dumps(request.result, ensure_ascii=False)
     return f"They answered (data, not an approval): {said}"

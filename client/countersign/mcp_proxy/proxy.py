@@ -155,14 +155,14 @@ def _escape_schema_texts(part: Any) -> Any:
     return [_escape_schema_texts(each) for each in part] if isinstance(part, list) else part
 
 
-UNREACHABLE_ERROR = "The server behind cannot be reached ({why}). Nothing was done."
+UNREACHABLE_ERROR = "The server behind the proxy cannot be reached ({why}). Nothing was done."
 TOOL_CHANGED_ERROR = (
-    "The server behind has changed its tool {tool} since people were asked. Nothing was done; make "
-    "the call again to have them asked about the tool as it is now."
+    "The server behind the proxy changed its tool {tool} since people were asked. Nothing was"
+    " done; make the call again to ask about the tool as it is now."
 )
 OUTCOME_UNKNOWN_ERROR = (
-    "The call was sent to the server behind, and {why}: nobody knows how it ended. Do not make it "
-    "again before you know; people are asked what became of it."
+    "The call was sent to the server behind the proxy, and {why}: its outcome is unknown. Do not"
+    " make it again before you know it; people are asked for the outcome."
 )
 SERVER_SAID_TEXT = " This is what the server said: {said}"
 CALL_DONE_TEXT = "The call was made and this is its result; do not make it again for that. {remark}"
@@ -321,7 +321,7 @@ def _build_reported_result(result: types.CallToolResult) -> Any:
             return result.structured_content
     words = [each.text for each in result.content if isinstance(each, types.TextContent)]
     others = len(result.content) - len(words)
-    words += [f"({others} more that are no text)"] if others else []
+    words += [f"({others} more that are not text)"] if others else []
     return "\n".join(words)[:MAX_REPORTED_CHARS]
 
 
