@@ -253,7 +253,7 @@ def parse_strict_json(text: str) -> dict[str, Any]:
     def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("a key stands twice in the same object")
+            raise ValueError("a key is given twice in the same object")
         return found
 
     def refuse(constant: str) -> Any:
@@ -261,5 +261,5 @@ def parse_strict_json(text: str) -> dict[str, Any]:
 
     found = json.loads(text, object_pairs_hook=table, parse_constant=refuse)
     if not isinstance(found, dict):
-        raise ValueError("it has to be an object")
+        raise ValueError("it must be an object")
     return found

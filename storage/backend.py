@@ -129,8 +129,8 @@ class Backend(ABC):
 
 
 UNSUPPORTED_URL_ERROR = (
-    "DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db, or a database of"
-    " PostgreSQL, e.g. postgresql://countersign@db.internal/countersign"
+    "DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db, or a PostgreSQL"
+    " database, e.g. postgresql://countersign@db.internal/countersign"
 )
 
 
@@ -165,7 +165,7 @@ def normalize_postgres_url(address: str) -> str:
     """Return a PostgreSQL address in SQLAlchemy's form; ValueError for any other address."""
     scheme, _, rest = address.partition("://")
     if scheme not in ("postgres", "postgresql", "postgresql+psycopg") or not rest:
-        raise ValueError("it is no address of PostgreSQL: postgresql://user:password@host/database")
+        raise ValueError("it is not a PostgreSQL address: postgresql://user:password@host/database")
     name = rest.partition("?")[0].rpartition("@")[2].partition("/")[2]
     if not name or "/" in name:
         raise ValueError("it names no database")

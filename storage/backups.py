@@ -56,7 +56,7 @@ def merge_wal_and_check_integrity(database: Path) -> str:
     sync_to_disk(database)
     if found != "ok":
         return str(found)
-    return f"a row of {broken[0]} refers to one that is not there" if broken else ""
+    return f"a row of {broken[0]} refers to one that is missing" if broken else ""
 
 
 def move_file_without_overwriting(new: Path, path: Path) -> None:
@@ -107,7 +107,7 @@ def build_store_in_folder(folder: Path, key: bytes) -> Store:
     """Return the store of the database file in this folder; BackupError if no URL can name it."""
     url = f"sqlite:///{folder / DATABASE_FILE_NAME}"
     if make_url(url).database != str(folder / DATABASE_FILE_NAME):
-        raise BackupError(f"{folder.parent} holds a ? or a %: choose another folder")
+        raise BackupError(f"{folder.parent} contains a ? or a %: choose another folder")
     return Store(url, key=key)
 
 
@@ -120,7 +120,7 @@ def make_backup(
     `with_key`: store the signing key in the file. Raises BackupError.
     """
     if path.exists():
-        raise BackupError(f"{path} is there already, and a backup writes over nothing")
+        raise BackupError(f"{path} already exists, and a backup overwrites nothing")
     key_text = format_signing_key(key) if with_key else ""
     why = f"it is the backup of {at:%Y-%m-%d %H:%M:%S} UTC"
     row = record_copies.CopyNote(at=at, why=why, version=version, signing_key=key_text)
@@ -131,7 +131,7 @@ def make_backup(
     except record_copies.UnreadableRowsError as error:
         raise BackupError(f"the record cannot be read ({error}); keep older backups") from error
     except FileExistsError:
-        raise BackupError(f"{path} is there by now, and a backup writes over nothing") from None
+        raise BackupError(f"{path} exists by now, and a backup overwrites nothing") from None
     except (OSError, DBAPIError, sqlite3.Error) as error:
         raise BackupError(f"the backup cannot be written: {error_sentence(error)}") from error
     return Backup(path, *counts_and_examination, path.stat().st_size)
@@ -231,12 +231,12 @@ class BackupWorkingCopy:
         if row is None or not row.seal:
             found = examine_audit_and_rows(tx, chain, trail.get_audit_head(tx))
             found.remarks.append(
-                f"{COPY_WITHOUT_NOTE_TEXT}, so rows that are missing at its end cannot be told"
+                f"{COPY_WITHOUT_NOTE_TEXT}, so missing rows at its end cannot be detected"
             )
             return found
         found = examine_audit_and_rows(tx, chain, row.audit_head)
         if not row.has_valid_seal(chain):
-            found.add_problem("what it says of itself was changed")
+            found.add_problem("what it says about itself was changed")
         elif missing := row.describe_missing_rows(record_copies.count_rows_by_table(tx)):
             found.add_problem(missing)
         return found
@@ -261,7 +261,7 @@ def open_working_copy_of_backup(file: Path, next_to: Path) -> Iterator[BackupWor
         try:
             sealed_by, key = _check_copy_and_read_key(copy, file)
         except sqlite3.Error as error:
-            raise BackupError(f"{file} is damaged, or no backup: {error}") from error
+            raise BackupError(f"{file} is damaged, or not a backup: {error}") from error
         yield BackupWorkingCopy(file, folder, sealed_by, key)
 
 
@@ -334,7 +334,7 @@ def _merge_log_into_file(path: Path) -> None:
             raw.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BackupError(f"{path} is being read by another program; end that first") from None
+            raise BackupError(f"{path} is being read by another program; stop that first") from None
     except sqlite3.DatabaseError:
         return
 
@@ -440,7 +440,7 @@ def _mark_as_left_for_copy(source: Store, name: str, at: datetime) -> record_cop
 
     None if it has none. Such a note says that a database is a copy, or was copied.
     """
-    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where it may have gone on"
+    why = f"it was copied to {name} on {at:%Y-%m-%d %H:%M:%S} UTC, where work may have continued"
     with source.write() as tx:
         before = record_copies.find_copy_note(tx)
         record_copies.replace_copy_note(tx, record_copies.CopyNote(at=at, why=why))
@@ -458,7 +458,7 @@ def _copy_and_check_record(
     if any(there.values()):
         if head.seq and trail.find_audit_head_at(into, head.seq) == head:
             return RecordCopyResult(there, ExaminationResult(head), was_already_there=True)
-        raise BackupError("the other database holds a record already, and nothing is written over")
+        raise BackupError("the other database already holds a record, and nothing is overwritten")
     poured = record_copies.copy_rows(tx, into)
     found = _check_copied_rows(into, head, known)
     if before is not None:  # the source was a copy, too: a start asks about open calls again
@@ -473,7 +473,7 @@ def _check_copied_rows(into: Transaction, head: AuditHead, known: list[str]) -> 
     """Check the copied rows; BackupError for a problem that the source did not have (`known`)."""
     found = examine_audit_and_rows(into, into.chain, head)
     if odd := [each for each in found.problems if each not in known]:
-        raise BackupError("\n  ".join(["it did not arrive as it was:", *odd]))
+        raise BackupError("\n  ".join(["it did not arrive unchanged:", *odd]))
     return found
 
 

@@ -116,7 +116,7 @@ def parse_json_object(text: str) -> dict[str, Any]:
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(found)
         if len(result) != len(found):
-            raise NonCanonicalValueError("a key stands twice in the same object")
+            raise NonCanonicalValueError("a key is given twice in the same object")
         return result
 
     def refuse(constant: str) -> Any:

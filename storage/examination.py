@@ -89,7 +89,7 @@ def _verify_chain(
     for key, row_count in strangers.items():
         result.add_problem(
             f"{row_count} rows of the audit are sealed with the key {key}, and the key in use is"
-            f" {chain.key_id}: only the old key can tell whether they were changed"
+            f" {chain.key_id}: only the old key can show whether they were changed"
         )
 
 
@@ -124,10 +124,10 @@ def _compare_with_head_file(
     elif noted.seq > result.head.seq:
         missing = noted.seq - result.head.seq
         result.add_problem(
-            f"the audit had come to row {noted.seq}: {missing} rows are missing at its end"
+            f"the audit had reached row {noted.seq}: {missing} rows are missing at its end"
         )
     elif trail.find_audit_head_at(tx, noted.seq) != noted:
-        result.add_problem(f"row {noted.seq} of the audit is another one than the head file says")
+        result.add_problem(f"row {noted.seq} of the audit is not the one that the head file names")
     elif noted != result.head:
         behind = result.head.seq - noted.seq
         result.remarks.append(
@@ -139,20 +139,20 @@ def _compare_rows(tx: Transaction, result: ExaminationResult, claims: _AuditClai
     for name, model in (("call", Call), ("run", Run)):
         for key, status in tx.execute(select(col(model.id), col(model.status))):
             if key not in claims.status:
-                result.add_problem(f"the audit knows nothing of {name} {key}")
+                result.add_problem(f"the audit does not mention {name} {key}")
             elif claims.status.pop(key) != status:
                 result.add_problem(f"{name} {key} is {status}, and the audit does not say so")
     for key in claims.status:
-        result.add_problem(f"the audit speaks of {key}, which is not there")
+        result.add_problem(f"the audit mentions {key}, which is missing")
     names = ("call_id", "revision", "person", "verb", "passkey_id")
     votes = Counter(tx.execute(select(*(col(getattr(Vote, name)) for name in names))))
     kept = Counter(tx.execute(select(*(col(getattr(VoteSignature, name)) for name in names))))
     for vote in Counter({each: n for each, n in votes.items() if each[4]}) - kept:
-        result.add_problem(f"the signature of {vote[2]}'s vote on call {vote[0]} is not there")
+        result.add_problem(f"the signature of {vote[2]}'s vote on call {vote[0]} is missing")
     for vote in votes - claims.votes:
-        result.add_problem(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
+        result.add_problem(f"the audit does not mention {vote[2]}'s vote on call {vote[0]}")
     for vote in claims.votes - votes:
-        result.add_problem(f"{vote[2]}'s vote on call {vote[0]} is not there")
+        result.add_problem(f"{vote[2]}'s vote on call {vote[0]} is missing")
 
 
 def _compare_arguments(
@@ -175,7 +175,7 @@ def _check_purges(tx: Transaction, found: ExaminationResult, said: _AuditClaims)
     """Add remarks on purges; emptied data without a purge in the audit is a problem."""
     for seq, run in said.emptied.items():
         if run not in said.purged:
-            found.add_problem(f"what row {seq} of the audit kept of arguments was taken away")
+            found.add_problem(f"what row {seq} of the audit kept of arguments was removed")
     marked = set(tx.scalars(select(col(Run.id)).where(col(Run.purged_at).is_not(None))))
     for run in marked - said.purged.keys():
         found.add_problem(f"run {run} is marked as purged, and the audit does not say so")

@@ -240,7 +240,7 @@ class PostgresDatabase(Backend):
                     f"{name} is PostgreSQL {version}; {needs} {MIN_SERVER_VERSION} or newer"
                 )
             if encoding != "UTF8":
-                raise SchemaError(f"{name} holds {encoding}; {needs} UTF8")
+                raise SchemaError(f"{name} uses {encoding}; {needs} UTF8")
 
     def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""
@@ -302,7 +302,7 @@ class PostgresDatabase(Backend):
         if writes and not session.number:
             session.close()
             self._end_turn()
-            raise StoreClosedError("another process works for this workspace by now")
+            raise StoreClosedError("another process serves this workspace now")
         dialect = self.engine.dialect
         return PostgresTransaction(
             session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes

@@ -158,18 +158,16 @@ def describe_schema_mismatch(
         actual_shape = _select_tables_and_columns(actual_shape)
     if revision is None:
         own_tables = [each for each in due if each.startswith("table ") and each in actual_shape]
-        wrong = (
-            "it has tables of Countersign's and does not say of which schema" if own_tables else ""
-        )
+        wrong = "it has Countersign's tables but does not say which schema" if own_tables else ""
     else:
         wrong = _format_differences(describe_shape_differences(actual_shape, due))
         wrong = wrong and f"it says that its schema is {revision}, but {wrong}"
     if not wrong:
         return ""
     return (
-        f"{name} cannot be used: {wrong}. A build from before 0.1.0 made it, which cannot be"
-        " brought up to date, or it was changed by hand. Put a backup back (`countersign restore"
-        " FILE`), or begin anew with another DATABASE_URL"
+        f"{name} cannot be used: {wrong}. A version before 0.1.0 made it, which cannot be"
+        " upgraded, or it was changed by hand. Restore a backup (`countersign restore FILE`), or"
+        " start over with another DATABASE_URL"
     )
 
 

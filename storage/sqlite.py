@@ -70,7 +70,7 @@ def vacuum_file(raw: sqlite3.Connection, path: Path) -> str:
     needed = 2 * size  # SQLite writes a complete copy, and then all of it into the log
     free = shutil.disk_usage(path.parent).free
     if free < needed:
-        why = f"that takes {needed:,} bytes on the disk, and {free:,} are free"
+        why = f"that needs {needed:,} bytes on the disk, but {free:,} are free"
     else:
         try:
             enable_incremental_vacuum(raw)

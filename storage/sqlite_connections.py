@@ -144,10 +144,10 @@ RETRY_SECONDS = (0.01, 0.05, 0.2)  # between checks of a file that seems to be a
 SELECT_AUDIT_HASH = "SELECT hash FROM audit WHERE seq = ?"
 STOP_TEXT = "nothing is stored and nothing runs until"
 PUT_BACK_REMEDY_TEXT = (
-    f"{STOP_TEXT} it is put back; else stop Countersign, restore a copy (countersign restore) and "
-    "start it again"
+    f"{STOP_TEXT} it is put back; otherwise stop Countersign, restore a copy"
+    " (countersign restore) and start it again"
 )
-RESTART_REMEDY_TEXT = f"{STOP_TEXT} Countersign is stopped in an orderly way and started again"
+RESTART_REMEDY_TEXT = f"{STOP_TEXT} Countersign is stopped normally and started again"
 
 
 class LostFileError(sqlite3.OperationalError):
@@ -198,7 +198,7 @@ class OpenFileGuard:
             raise
         if self._is_lost:
             self._is_lost = False
-            log.warning("the database is there again: %s", self.path)
+            log.warning("the database is back: %s", self.path)
 
     def close(self) -> None:
         """Close the kept connection; closing the last connection writes the log back."""
@@ -214,7 +214,7 @@ class OpenFileGuard:
                 gone = f"{name} is gone ({error.strerror})"
                 raise self._build_lost_file_error(name, gone) from None
             if (each.st_ino, each.st_dev) != own:
-                raise self._build_lost_file_error(name, f"another file is in the place of {name}")
+                raise self._build_lost_file_error(name, f"another file has replaced {name}")
             found.append(each)
         return found
 
@@ -235,7 +235,7 @@ class OpenFileGuard:
     def _check_files(self) -> None:
         main, written, _ = self.check_file_identities()
         if not main.st_mode & 0o222:
-            raise LostFileError(f"{self.path} may only be read since its mode was changed")
+            raise LostFileError(f"{self.path} is read-only since its mode was changed")
         state = (main.st_mtime_ns, main.st_size)
         if state != self._checked_state:
             self._check_database_file()

@@ -394,7 +394,7 @@ class ReadOnlyStore(Store):
         """Return why the database cannot be read, for people; "" if it can."""
         name = self.database.display_name
         if not self.is_multi_process and self.path.is_dir():
-            return f"{name} is a folder, no database"
+            return f"{name} is a folder, not a database"
         if not (self.is_multi_process or self.path.is_file()):
             return f"there is no database at {name}"
         try:
@@ -409,14 +409,12 @@ class ReadOnlyStore(Store):
                 if not os.access(self.path, os.R_OK | os.W_OK):
                     return f"{why}; run this as the account that runs the bot"
                 if disk_usage(self.path.parent).free < MIN_FREE_DISK_BYTES:
-                    return f"{why}; its disk is full, so make room there"
+                    return f"{why}; its disk is full, so free some space there"
             return why
         if current is None:
-            return f"there is nothing of Countersign's in {name}"
+            return f"there is no Countersign record in {name}"
         if current != newest():
-            return (
-                f"{name} has the older schema {current}; start the bot, which brings it up to date"
-            )
+            return f"{name} has the older schema {current}; start the bot, which upgrades it"
         return ""
 
 

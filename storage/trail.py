@@ -298,13 +298,13 @@ class AuditHeadFile:
         noted = self.read_head()  # read before the rows: the file is never ahead of them
         last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
         if noted is None:
-            return f"there is no {self.path.name} that says how far it had come" if last else ""
+            return f"there is no {self.path.name}, which says what its last row was" if last else ""
         there = tx.exec_driver_sql("SELECT hash FROM audit WHERE seq = ?", (noted.seq,)).scalar()
         if noted.seq == 0 or there == noted.hash:
             return ""
         if last < noted.seq:
-            return f"it ends at row {last} of the audit, and had come to row {noted.seq}"
-        return f"row {noted.seq} of the audit is another one than it was"
+            return f"it ends at row {last} of the audit, but had reached row {noted.seq}"
+        return f"row {noted.seq} of the audit is not the one it was"
 
     def write_head(self, head: digest.AuditHead) -> None:
         """Note the newest audit row in the file; a failure is only logged: the row is stored."""

@@ -17,7 +17,7 @@ CHANGES = {
     "unknown": ("UPDATE alembic_version SET version_num = '0000'", "another Countersign"),
     "column lost": ("ALTER TABLE run DROP COLUMN error", "column run.error is missing"),
     "table lost": ("DROP TABLE attempt", "table attempt is missing"),
-    "no number": ("DELETE FROM alembic_version", "does not say of which schema"),
+    "no number": ("DELETE FROM alembic_version", "does not say which schema"),
 }
 COMMANDS = (
     ["doctor"],

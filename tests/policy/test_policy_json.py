@@ -68,8 +68,8 @@ def test_made_up_policies_fare_the_same(rules: list[dict[str, object]]) -> None:
     ("text", "said"),
     [
         ("", "p.json:1: this is not JSON"),
-        ("[]", "it has to be an object"),
-        ('{"defaults": {"approvers": ["@a"], "approvers": ["@b"]}}', "a key stands twice"),
+        ("[]", "it must be an object"),
+        ('{"defaults": {"approvers": ["@a"], "approvers": ["@b"]}}', "a key is given twice"),
         ('{"defaults": {"approvers": []}}', "nobody could decide"),
         ('{"defaults": {"approvers": ["@a"], "veto": NaN}}', "NaN is not a JSON value"),
         ('{"rules": []}', "rules: unknown key"),

@@ -110,7 +110,7 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
         )
     [status, missing] = problems(store)
     assert "is pending, and the audit does not say so" in status
-    assert "knows nothing of UEVE00001's vote" in missing
+    assert "does not mention UEVE00001's vote" in missing
 
 
 def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:

@@ -248,7 +248,7 @@ def test_what_nobody_purged_is_missed(over: LoopHarness) -> None:
         raw.execute("UPDATE revision SET arguments = '{}'")
     problems = " ".join(examined(over.store).problems)
     assert "is marked as purged, and the audit does not say so" in problems
-    assert "of arguments was taken away" in problems
+    assert "of arguments was removed" in problems
     assert "are not those that the audit has sealed" in problems
 
 

@@ -52,7 +52,7 @@ def keep(store: Store, key: str) -> None:
 )
 def test_only_a_file_or_a_server_will_do(url: str) -> None:
     """A database that would not outlive the process, or of a third kind, is refused."""
-    with pytest.raises(ValueError, match=r"SQLite file, .* or a database of PostgreSQL"):
+    with pytest.raises(ValueError, match=r"SQLite file, .* or a PostgreSQL database"):
         Store(url)
 
 
@@ -350,7 +350,7 @@ def test_a_full_disk_is_called_a_full_disk(disk: Path) -> None:
             filler.write(b"x" * 4096)
             filler.flush()
     problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
-    assert problem.endswith("; its disk is full, so make room there")
+    assert problem.endswith("; its disk is full, so free some space there")
 
 
 @pytest.mark.file

@@ -229,7 +229,7 @@ def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
             tx.exec_driver_sql(statement)
     with harness.app.core.store.read() as tx:
         [problem] = examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
-    assert problem == f"the signature of UANA00001's vote on call {call.id} is not there"
+    assert problem == f"the signature of UANA00001's vote on call {call.id} is missing"
     with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
         receipt_of(harness, thread)
 
