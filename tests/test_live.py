@@ -50,4 +50,4 @@ def test_a_listener_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) ->
     live.broadcast(never)
     assert heard == [works()]
     assert "a listener failed at works" in caplog.text
-    assert "could not be put into words" in caplog.text
+    assert "an event could not be described" in caplog.text

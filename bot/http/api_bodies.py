@@ -43,7 +43,9 @@ class Problem(BaseModel):
     title: str
     status: int = Field(examples=[403])
     detail: str = Field(description="A sentence for a person.")
-    errors: list[FieldError] = Field(default=[], description="Of a body that is not taken: where.")
+    errors: list[FieldError] = Field(
+        default=[], description="Where in the body, if the body is refused."
+    )
 
 
 class ProblemError(Exception):
@@ -124,18 +126,18 @@ class _AskBody(_StrictBody):
 
     requester: Line = Field(
         "",
-        description="In whose name, as U… or @handle; left out: who answers for the key.",
+        description="In whose name, as U… or @handle; default: the person responsible for the key.",
         examples=[""],  # only the installation knows which people exist
     )
     channel: Line = Field(
         "",
-        description="Where, as C… or #name; left out: in the requester's direct messages.",
+        description="Where, as C… or #name; default: the requester's direct messages.",
         examples=[""],
     )
     while_open: bool = Field(
         False,
-        description="The Idempotency-Key stands for this request until that has ended; what is "
-        "sent with it afterwards is asked anew.",
+        description="The Idempotency-Key identifies this request until it has ended; after that"
+        " it starts a new request.",
     )
 
 
@@ -147,7 +149,8 @@ class _CallAskBody(_AskBody):
         None,
         ge=1,
         le=MAX_DEADLINE_SECONDS,
-        description="That people have, where the policy gives no less; then it is `expired`.",
+        description="How long people have, unless the policy gives less; after that it is"
+        " `expired`.",
     )
 
 
@@ -164,7 +167,10 @@ class ActionSent(_StrictBody):
     """How a program describes what it will execute itself."""
 
     name: Annotated[
-        str, Field(pattern="^[A-Za-z0-9_]{1,64}$", description="For the policy, as a tool's.")
+        str,
+        Field(
+            pattern="^[A-Za-z0-9_]{1,64}$", description="The policy matches it like a tool's name."
+        ),
     ]
     title: Annotated[str, Field(min_length=1, max_length=80)]
     effect: Annotated[
@@ -176,10 +182,11 @@ class ActionSent(_StrictBody):
         ),
     ]
     does: Literal["read", "write", "destructive"] | None = Field(
-        None, description="Left out: it counts as destructive, and people are told it was not said."
+        None,
+        description="If left out, it counts as destructive, and people see that it was not given.",
     )
     argument_schema: JsonObject | None = Field(
-        None, alias="schema", description="JSON Schema of its arguments; left out: any object."
+        None, alias="schema", description="JSON Schema of its arguments; default: any object."
     )
 
 
@@ -230,7 +237,7 @@ Claimant = Annotated[
         min_length=16,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="A random text, made anew for each attempt to run it.",
+        description="A random text, a new one for each attempt to run it.",
         examples=["6f1c0f0e6d7b4e0e9f7c1a2b3c4d5e6f"],
     ),
 ]
@@ -244,7 +251,7 @@ class ClaimSent(_StrictBody):
         None,
         ge=30,
         le=3_600,
-        description="Seconds without a sign of life, before people are asked; left out: 300.",
+        description="Seconds without a sign of life before people are asked; default: 300.",
     )
 
 
@@ -253,7 +260,7 @@ class OutcomeSent(_StrictBody):
 
     claimant: Claimant
     succeeded: bool | None = Field(
-        description="null: it was handed on, and how it goes is not known here.", examples=[True]
+        description="null: it was handed on, and its outcome is not known here.", examples=[True]
     )
     result: Any = Field(None, description="Any JSON of 100 kB at most; people see it.")
 
@@ -274,7 +281,7 @@ class RequestShown(BaseModel):
     reason: str
     requester: str
     channel: str
-    link: str = Field(description='To its message in Slack; "" until that stands.')
+    link: str = Field(description='Link to its message in Slack; "" until it is posted.')
     created_at: datetime
     deadline: datetime | None
     starts_at: datetime | None = Field(
@@ -294,7 +301,7 @@ class RequestsShown(BaseModel):
     model_config = ConfigDict(title="Requests")
 
     requests: list[RequestShown]
-    next: str | None = Field(description="Where the next page begins: its `after`; null: no more.")
+    next: str | None = Field(description="The `after` of the next page; null: no more.")
 
 
 class ReceiptsShown(BaseModel):
@@ -327,7 +334,7 @@ class ClaimedShown(BaseModel):
     revision: int
     digest: str
     lease_seconds: int = Field(
-        description="Report within it, or claim again with the same claimant to go on."
+        description="Report within it, or claim again with the same claimant to continue."
     )
     receipt: JsonObject = Field(description="The signed decision: see docs/receipts.md.")
 

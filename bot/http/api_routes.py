@@ -44,7 +44,7 @@ Idempotency = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="What was asked with it before is returned, and not asked again.",
+        description="A request already made with it is returned, and not asked again.",
     ),
 ]
 
@@ -73,7 +73,7 @@ class ApiRoutes:
         router = APIRouter()
         again = {
             "model": api_bodies.RequestShown,
-            "description": "It was asked with this key before.",
+            "description": "It was already asked with this Idempotency-Key.",
         }
         asked: Answers = {
             200: again,
@@ -83,21 +83,21 @@ class ApiRoutes:
         looked = build_openapi_problem_responses(401, 404, 408, 413, 415, 422, 429, 503)
         acted = build_openapi_problem_responses(401, 404, 408, 409, 413, 415, 422, 503)
         ways: tuple[tuple[str, Callable[..., Any], str, Answers], ...] = (
-            ("POST /requests", self.ask, "Put a call before people", asked),
+            ("POST /requests", self.ask, "Ask people to approve a call", asked),
             ("POST /questions", self.ask_person, "Ask a person for information", asked),
             ("GET /requests", self.list_requests, "A key's own requests", free),
-            ("GET /requests/{request_id}", self.get_request, "How a request stands", looked),
-            ("GET /questions/{request_id}", self.get_request, "How a question stands", looked),
+            ("GET /requests/{request_id}", self.get_request, "The state of a request", looked),
+            ("GET /questions/{request_id}", self.get_request, "The state of a question", looked),
             ("GET /requests/{request_id}/receipt", self.get_receipts, "Signed statements", acted),
             ("GET /receipt-keys", self.get_public_keys, "The public keys of receipts", free),
             ("POST /requests/{request_id}/claim", self.claim, "Claim an approved call", acted),
             (
                 "POST /requests/{request_id}/outcome",
                 self.report_outcome,
-                "Say what came of it",
+                "Report the outcome",
                 acted,
             ),
-            ("POST /requests/{request_id}/cancel", self.cancel, "Take a request back", acted),
+            ("POST /requests/{request_id}/cancel", self.cancel, "Cancel a request", acted),
         )
         for way, answer, summary, answers in ways:
             method, path = way.split()
@@ -119,7 +119,7 @@ class ApiRoutes:
         response: Response,
         idempotency: Idempotency = None,
     ) -> api_bodies.RequestShown:
-        """Put a call before people. Nothing has been decided when this returns."""
+        """Ask people to approve a call. Nothing has been decided when this returns."""
         return await self._ask_people(key, wanted, response, idempotency or "")
 
     async def ask_person(
@@ -137,11 +137,11 @@ class ApiRoutes:
         key: Key,
         status: Annotated[
             list[RequestStatus] | None,
-            Query(description="Only those; may be given several times."),
+            Query(description="Only requests with this status; repeatable."),
         ] = None,
-        limit: Annotated[int, Query(ge=1, le=100, description="So many at most.")] = 50,
+        limit: Annotated[int, Query(ge=1, le=100, description="At most this many.")] = 50,
         after: Annotated[
-            str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the page before.")
+            str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the previous page.")
         ] = "",
     ) -> api_bodies.RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""
@@ -152,7 +152,7 @@ class ApiRoutes:
     async def get_request(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0
     ) -> api_bodies.RequestShown:
-        """How a request stands; with `wait`, answered once it is decided or the time is over.
+        """The state of a request; with `wait`, answered once it is decided or the time is over.
 
         A tool's call is waited for until it has ended, a handed-over one until it may be claimed,
         and until it has ended if it was.
@@ -236,7 +236,7 @@ class ApiRoutes:
         )
 
     async def cancel(self, key: Key, request_id: Id) -> api_bodies.RequestShown:
-        """Take a request back that has not ended and is not being executed."""
+        """Cancel a request that has not ended and is not being executed."""
         return await self._run_on_thread(
             lambda: self._program_requests.cancel_request(key, request_id)
         )

@@ -108,7 +108,7 @@ class RequestWatcher:
                 self._load_status_marks, list(self._waiters), limiter=self._turns
             )
         except Exception:
-            log.exception("the record could not be looked at")  # the programs keep waiting
+            log.exception("the record could not be read")  # the programs keep waiting
             return seen
         for run_id, mark in marks.items():
             if mark != seen.get(run_id):

@@ -28,8 +28,8 @@ MAIN_INPUT_FIELDS = ("command", "file_path", "notebook_path", "url", "query")
 TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # for other tools, it is one of their arguments
 _EVENT_NAME_PATTERN = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
 _MAX_EVENT_NAME_BYTES = 100  # together with its key
-UNKNOWN_EVENT_ERROR = "That is not what Claude Code says before or after a tool."
-RUNS_IN_BACKGROUND_TEXT = "It goes on in the background, and its end is not seen."
+UNKNOWN_EVENT_ERROR = "That is not what Claude Code sends before or after a tool."
+RUNS_IN_BACKGROUND_TEXT = "It continues in the background, and its end is not seen."
 
 
 @dataclass(frozen=True, slots=True)

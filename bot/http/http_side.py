@@ -91,7 +91,7 @@ class PageFailureMiddleware:
         try:
             await self._app(scope, receive, send)
         except Exception:
-            log.exception("a page for people could not be made")
+            log.exception("a page could not be built")
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             await HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)(
                 scope, receive, send
@@ -234,7 +234,7 @@ class HealthPages:
     def _describe_loop_delay(self, allowed: float) -> str:
         looked = self._loop.cleared_at
         if looked is None:
-            return "has not begun"
+            return "has not started"
         late = time.monotonic() - looked - self._tick
         return OK if late <= allowed else f"is {late:.0f} seconds late"
 

@@ -185,7 +185,7 @@ def _check_key_spec(spec: KeySpec) -> None:
     if not spec.tools or not all(map(_TOOL_GLOB_PATTERN.fullmatch, spec.tools)):
         raise ValueError("--tools takes names of tools, with * for any letters: 'deploy_*'")
     if not 1 <= spec.per_hour <= MAX_REQUESTS_PER_HOUR:
-        raise ValueError(f"--per-hour is a number from 1 to {MAX_REQUESTS_PER_HOUR:,}")
+        raise ValueError(f"--per-hour must be a number from 1 to {MAX_REQUESTS_PER_HOUR:,}")
     if spec.webhook:
         _check_webhook_address(spec.webhook)
 
@@ -198,7 +198,7 @@ def _check_webhook_address(url: str) -> None:
         raise ValueError("--webhook is not an address") from None
     if not host or parts.username or parts.password or not url.isascii() or not url.isprintable():
         raise ValueError(
-            "--webhook takes an address, https://…, without a user name or password in it"
+            "--webhook must be an address, https://…, without a user name or password in it"
         )
     if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK_HOSTS):
         raise ValueError("--webhook must begin with https://; http:// is for this machine only")

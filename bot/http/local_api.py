@@ -132,7 +132,7 @@ class SocketApiServer:
             self._host.store, person, at=now, actor=actor, should_stop=over
         )
         if over():
-            why = "The bot is stopping before all of it was done. Please repeat the command."
+            why = "The bot is stopping, and not everything was done. Please repeat the command."
             raise build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 

@@ -49,8 +49,8 @@ MAX_HOLD_SECONDS = 50.0  # hosts give up after a minute without any message
 REASON_FIELD = "reason_for_approver"  # added to the tools' schemas; sent apart from the arguments
 NOT_ENDED_TEXT = "It has not ended yet{link}."
 STOPPING_ERROR = (
-    "Countersign is being stopped or started anew. Make the same call again in a moment, with the "
-    "same arguments: what waits is not asked twice."
+    "Countersign is stopping or restarting. Make the same call again in a moment, with the same"
+    " arguments: nothing is asked twice."
 )
 STOP_POLL_SECONDS = 0.25  # between checks whether this process stops
 MCP_PATH = "/mcp"
@@ -98,7 +98,7 @@ def _read_request_options(context: Context, params: types.CallToolRequestParams)
         if value is None:
             value = _get_headers(context).get(HEADER_NAME_TEMPLATE.format(each), "")
         if not isinstance(value, str):
-            raise NotAllowed(f"The metadata {META_NAME_TEMPLATE.format(each)} has to be a text.")
+            raise NotAllowed(f"The metadata {META_NAME_TEMPLATE.format(each)} must be a text.")
         if value.strip():
             options[each] = value.strip()
     return options

@@ -182,6 +182,6 @@ def _open_listening_socket(address: ListeningAddress) -> socket.socket:
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         where, why = f"{address.host}:{address.port}", describe_listening_error(error)
-        remedy = "name another address, or stop who has it"
+        remedy = "choose another address, or stop the program that uses it"
         said = f"COUNTERSIGN_HTTP: {where} cannot be listened to ({why}); {remedy}"
         raise StartupError([said], ()) from None

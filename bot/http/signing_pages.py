@@ -50,22 +50,22 @@ BUTTON_LABEL_BY_VERB: dict[str, str] = {
     UnknownCallResolution.AGAIN: "Sign and run it again",
 }
 ADD_PASSKEY_LABEL = "Add a passkey"
-SIGNS_EXACTLY_TEXT = "Your passkey signs exactly what stands here."
-RUN_AGAIN_TEXT = "It started once, and nobody knows whether it finished. This runs it once more."
+SIGNS_EXACTLY_TEXT = "Your passkey signs exactly what is shown here."
+RUN_AGAIN_TEXT = "Outcome unknown: it was started, but never confirmed. This runs it once more."
 NEW_PASSKEY_TEXT = (
     "Your device keeps the key and asks for your face, finger or PIN, now and each time you sign. "
-    "Countersign gets its public half alone."
+    "Countersign gets only the public key."
 )
 SOFTWARE_KEY_LABEL = "{} with the demo’s software key"
 NO_SOFTWARE_KEY_ERROR = "There is no software key here that may sign this, so nothing has changed."
 UNKNOWN_LINK_ERROR = (
-    "There is no such link, or it is gone. Press the button in Slack again for a new one."
+    "This link is unknown or no longer valid. Press the button in Slack again for a new one."
 )
 BEING_DECIDED_NOTICE = (
     "What you signed is being decided. Load this page again in a moment, or look in Slack."
 )
 NOT_FROM_PAGE_ERROR = "This was not sent by the page that the link opens, so nothing has changed."
-UNREADABLE_CREDENTIAL_ERROR = "What your device answered could not be read, so nothing has changed."
+UNREADABLE_CREDENTIAL_ERROR = "Your device’s answer could not be read, so nothing has changed."
 RESTARTING_ERROR = "Countersign is being restarted, so nothing has changed. Try again in a minute."
 
 
@@ -266,15 +266,15 @@ def render_question_page(
     asked: PasskeyQuestion, until: datetime, now: datetime, find_name: NameFinder
 ) -> str:
     """Return the page on which a person signs or adds a passkey; its link works until `until`."""
-    shown = '<label>Name it, so that you know it again<input maxlength="60"></label>'
+    shown = '<label>Name it, so that you recognise it later<input maxlength="60"></label>'
     if asked.blocks:
         card = render_blocks_as_html(asked.blocks, find_name)
         shown = f'<section class="card" aria-label="What you sign">{card}</section>'
-    words = f"The link is yours alone, and works until {slack_text.format_local_time(until)}."
+    words = f"The link is only for you, and works until {slack_text.format_local_time(until)}."
     foot = block_kit.context_block("until", [block_kit.mrkdwn(words)])
     act = "get" if asked.blocks else "create"
     kind = "software" if asked.in_software == "only" else "software second"
-    label = SOFTWARE_KEY_LABEL.format("Sign" if asked.blocks else "Go on")
+    label = SOFTWARE_KEY_LABEL.format("Sign" if asked.blocks else "Continue")
     software = f'<button type="button" class="{kind}" hidden>{label}</button>'
     form = _FORM_TEMPLATE.format(
         act="" if asked.in_software == "only" else act,

@@ -87,7 +87,7 @@ class WebhookPoster:
         try:
             return self._start_portal().call(self._post_once, url, body, headers)
         except (CancelledError, RuntimeError):  # the portal is closed, or is just being closed
-            return PostResult(False, why="this process stops")
+            return PostResult(False, why="this process is stopping")
 
     async def _post_once(self, url: str, body: str, headers: dict[str, str]) -> PostResult:
         try:
@@ -99,7 +99,7 @@ class WebhookPoster:
         except (HTTPError, TimeoutError) as error:
             return PostResult(False, why=type(error).__name__)
         return PostResult(
-            status in ACCEPTED_STATUS_CODES, status == GONE_STATUS_CODE, f"it answers {status}"
+            status in ACCEPTED_STATUS_CODES, status == GONE_STATUS_CODE, f"it answered {status}"
         )
 
     def close(self) -> None:
@@ -163,13 +163,13 @@ class WebhookNotifier:
             with self._store.write() as tx:
                 webhooks.register_missed_requests(tx, at=self._clock.now())
         except Exception:
-            log.exception("what was asked in an earlier life could not be looked for")
+            log.exception("requests from before the restart could not be looked up")
         while not self._stopping.is_set():
             self._asked.clear()
             try:
                 pause = self._notify_due_webhooks()
             except Exception:
-                log.exception("webhooks could not be looked after")
+                log.exception("webhooks could not be processed")
                 pause = IDLE_POLL_SECONDS
             self._asked.wait(pause)
         self._pool.shutdown()
@@ -214,7 +214,7 @@ class WebhookNotifier:
         try:
             self._post_event(row)
         except Exception:
-            log.exception("an address could not be told")  # it is tried again, a while later
+            log.exception("a webhook could not be delivered")  # it is tried again, a while later
             return
         finally:
             del self._under_way[row.run_id]
@@ -248,4 +248,4 @@ class WebhookNotifier:
             else:
                 webhooks.record_failed_webhook_attempt(tx, row, post_result.why)
         if not post_result.is_taken:
-            log.warning("the address of %s was not told: %s", key.name, post_result.why)
+            log.warning("the webhook of %s was not delivered: %s", key.name, post_result.why)

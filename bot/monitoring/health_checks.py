@@ -66,7 +66,7 @@ class CachedCheck:
         try:
             found = self._check()
         except Exception as error:  # noqa: BLE001 - whatever it was, it is not well
-            log.warning("a look failed: %s", type(error).__name__)
+            log.warning("a check failed: %s", type(error).__name__)
             found = f"failed ({type(error).__name__})"
         with self._lock:
             self._result, self._checked_at, self._running = found, time.monotonic(), None
@@ -90,5 +90,5 @@ def check_writable(store: Store) -> str:
             return str(error.orig)
         raise
     except OSError as error:
-        return f"there is no room beside it ({error.strerror})"
+        return f"there is no free disk space beside it ({error.strerror})"
     return OK

@@ -121,7 +121,7 @@ class LiveEventBroadcaster:
         try:
             event = make()
         except Exception:
-            log.exception("what goes on could not be put into words")
+            log.exception("an event could not be described")
             return
         for listener in listeners:
             try:

@@ -90,12 +90,12 @@ POLICY_TAKEN = "taken"
 POLICY_REFUSED = "refused"
 
 DECISIONS_TOTAL = MetricDefinition(
-    "countersign_decisions_total", Counter, "what people said to calls", ("verb",), DECISION_VERBS
+    "countersign_decisions_total", Counter, "decisions about calls", ("verb",), DECISION_VERBS
 )
 DECISION_SECONDS = MetricDefinition(
     "countersign_decision_seconds",
     Histogram,
-    "from the moment people are asked until a call is decided, or its deadline falls",
+    "from the moment people are asked until a call is decided, or its deadline passes",
     ("status",),
     DECIDED_STATUSES,
     DECISION_TIME_BUCKETS,
@@ -103,14 +103,14 @@ DECISION_SECONDS = MetricDefinition(
 CALLS_TOTAL = MetricDefinition(
     "countersign_calls_total",
     Counter,
-    "calls that came to that status; `expired`: nobody answered in time",
+    "calls that reached that status; `expired`: nobody answered in time",
     ("status",),
     SETTLED_STATUSES,
 )
 REFUSALS_TOTAL = MetricDefinition(
     "countersign_refusals_total",
     Counter,
-    "clicks that did not count, by why; dialogs and modes refused; `call`: never asked about",
+    "clicks that did not count, by reason; dialogs and modes refused; `call`: never asked about",
     ("kind",),
     REFUSAL_KINDS,
 )
@@ -190,7 +190,7 @@ POLICY_RELOADS_TOTAL = MetricDefinition(
 UNSTORED_TOTAL = MetricDefinition(
     "countersign_unstored_total",
     Counter,
-    "what the database did not take: deliveries (not acknowledged then) and results (kept)",
+    "what the database did not store: deliveries (not acknowledged then) and results (kept)",
 )
 LATE_RUNS_TOTAL = MetricDefinition(
     "countersign_late_runs_total",
@@ -205,7 +205,7 @@ OPEN_RUNS = MetricDefinition(
     "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN_RUN_STATUSES
 )
 OUTBOX_MESSAGES = MetricDefinition(
-    "countersign_outbox_messages", Gauge, "messages that Slack has yet to be told"
+    "countersign_outbox_messages", Gauge, "messages that are still to be sent to Slack"
 )
 OUTBOX_LAG_SECONDS = MetricDefinition(
     "countersign_outbox_lag_seconds",
@@ -213,7 +213,7 @@ OUTBOX_LAG_SECONDS = MetricDefinition(
     "how long this process has seen the oldest of them wait, from one scrape to the next",
 )
 INBOX_DELIVERIES = MetricDefinition(
-    "countersign_inbox_deliveries", Gauge, "deliveries that nobody has dealt with"
+    "countersign_inbox_deliveries", Gauge, "deliveries that are not yet processed"
 )
 INBOX_LAG_SECONDS = MetricDefinition(
     "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is"
@@ -226,7 +226,7 @@ DATABASE_UP = MetricDefinition(
 SETUP_PROBLEMS = MetricDefinition(
     "countersign_setup_problems",
     Gauge,
-    "what doctor would say of Slack, people and rules: how much is wrong (`fail`), or odd (`warn`)",
+    "what doctor finds about Slack, people and rules: how much is wrong (`fail`) or odd (`warn`)",
     ("level",),
     ("fail", "warn"),
 )

@@ -221,7 +221,7 @@ def _call_and_log_errors(exporter: Callable[..., None], *what: Any) -> None:
     try:
         exporter(*what)
     except Exception:
-        log.exception("what was done could not be told")
+        log.exception("a span could not be exported")
 
 
 def _set_run_id_from_audit_lines(facts: Sequence[audit_log.AuditLine]) -> None:

@@ -82,8 +82,8 @@ class RunJobQueue:
                 psycopg.connect(**self._address).close()
                 asyncio.run(self._serve_jobs())
             except Exception as error:
-                log.warning("no jobs are taken for a moment: %s", error)
-                log.debug("what ended them", exc_info=True)
+                log.warning("no jobs are taken until a restart in a moment: %s", error)
+                log.debug("why jobs stopped", exc_info=True)
             self._stopping.wait(RESTART_SECONDS)
 
     def stop(self) -> None:
@@ -165,7 +165,7 @@ async def _requeue_stalled_jobs_repeatedly(
         try:
             await _requeue_stalled_jobs(app)
         except Exception as error:  # noqa: BLE001 - it comes again, and the loop looks as well
-            log.warning("stalled jobs were not looked for: %s", error)
+            log.warning("stalled jobs could not be looked up: %s", error)
 
 
 async def _requeue_stalled_jobs(app: procrastinate.App) -> None:

@@ -158,7 +158,7 @@ class ReplicaMembership(OtherProcesses):
                 replicas.remove_replica(tx, self.id)
                 tx.ready += self.workers.list_waiting_run_ids()  # no worker here was free for them
         except Exception:
-            log.exception("the other replicas were not told that this one ends")
+            log.exception("the other replicas were not told that this one is stopping")
         self._notifications.notify_other_replicas(ReplicaNotification.POST)
         self._notifications.notify_other_replicas(ReplicaNotification.WORK)
         self._notifications.stop()
@@ -459,7 +459,7 @@ class ReplicaNotificationExchange:
                         handle()
                     self._receive_notifications(line)
             except Exception as error:  # noqa: BLE001 - the database, whoever was asking
-                log.warning("the other replicas cannot be heard: %s", error)
+                log.warning("notifications of other replicas cannot be received: %s", error)
                 self._stopping.wait(RECONNECT_SECONDS)
 
     def stop(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bot.app import App
 
 log = logging.getLogger("countersign.workspaces")
-PAUSED_NOTICE = "Countersign is paused in this workspace by those who run it. Nothing was done."
+PAUSED_NOTICE = "The people who run Countersign paused it in this workspace. Nothing was done."
 UNAVAILABLE_NOTICE = (
     "Countersign cannot work in this workspace at the moment. Nothing was done; try again later."
 )
@@ -59,12 +59,12 @@ class WorkspaceDispatcher:
         if payload.get("type") == "url_verification":  # sent when the app's request URL is set
             return BoltResponse(status=HTTPStatus.OK, body=str(payload.get("challenge") or ""))
         if not payloads.is_well_formed(payload):
-            log.warning("refused a payload that does not say whose it is as Slack does")
+            log.warning("refused a payload that does not name its workspace as Slack does")
             return BoltResponse(status=HTTPStatus.OK)
         try:
             workspace = payloads.find_installation(payload, self._record, self._has_thread)
         except NotSettledError as error:
-            log.warning("put off a delivery until it is known whose it is: %s", error)
+            log.warning("put off a delivery until its workspace is known: %s", error)
             return BoltResponse(status=HTTPStatus.BAD_GATEWAY)
         installation = workspace and self._record.get(workspace)
         if not installation:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("countersign.workspaces")
 NO_PEER_ADDRESS_ERROR = (
-    "COUNTERSIGN_HTTP: name an address at which the other processes reach this one: 10.0.0.7:8080"
+    "COUNTERSIGN_HTTP: give an address at which other processes reach this one: 10.0.0.7:8080"
 )
 HEARTBEAT_INTERVAL_SECONDS = 1.0  # if several processes share the workspaces
 # between checks for expiring tokens and for what commands have changed
@@ -233,7 +233,7 @@ class WorkspaceHost:
             record = f"cannot be read: {error_text(error)}"
         else:
             record = OK
-        loop = OK if self._thread.is_alive() else "has not begun, or has ended"
+        loop = OK if self._thread.is_alive() else "has not started, or has ended"
         return {"loop": loop, "record of installations": record}
 
     def _render_readiness_page(self) -> PlainTextResponse:
@@ -271,7 +271,7 @@ class WorkspaceHost:
             raise StoppingError("this process is stopping")
         if self._owners is not None and (url := self._owners.claim(workspace)):
             if self.settings.transport is Transport.SOCKET:  # its deliveries are not forwarded
-                raise NotServedError("another process works there")
+                raise NotServedError("another process serves it")
             raise ServedElsewhereError(url)
         try:
             return self._start_app(workspace)
@@ -345,7 +345,9 @@ class WorkspaceHost:
             if row is None or row.state is InstallationState.REMOVED:
                 continue
             if self._is_token_void(row):
-                log.error("%s: its own token is void, %s serves it by now", each, enterprise)
+                log.error(
+                    "%s: its own token is no longer valid, %s serves it now", each, enterprise
+                )
                 self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
 
     def _is_token_void(self, row: Installation) -> bool:
@@ -383,7 +385,7 @@ class WorkspaceHost:
                 continue
             for each in awake:
                 if each.workspace not in owned and each.is_awake:
-                    log.warning("another process works for %s by now", each.workspace)
+                    log.warning("another process serves %s now", each.workspace)
                     # on another thread: stopping may take longer than claims on the others last
                     threading.Thread(target=each.stop, daemon=True).start()
 
@@ -407,7 +409,7 @@ class WorkspaceHost:
                 self._stop_quiet()
                 self._start_due()
             except Exception:
-                log.exception("the workspaces could not be looked at; they are again soon")
+                log.exception("the workspaces could not be checked; trying again soon")
             is_asked = self._check_now.wait(self._compute_pause())
 
     def _follow_record(self) -> int:

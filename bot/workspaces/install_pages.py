@@ -53,16 +53,16 @@ ABILITY_BY_SCOPE_PREFIXES: dict[str, str] = {
     "to it, and what is written in channels that it is in",
     "chat: assistant: im:write reactions: commands": "Answer, and show people what to approve: in "
     "channels and in direct messages",
-    "channels:read groups:read im:read mpim:read usergroups:": "See which channels and user groups "
-    "there are, and who is in them",
+    "channels:read groups:read im:read mpim:read usergroups:": "See channels and user groups, and "
+    "who is in them",
     "channels:manage groups:write": "Create channels, set their topics and invite people",
     "users dnd:": "See people’s profiles: who is a guest, away, or somebody’s manager",
     "files:": "Read the files that people give it, and post results as files",
 }
 PAGE_TITLE = "Add Countersign to Slack"
 LEAD = (
-    "Countersign is an agent that does things for your team. What changes something is shown to "
-    "the people who may decide, and happens only once they approve it."
+    "Countersign is an agent that does things for your team. Changes are shown to the people who"
+    " may decide, and are made only once they approve."
 )
 NOT_INSTALLED = "so nothing was installed."
 HOW_TO_USE_TEXT = "Write to it in a direct message, or add it to a channel and mention it there."
@@ -71,27 +71,27 @@ ORG_NEXT_STEP_TEXT = (
     "under Integrations. It answers only there."
 )
 PAUSED_TEXT = (
-    "It is installed, but whoever runs Countersign has paused it there, so it does not answer."
+    "It is installed, but the people who run Countersign paused it there, so it does not answer."
 )
 DENIED_ERROR = f"You did not allow it, {NOT_INSTALLED}"
 PAGE_EXPIRED_ERROR = (
-    "This page was used before, is more than ten minutes old, or you began in another browser or "
-    "one that keeps no cookies. If Countersign is in Slack by now, all is well; else start again."
+    "This page was used before, is more than ten minutes old, or you started in another browser"
+    " or one without cookies. If Countersign is in Slack now, all is well; otherwise start again."
 )
 UNREACHABLE_ERROR = f"Slack cannot be reached at the moment, {NOT_INSTALLED} Try again in a minute."
 SETUP_ERROR = (
-    f"Slack does not accept how Countersign is set up, {NOT_INSTALLED} Tell whoever runs it."
+    f"Slack does not accept how Countersign is set up, {NOT_INSTALLED} Tell the people who run it."
 )
 WRONG_APP_ERROR = (
-    f"This belongs to another Slack app, {NOT_INSTALLED} Tell whoever runs Countersign."
+    f"This belongs to another Slack app, {NOT_INSTALLED} Tell the people who run Countersign."
 )
 ORG_HAS_APP_ERROR = (
     "Your organisation has Countersign already. Ask one of its administrators to add it to your "
     "workspace."
 )
 REFUSED_ERROR = f"Slack refused it ({{code}}), {NOT_INSTALLED}"
-NOT_FROM_PAGE_ERROR = f"This was not sent by the page of Countersign, {NOT_INSTALLED}"
-REDIRECTING_TEXT = "Going on to Slack…"
+NOT_FROM_PAGE_ERROR = f"This was not sent by Countersign’s page, {NOT_INSTALLED}"
+REDIRECTING_TEXT = "Continuing to Slack…"
 
 SECURITY_HEADERS = {
     **signing_pages.SECURITY_HEADERS,

@@ -34,7 +34,7 @@ class WorkspacesMetrics(Collector):
         self.all = PrometheusMetrics(now)
         self.calls = Counter(
             CALLS_METRIC,
-            "calls that came to that status, by workspace",
+            "calls that reached that status, by workspace",
             ("workspace", "status"),
             registry=self.all.registry,
         )

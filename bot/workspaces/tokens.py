@@ -60,7 +60,9 @@ class TokenCipher:
         for number, (key_id, secret) in enumerate(secrets.items(), 1):
             # the id is not quoted: a wrong one may be the secret
             if not _KEY_ID_PATTERN.fullmatch(key_id) or not secret:
-                raise TokenKeyError(f"{KEY_SETTING}: write id:secret,id:secret with ids as 2026-11")
+                raise TokenKeyError(
+                    f"{KEY_SETTING}: write id:secret,id:secret with ids such as 2026-11"
+                )
             if len(secret) < KEY_MIN_CHARS:
                 short = f"the secret of key {number} is shorter than {KEY_MIN_CHARS} characters"
                 raise TokenKeyError(f"{KEY_SETTING}: {short}")
@@ -72,7 +74,7 @@ class TokenCipher:
         """Return the cipher for "id:secret,id:secret"; TokenKeyError if it cannot be read."""
         pairs = [each.strip().partition(":") for each in setting.get_secret_value().split(",")]
         if len({key_id.strip() for key_id, _, _ in pairs}) < len(pairs):
-            raise TokenKeyError(f"{KEY_SETTING} has two keys with one id")
+            raise TokenKeyError(f"{KEY_SETTING} has two keys with the same id")
         return cls({key_id.strip(): secret.strip() for key_id, _, secret in pairs})
 
     def seal(self, workspace: str, tokens: Tokens) -> bytes:
@@ -91,7 +93,7 @@ class TokenCipher:
         if key_id not in self._ciphers:
             raise TokenKeyError(
                 f"the token of {workspace} is encrypted with the key {key_id}, which is not among"
-                f" those of {KEY_SETTING}; put it behind the others, or install the bot there again"
+                f" those of {KEY_SETTING}; add it after the others, or install the bot there again"
             )
         sealed, bound = installation.sealed_tokens, _bind(workspace, key_id)
         try:

@@ -126,7 +126,7 @@ def test_one_sleeps_and_another_has_its_workspaces(make_hosts: MakeHosts, amid: 
     told = hosts.rows(hosts.teams[0], "SELECT count(*), max(seq) FROM audit")
     held.release()
     sleeper.thaw()
-    hosts.wait(lambda: "another process works for" in sleeper.log())
+    hosts.wait(lambda: "another process serves" in sleeper.log())
     hosts.send_to(sleeper.address)
     assert hosts.has_all(other)
     assert hosts.rows(hosts.teams[0], "SELECT count(*), max(seq) FROM audit") == told

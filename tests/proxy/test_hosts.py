@@ -178,7 +178,7 @@ def run_of(hosts: Hosts, tool: str) -> str:
     ("meta", "why"),
     [
         ({"countersign/channel": "#no-such"}, "no-such"),
-        ({"countersign/channel": 7}, "has to be a text"),
+        ({"countersign/channel": 7}, "must be a text"),
         ({"countersign/requester": "@nobody"}, "nobody"),
     ],
 )

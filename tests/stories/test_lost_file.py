@@ -147,6 +147,6 @@ def test_a_full_disk_is_said(small_disk: Path, made: Harness) -> None:
     assert "database: " in text
     with ballast.open("r+b") as file:  # room for a page or two, which is not enough for long
         file.truncate(ballast.stat().st_size - 20_000)
-    assert "there is no room beside it (No space left on device)" in ready(made)[1]
+    assert "there is no free disk space beside it (No space left on device)" in ready(made)[1]
     ballast.unlink()
     assert ready(made)[0] == 200

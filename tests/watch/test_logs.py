@@ -89,4 +89,4 @@ def test_an_exporter_that_fails_stops_nothing() -> None:
             raise LookupError("of the work itself")
         assert get_current_run_and_call_ids() == ("", "")
     assert span.end == "LookupError"
-    assert [each["message"] for each in lines.read()] == ["what was done could not be told"]
+    assert [each["message"] for each in lines.read()] == ["a span could not be exported"]

@@ -12,7 +12,7 @@ from bot.http.webhooks import PostResult, WebhookMessage, WebhookPoster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 ENVELOPE = WebhookMessage("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
-NOT_TOLD = PostResult(False, why="this process stops")
+NOT_TOLD = PostResult(False, why="this process is stopping")
 
 
 def test_closing_starts_nothing() -> None:

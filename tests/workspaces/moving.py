@@ -94,7 +94,7 @@ class MovingHarness(Harness):
             with self.host.use_app(TEAM) as app:
                 self.app = app  # type: ignore[assignment]  # it is one
         except NotServedError as error:
-            if str(error) != "another process works there":  # until its lease ends
+            if str(error) != "another process serves it":  # until its lease ends
                 raise
             return False
         return True

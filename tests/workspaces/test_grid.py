@@ -229,7 +229,9 @@ def test_its_own_installation(
     grid.install(at=SECOND, place="")
     assert grid.host.record.find_workspace_of(SECOND, ORG) == SECOND
     grid.install(FIRST, SECOND)
-    assert caplog.text.count(f"{SECOND}: its own token is void, {ORG} serves it by now") == 1
+    assert (
+        caplog.text.count(f"{SECOND}: its own token is no longer valid, {ORG} serves it now") == 1
+    )
     grid.bring_bot("C0GENERALB", SECOND)
     thread = grid.ask("dan", "C0GENERALB", "asked of the organisation", SECOND)
     grid.card("cleo", "C0GENERALB", thread, SECOND)

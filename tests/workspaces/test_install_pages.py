@@ -248,7 +248,7 @@ def test_it_cannot_be_stored(
         database.commit()
         page = ana.open(back)
         assert (page.status_code, title(page)) == (500, UNAVAILABLE_ERROR)
-        assert caplog.text.count("a page for people could not be made") == 1
+        assert caplog.text.count("a page could not be built") == 1
         database.execute("DROP TRIGGER full")
         database.commit()
         assert title(ana.open(ana.allow(ana.leave()))) == "Countersign is now in Sandbox Coffee"

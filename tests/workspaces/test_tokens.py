@@ -57,7 +57,7 @@ def test_bound_to_its_workspace() -> None:
 
 def test_a_key_that_is_gone() -> None:
     """The message names the key and the workspace, and what to do."""
-    with pytest.raises(TokenKeyError, match=f"of {TEAM} .* key old, .* put it behind the others"):
+    with pytest.raises(TokenKeyError, match=f"of {TEAM} .* key old, .* add it after the others"):
         cipher(NEW).open(sealed(cipher(OLD)))
     with pytest.raises(TokenKeyError, match="was uninstalled"):
         cipher(NEW).open(installed(sealed_tokens=b"", token_key=""))
@@ -96,7 +96,7 @@ def test_all_move_to_the_first_key(
         ("s" * 40 + ":one", "write id:secret"),
         ("s" * 31 + "t:one", "secret of key 1 is shorter than 32"),
         (f"{NEW},old:tooshort", "secret of key 2 is shorter than 32"),
-        (f"{NEW},new:{'s' * 32}", "two keys with one id"),
+        (f"{NEW},new:{'s' * 32}", "two keys with the same id"),
         ("", "write id:secret"),
     ],
 )

@@ -94,7 +94,7 @@ class Program:
         claimant: str = ME,
         succeeded: bool | None = True,
     ) -> tuple[int, dict[str, Any]]:
-        """Say what came of it."""
+        """Report the outcome."""
         body = {"claimant": claimant, "succeeded": succeeded, "result": result}
         return self.ask("POST", f"/v1/requests/{request['id']}/outcome", body)
 

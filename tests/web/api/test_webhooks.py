@@ -112,7 +112,7 @@ def test_who_wants_no_more_is_told_no_more(bot: Harness, receiver: Receiver) -> 
     assert program.ask("POST", path)[0] == 200
     receiver.wait(2)
     rows = bot.slack.wait(lambda: over(bot, asked["id"]))
-    assert {each.error for each in rows} == {"it answers 410"}
+    assert {each.error for each in rows} == {"it answered 410"}
     receiver.status = 200
     second = program.note("revoked by http")
     program.card("revoked by http")
