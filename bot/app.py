@@ -130,7 +130,7 @@ class App:
         if self.core.settings.has_model:
             threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         else:
-            log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
+            log.warning("there is no model (OPENAI_API_KEY is not set): people ask with forms")
         log.info(
             "Countersign is at work in %s: %s", self.core.identity.team, version.describe_version()
         )
@@ -205,7 +205,7 @@ class App:
     def wait_until_idle(self, timeout: float = 30.0) -> None:
         """Wait until nothing is under way; raise TimeoutError after `timeout` seconds."""
         if not self.core.signals.rest.wait_for(self.is_idle, timeout):
-            raise TimeoutError("Countersign did not come to rest")
+            raise TimeoutError("Countersign did not become idle")
 
 
 def build(

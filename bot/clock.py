@@ -83,7 +83,7 @@ class ForwardOnlyClock:
                 self._last_reading = moment, self._get_elapsed_time()
         if behind > CLOCK_SET_THRESHOLD:
             log.warning(
-                "the clock is %.1f s behind the newest time on record; time goes on from there",
+                "the clock is %.1f s behind the newest time on record; time continues from there",
                 behind.total_seconds(),
             )
 
@@ -99,7 +99,7 @@ class ForwardOnlyClock:
             expected = self._last_reading[0] + max(at - self._last_reading[1], timedelta())
             if abs(now - expected) > CLOCK_SET_THRESHOLD:  # the machine's clock was set
                 if now < expected:
-                    log.warning("the clock was set back; the record's time goes on as it passes")
+                    log.warning("the clock was set back; the record's time keeps moving forward")
                 now = max(said, expected)
                 self._offset = now - said
             now = max(now, self._last_reading[0])

@@ -66,7 +66,7 @@ def open_store(
         store = Store(settings.database_url, key=key, under=under, audit_listener=audit_listener)
         store.open(exclusive=exclusive)
     except digest.KeyFileError as error:
-        remedy = "put the right one back, or set COUNTERSIGN_KEY"
+        remedy = "put back the right key file, or set COUNTERSIGN_KEY"
         if settings.is_shared:
             remedy = "set COUNTERSIGN_KEY, the same for each of them"
         raise StartupError([f"{error}; {remedy}"], ()) from error
@@ -110,9 +110,9 @@ def unknown_signing_key_sentences(
         )
         problem_sentences.append(
             f"COUNTERSIGN_KEY: {wait} shown under the key {unknown_id}, and the key now in use is"
-            f" {own_id}. Put the old key behind the new one (COUNTERSIGN_KEY=new,old, or a second"
+            f" {own_id}. Put the old key after the new one (COUNTERSIGN_KEY=new,old, or a second"
             f" line in {path}) until they are decided or cancelled; if it is lost,"
-            f" COUNTERSIGN_LOST_KEY={unknown_id} closes them undone at the start"
+            f" COUNTERSIGN_LOST_KEY={unknown_id} closes them at the start without running them"
         )
     return problem_sentences
 
@@ -135,4 +135,6 @@ def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
                 note=KEY_LOST_NOTE,
             )
             moves.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
-            log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, KEY_LOST_NOTE)
+            log.warning(
+                "run %s call %s: closed without running: %s", call.run_id, call.id, KEY_LOST_NOTE
+            )

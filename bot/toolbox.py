@@ -125,7 +125,7 @@ def _create_family_tools(family: LoadedEntryPoint, deps: ToolDependencies) -> li
         why = f"{type(error).__name__}: {error}"
         raise EntryPointError(f"{family.name} of {family.source} makes no tools ({why})") from error
     if odd := next((each for each in found if not isinstance(each, Tool)), None):
-        what = f"makes {type(odd).__name__}, which is no tool"
+        what = f"makes {type(odd).__name__}, which is not a tool"
         raise EntryPointError(f"{family.name} of {family.source} {what}")
     return found
 

@@ -71,7 +71,7 @@ class DailyPurge:
         try:
             self.purge()
         except Exception:
-            log.exception("the purge was cut short; it goes on tomorrow")
+            log.exception("the purge was cut short; it continues tomorrow")
 
 
 def purge_old_requests(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-FIX_ERRORS_ABOVE_REMEDY = "Correct what is wrong above first"  # when Slack cannot be asked
+FIX_ERRORS_ABOVE_REMEDY = "Correct the failures above first"  # when Slack cannot be asked
 CHECK_TIMEOUT_SECONDS = 15.0
 NO_REVIEWER_FINDING = (  # the problem, and the remedy
-    "its approvers may all break glass, so nobody else is left to look at it afterwards",
+    "all its approvers may break glass, so nobody else is left to review it afterwards",
     "Name an approver who is not in break_glass",
 )
 

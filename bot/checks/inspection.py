@@ -63,7 +63,7 @@ def check_policy_rules(
     yield from rule_problems
     yield from _check_owner_functions(policy)
     if not rule_problems:
-        yield check.build_ok_result("rules", f"each fits a tool; there are {len(tools)} tools")
+        yield check.build_ok_result("rules", f"each matches a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
     for ask in (each for each in policy.asks() if each.break_glass == each.approvers):
         yield check.build_warning_result(f"rule {ask.rule!r}", *check.NO_REVIEWER_FINDING)
@@ -87,12 +87,14 @@ def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check
                 for at in range(len(policy.rules))
             )
         )
-        about, text = f"rule {rule.name!r}", "what changes something runs with nobody asked"
+        about, text = f"rule {rule.name!r}", "these changes run without approval"
         if any(name not in rule.tools for name in names):
             remedy = 'Name the tools that are meant, or say effect = "read"'
             yield check.build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
         elif names:
-            yield check.build_ok_result(about, f"{text}, as it says by name: {', '.join(names)}")
+            yield check.build_ok_result(
+                about, f"{text}, as the rule names them: {', '.join(names)}"
+            )
 
 
 def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
@@ -110,7 +112,7 @@ def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[c
         to_come = {each for each in rule.tools if set(each) & set("*?[")} - covered_tools
         if takers and all(takers) and (not to_come or "*" in covered_tools):
             names = " and ".join(dict.fromkeys(repr(each.name) for each in takers if each))
-            text = f"never applies: {names}, before it, takes every call that it is about"
+            text = f"never applies: every call that it is about already matches {names} above it"
             yield check.build_warning_result(
                 f"rule {rule.name!r}", text, "Move it up, or remove one of them"
             )
@@ -150,7 +152,7 @@ def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[
     for each in calendar.freezes if calendar else ():
         about = f"freeze {each.name}"
         if each.ends <= now:
-            text = f"is over since {format_in_utc(each.ends)}"
+            text = f"ended {format_in_utc(each.ends)}"
             yield check.build_warning_result(about, text, "Remove it, or write its next dates")
         else:
             begins = "is in force" if each.starts <= now else f"from {format_in_utc(each.starts)}"
@@ -162,9 +164,9 @@ def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[
     if off := describe_next_holidays(hours, now):
         yield check.build_ok_result("business hours", f"the next days off are {off}")
     else:
-        remedy = 'List them under [hours], or name whose they are, as in calendar = "DE-BY"'
+        remedy = 'List them under [hours], or name a calendar, such as calendar = "DE-BY"'
         yield check.build_warning_result(
-            "business hours", "no holiday within a year is left out", remedy
+            "business hours", "no holidays are listed for the next year", remedy
         )
 
 
@@ -188,9 +190,7 @@ def _check_rule(
     ]
     for pattern in rules.list_unmatched_patterns(rule, tools) if named else ():
         remedy = "Correct the pattern, or remove it" + nearest_name_hint([pattern], tools)
-        yield check.build_warning_result(
-            about, f"its pattern {pattern} fits no tool there is", remedy
-        )
+        yield check.build_warning_result(about, f"its pattern {pattern} matches no tool", remedy)
     matching = [each for each in named if rule.can_match(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return
@@ -198,10 +198,12 @@ def _check_rule(
         remedy = "Unless programs ask for it, correct the name, or remove the rule"
         remedy += nearest_name_hint(rule.tools, tools)
         yield check.build_warning_result(
-            about, f"fits no tool there is ({', '.join(rule.tools)})", remedy
+            about, f"matches no tool ({', '.join(rule.tools)})", remedy
         )
     elif not matching:
-        text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
+        text = (
+            f"matches no call: {', '.join(each.name for each in named)} have other effects or risks"
+        )
         yield check.build_warning_result(about, text, "Correct effect or risk, or remove the rule")
     else:
         yield from _check_named_fields(rule, matching)
@@ -222,9 +224,12 @@ def _check_rule_condition(
         near = nearest_name_hint(
             blind, {field for each in matching for field in each.arguments.model_fields}
         )
-        text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
+        text = (
+            "its condition cannot be evaluated for any tool it is about: they lack"
+            f" {', '.join(blind)}"
+        )
         yield check.build_failure_result(
-            about, text, "What cannot be told is never allowed: correct the field" + near
+            about, text, "What cannot be evaluated is never allowed: correct the field" + near
         )
     else:
         unasked = {
@@ -236,7 +241,7 @@ def _check_rule_condition(
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
             yield check.build_warning_result(
                 about,
-                f"its condition cannot be told of some tools: {'; '.join(some)}",
+                f"its condition cannot be evaluated for some tools: {'; '.join(some)}",
                 remedy,
             )
         else:
@@ -250,7 +255,7 @@ def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[ch
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
         if each.field and CURRENCY_FIELD in there and CURRENCY_FIELD not in each.same:
-            text = f"it adds up {each.field} of {each.tool} in whatever currency"
+            text = f"it sums {each.field} of {each.tool} across currencies"
             yield check.build_warning_result(
                 f"rule {rule.name!r}", text, f'Add "same {CURRENCY_FIELD}" after the window'
             )
@@ -274,7 +279,7 @@ def _check_condition_with_samples(
                 return
     text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
     yield check.build_warning_result(
-        f"rule {rule.name!r}", text, "See whether it compares things of one kind"
+        f"rule {rule.name!r}", text, "Check that it compares values of the same kind"
     )
 
 
@@ -363,7 +368,7 @@ def _check_owners(
             own = schema["$defs"][own["$ref"].rpartition("/")[2]] if "$ref" in own else own
             choices = () if field in policy.owner_functions else own.get("enum", ())
             if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
-                text = f"nobody owns {', '.join(nobodys)}, which {field} of {tool.name} may be"
+                text = f"nobody owns {', '.join(nobodys)}, a possible {field} of {tool.name}"
                 remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
                 yield check.build_warning_result(about, text, remedy)
 
@@ -375,10 +380,13 @@ def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
         try:
             import_owner_function(name)
         except LookupFailedError as error:
-            remedy = "Nobody owns what the table does not name: install it, or correct the name"
+            remedy = (
+                "Values that the table does not name have no owner: install the function,"
+                " or correct its name"
+            )
             yield check.build_failure_result(f"owners of {field}", str(error), remedy)
         else:
-            yield check.build_ok_result(f"owners of {field}", f"{name} is there")
+            yield check.build_ok_result(f"owners of {field}", f"{name} is installed")
 
 
 log = logging.getLogger("countersign.setup")
@@ -429,7 +437,7 @@ class SetupInspector:
             try:
                 problems = self.find_setup_problems()
             except Exception:
-                log.exception("the setup could not be looked at")
+                log.exception("the setup could not be checked")
                 problems = []
             if self._ended.is_set():
                 return
@@ -451,7 +459,7 @@ class SetupInspector:
             if line not in known:
                 log.warning("the setup: %s", line)
         if not lines:
-            log.info("the setup: all is well")
+            log.info("the setup: no problems")
         levels = [each.level for each in found]
         counts: Mapping[str, int] = {
             each: levels.count(each) for each in (check.CheckLevel.FAIL, check.CheckLevel.WARN)

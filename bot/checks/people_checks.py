@@ -140,15 +140,15 @@ def _list_people_outside_rules(policy: Policy) -> Iterator[Approvers]:
 
 
 UNKNOWN_CHANNEL_FINDING = (
-    "does not exist, or is private without the bot, so what the policy says of it never holds",
+    "does not exist, or is private without the bot in it, so conditions about it are never true",
     "Invite the bot, or correct the name in the policy",
 )
 UNKNOWN_HANDLE_FINDING = (
-    "nobody has that handle, so the rules that name it can never be told",
+    "nobody has that handle, so the rules that name it cannot be evaluated",
     "Correct the handle in the policy",
 )
 UNKNOWN_PERSON_FINDING = (
-    "there is no such person, so the rules that name them are about nobody",
+    "there is no such person, so the rules that name them apply to nobody",
     "Correct the id in the policy",
 )
 
@@ -172,12 +172,10 @@ def _check_managers(
     """Yield a check whether a Slack profile field names the managers of some recent requesters."""
     having = sum(bool(directory.find_owners(MANAGER_OF_REQUESTER, field, user)) for user in known)
     if known and not having:
-        text = (
-            f"nobody of {len(known)} who asked lately has a person in the profile field {field!r}"
-        )
+        text = f"none of {len(known)} recent requesters has a person in the profile field {field!r}"
         yield check.build_failure_result(subject, text, "Correct the field, or fill in profiles")
     else:
-        yield check.build_ok_result(subject, f"{having} of {len(known)} who asked lately have one")
+        yield check.build_ok_result(subject, f"{having} of {len(known)} recent requesters have one")
 
 
 def _check_condition_group(
@@ -186,11 +184,11 @@ def _check_condition_group(
     """Yield a check that a user group, named in conditions only, exists and has members."""
     group = directory.find_group(handle)
     if group is None:
-        text = "there is no such user group, so the rules that name it can never be told"
+        text = "there is no such user group, so the rules that name it cannot be evaluated"
         yield check.build_failure_result(subject, text, "Correct the handle in the policy")
     elif not group.members:
         yield check.build_warning_result(
-            subject, "is empty", "Put people into it, or take it out of the policy"
+            subject, "is empty", "Add people to it, or remove it from the policy"
         )
     else:
         yield check.build_ok_result(subject, f"{len(group.members)} members")
@@ -207,7 +205,7 @@ def _check_public_channel_approvers(
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield check.build_warning_result(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+    yield check.build_warning_result(f"rule {ask.rule!r}", f"the members of {where}", remedy)
 
 
 def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) -> bool:
@@ -249,7 +247,7 @@ class _ApproverChecks:
             yield check.build_failure_result(subject, text, "Correct the handle in the policy")
         elif not able:
             text = "none of its members may decide" if members else "is empty"
-            remedy = "Put active, full members of this workspace into it"
+            remedy = "Add active, full members of this workspace to it"
             yield check.build_failure_result(subject, text, remedy)
         else:
             text = f"{len(able)} of {len(members)} members may decide"
@@ -287,14 +285,14 @@ class _ApproverChecks:
                 if missing < ask.required_approvers
                 else "nobody"
             )
-            text = f"takes {ask.required_approvers} to approve in {steps}, and {can} can"
+            text = f"needs {ask.required_approvers} to approve in {steps}, but {can} can"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
             yield check.build_failure_result(about, text, remedy)
         if stuck:
             text = _describe_unapprovable_requesters(stuck, able, asked)
             yield check.build_warning_result(about, text, "Name another approver")
         if notified is not ask.approvers and not self._list_able_approvers(ask, notified):
-            text = "none of its approvers who are notified can decide, so the silent ones are told"
+            text = "no approver who is notified can decide, so the silent ones are notified"
             yield check.build_warning_result(about, text, "Name somebody else in approvers")
         if able and able <= alone and ask.break_glass != ask.approvers:  # else warned about already
             yield check.build_warning_result(about, *check.NO_REVIEWER_FINDING)
@@ -325,9 +323,9 @@ def _describe_unapprovable_requesters(
             f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
         )
     if len(set(able)) == 1:
-        return f"only {stuck[0]} may decide, and nobody about what {stuck[0]} asks for"
+        return f"only {stuck[0]} may decide, but nobody can decide what {stuck[0]} asks for"
     ask = "ask" if len(stuck) > 1 else "asks"
-    return f"what {', '.join(stuck)} {ask} for finds too few others to approve it"
+    return f"too few others can approve what {', '.join(stuck)} {ask} for"
 
 
 def describe_why_cannot_decide(person: Person | None, team: str) -> str:
@@ -341,7 +339,7 @@ def describe_why_cannot_decide(person: Person | None, team: str) -> str:
     return (
         f"{person.name} is a guest"
         if person.team == team or team in person.teams
-        else f"{person.name} is of another workspace"
+        else f"{person.name} belongs to another workspace"
     )
 
 
@@ -375,9 +373,9 @@ def _check_operator_person(
         why = describe_why_cannot_decide(person, team)
         yield check.build_failure_result(subject, why, OPERATOR_REMEDY)
     elif _may_operator_decide(operator, policy, Authority(directory, team)):
-        yield check.build_ok_result(subject, f"{person.name} decides at the terminal, too")
+        yield check.build_ok_result(subject, f"{person.name} also decides at the terminal")
     else:
-        text = f"{person.name} is an approver under no rule"
+        text = f"{person.name} is not an approver under any rule"
         yield check.build_warning_result(subject, text, OPERATOR_REMEDY)
 
 
@@ -415,11 +413,11 @@ def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.Ch
         yield check.build_ok_result(PASSKEYS_SUBJECT, f"people sign at {links.address.url}")
     if settings.http is None and not settings.slack_signing_secret.get_secret_value():
         text = "nothing serves the page on which people sign: COUNTERSIGN_HTTP is not set"
-        remedy = "Set it, and have COUNTERSIGN_URL lead there"
+        remedy = "Set it, and point COUNTERSIGN_URL at it"
         yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
     if terms.enrol == "countersigned" and not policy.list_signers().names:
         text = "nobody could approve a new passkey: no rule that asks for signatures names people"
-        remedy = 'Name people or groups in one, or say enrol = "self" under [passkeys]'
+        remedy = 'Name people or groups in one, or set enrol = "self" under [passkeys]'
         yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
     if terms.roots and not _can_read_certificates(terms.roots):
         text = "the certificates in roots cannot be read, so no passkey can be added"
@@ -455,15 +453,13 @@ def check_signers(
     odd = {e.person for e in rows if not terms.allows_model(e.aaguid, attested=e.attested)}
     if odd:
         people = _format_names(authority, odd)
-        text = f"the policy takes other models than some passkeys of {people} are of"
-        yield check.build_warning_result(
-            PASSKEYS_SUBJECT, text, "Those count for nothing: add others"
-        )
+        text = f"the policy does not accept the models of some passkeys of {people}"
+        yield check.build_warning_result(PASSKEYS_SUBJECT, text, "Those do not count: add others")
     moved = {e.person for e in rows if e.rp_id != host}
     if moved:
         text = f"some passkeys of {_format_names(authority, moved)} were made at another address"
         yield check.build_warning_result(
-            PASSKEYS_SUBJECT, text, "Those count for nothing at COUNTERSIGN_URL: add others"
+            PASSKEYS_SUBJECT, text, "Those do not count at COUNTERSIGN_URL: add others"
         )
     for gate in gates:
         try:
@@ -486,7 +482,7 @@ def _check_gate(
             continue
         can = f"only {signers} of them can sign" if signers else "none of them can sign"
         people = _format_names(authority, named - able)
-        text = f"takes {stage.quorum} signed with a passkey, and {can}"
+        text = f"needs {stage.quorum} signed with a passkey, but {can}"
         remedy = f"Have them add one on the Home tab: {people}"
         yield check.build_warning_result(about, text, remedy)
 

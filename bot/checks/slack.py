@@ -105,7 +105,7 @@ def sign_in_to_slack(
                 "Install Countersign there again, from /slack/install; if nobody wants it there,"
                 f" `countersign workspaces remove {workspace}`"
             )
-        remedy += ", or see to the network and SLACK_API_URL"
+        remedy += ", or check the network and SLACK_API_URL"
         return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
     between = before + (clock.now() - before) / 2
     return SignInAnswer(
@@ -152,15 +152,15 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
     """
     granted = list_granted_scopes(headers)
     if granted is None:
-        return check.build_warning_result("scopes", "not compared: Slack named none")
+        return check.build_warning_result("scopes", "not compared: Slack named no scopes")
     required = set(read_manifest_scopes())
     if missing := required - granted - unused:
-        remedy = "Put manifest.yml into the app's page at Slack and install the app again"
+        remedy = "Update the app on its page at Slack with manifest.yml, and install it again"
         return check.build_failure_result(
             "scopes", f"missing: {', '.join(sorted(missing))}", remedy
         )
     if more := granted - required:
-        remedy = "Take them away: Countersign does not use them"
+        remedy = "Remove them: Countersign does not use them"
         return check.build_warning_result(
             "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
         )
@@ -176,9 +176,9 @@ def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return check.build_warning_result("clock", "not compared: Slack's answer carried no date")
+        return check.build_warning_result("clock", "not compared: Slack's answer had no date")
     if abs(drift) >= MAX_CLOCK_DRIFT_SECONDS:
-        remedy = "Set the clock (NTP): deadlines and expiry hang on it"
+        remedy = "Set the clock (NTP): deadlines and expiry depend on it"
         return check.build_failure_result(
             "clock",
             f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
@@ -213,7 +213,7 @@ def _check_posting_channel(
             about, describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY
         )
     if not channel or channel.get("is_archived"):
-        text = "is archived" if channel else "does not exist, or is private without the bot"
+        text = "is archived" if channel else "does not exist, or is private without the bot in it"
         return check.build_failure_result(
             about, text, "Invite the bot, or name another channel in the policy"
         )

@@ -56,11 +56,11 @@ def parse_page_address(url: str) -> PageAddress:
         raise ValueError("it is not an address; write https://approve.example.com") from None
     local = host == "localhost" or host.endswith(".localhost")
     if parts.scheme != "https" and not (parts.scheme == "http" and local):
-        raise ValueError("browsers sign over https, or on this machine at http://localhost")
+        raise ValueError("browsers sign only over https, or on this machine at http://localhost")
     if not re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]*[a-z][a-z0-9-]*)*", host):
-        raise ValueError("browsers sign for names, as approve.example.com or localhost")
+        raise ValueError("browsers sign only for names, such as approve.example.com or localhost")
     if parts.query or parts.fragment or parts.username or parts.password:
-        raise ValueError("write scheme, host, port and path alone")
+        raise ValueError("write only scheme, host, port and path")
     usual = {"https": 443, "http": 80}[parts.scheme]
     origin = f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, usual) else "")
     return PageAddress(origin + parts.path.rstrip("/"), origin, host)
@@ -96,17 +96,17 @@ class ConnectionSettings(BaseModel):
     http: ListeningAddress | None = Field(
         None,
         title="COUNTERSIGN_HTTP",
-        description="Where requests are listened to, as host:port: for machines that ask how the "
-        "bot is, for programs, and with `countersign serve` for Slack's.",
+        description="The address to listen at, as host:port: for health checks, for programs,"
+        " and with `countersign serve` for Slack.",
     )
     url: str | None = Field(
         None,
         title="COUNTERSIGN_URL",
-        description="Where browsers and programs reach this installation, as "
-        "https://approve.example.com; votes with passkeys need it.",
+        description="Where browsers and programs reach this installation, such as"
+        " https://approve.example.com; votes with passkeys need it.",
     )
     transport: Transport = Field(
-        Transport.SOCKET, description="How Slack's deliveries come; the command says it."
+        Transport.SOCKET, description="How Slack's deliveries arrive; the command decides it."
     )
     slack_api_url: str = Field(
         "https://slack.com/api/",
@@ -116,7 +116,7 @@ class ConnectionSettings(BaseModel):
     other_connections: bool = Field(
         False,
         title="COUNTERSIGN_OTHER_CONNECTIONS",
-        description="Whether to work beside another process with the same app token: on or off.",
+        description="Whether to run beside another process with the same app token: on or off.",
     )
 
     @field_validator("slack_bot_token", "slack_app_token")
@@ -130,7 +130,7 @@ class ConnectionSettings(BaseModel):
         rotated = r"(xoxe\.)?" if prefix == "xoxb-" else ""  # Slack's prefix for tokens that expire
         if not re.fullmatch(rotated + prefix + r"[!-~]+", value.get_secret_value()):
             raise ValueError(
-                f"it does not begin with {prefix}, or holds characters that no token has"
+                f"it does not begin with {prefix}, or has characters that no token has"
             )
         return value
 
@@ -139,7 +139,7 @@ class ConnectionSettings(BaseModel):
     def _validate_signing_secret(cls, value: SecretStr) -> SecretStr:
         if value is not MISSING and not re.fullmatch(r"[!-~]{16,}", value.get_secret_value()):
             raise ValueError(
-                "it is shorter than 16 characters, or holds some that no secret of Slack's has"
+                "it is shorter than 16 characters, or has some that no Slack secret has"
             )
         return value
 
@@ -224,14 +224,14 @@ class ModelSettings(BaseModel):
         title="COUNTERSIGN_CONTEXT_TOKENS",
         ge=1000,
         le=100_000_000,
-        description="How many tokens the model reads at once; unset: as its server says when it "
-        "refuses.",
+        description="How many tokens the model reads at once; unset: learned from its server"
+        " when it refuses.",
     )
     attached_files: AttachedFilesMode = Field(
         AttachedFilesMode.ON,
         title="COUNTERSIGN_FILES",
-        description="Which of the files that people attach the model is given: on (pictures, PDFs "
-        "and texts), text, or off.",
+        description="Which attached files the model is given: on (pictures, PDFs and texts),"
+        " text, or off.",
     )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
         None,
@@ -243,7 +243,7 @@ class ModelSettings(BaseModel):
         title="COUNTERSIGN_MODEL_TIMEOUT",
         ge=MIN_INTERVAL_SECONDS,
         le=3600,
-        description="Seconds without a sign of the model before a request is given up.",
+        description="Seconds without data from the model before a request is given up.",
     )
     model_retries: int = Field(
         4,
@@ -269,5 +269,5 @@ class ModelSettings(BaseModel):
     @classmethod
     def _validate_api_key(cls, value: SecretStr) -> SecretStr:
         if value is not MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
-            raise ValueError("it is empty, or holds characters that no key has")
+            raise ValueError("it is empty, or has characters that no key has")
         return value

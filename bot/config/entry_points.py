@@ -90,7 +90,7 @@ def import_owner_function(name: str) -> Callable[[Any], Any]:
         why = f"{name} cannot be imported ({type(error).__name__}: {error})"
         raise LookupFailedError(why) from error
     if not callable(imported):
-        raise LookupFailedError(f"{name} is no function")
+        raise LookupFailedError(f"{name} is not a function")
     owners: Callable[[Any], Any] = imported
     return owners
 
@@ -102,7 +102,7 @@ def call_owner_function(name: str, value: str | int) -> tuple[str, ...]:
     something else.
     """
     if not _FUNCTION_SLOTS.acquire(blocking=False):
-        raise LookupFailedError(f"{name} is not called: too many calls have not come back")
+        raise LookupFailedError(f"{name} was not called: too many earlier calls have not returned")
     answer: Future[Any] = Future()
 
     def call() -> None:

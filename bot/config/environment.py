@@ -92,14 +92,14 @@ def describe_odd_environment_variables(
         )
     slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
     if any(each in environ for each in PROXY_VARIABLES):
-        how = "goes past" if is_exempt_from_proxy(slack, environ) else "goes through"
-        yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
+        how = "bypasses" if is_exempt_from_proxy(slack, environ) else "goes through"
+        yield f"a proxy is set: traffic to Slack {how} it, because of SLACK_API_URL and NO_PROXY"
     for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
         parts = split_url(environ.get(name, ""))
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK_HOSTS:
             yield f"{name} is http: tokens and messages travel unencrypted"
     if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
-        yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
+        yield "OPENAI_BASE_URL has no effect without OPENAI_API_KEY: set that to any word"
     yield from describe_misspelt_setting_names(environ, known)
 
 
@@ -111,7 +111,7 @@ def describe_misspelt_setting_names(
         own = name.startswith(_VARIABLE_PREFIX)
         close = _find_close_names(name, tuple(known), 0.6 if own else 0.88)
         if own or (close and close[0] not in environ):
-            yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
+            yield f"{name} is not a setting" + (f"; is {close[0]} meant?" if close else "")
 
 
 @cache  # takes milliseconds, and is repeated for every workspace

@@ -132,7 +132,7 @@ class LimitSettings(BaseModel):
         title="COUNTERSIGN_MAX_DEPTH",
         ge=0,
         le=5,
-        description="How many sub-agents may stand one below the other; 0 for none at all.",
+        description="How deep sub-agents may be nested; 0 for none at all.",
     )
     max_tokens: int = Field(
         200_000,
@@ -142,12 +142,14 @@ class LimitSettings(BaseModel):
         description="How many tokens, in and out, one run may use.",
     )
     max_pending: Count = Field(
-        20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester."
+        20,
+        title="COUNTERSIGN_MAX_PENDING",
+        description="How many undecided calls one requester may have.",
     )
     max_asked_per_hour: Count = Field(
         60,
         title="COUNTERSIGN_MAX_ASKED_PER_HOUR",
-        description="About how many calls of one requester people are asked within an hour.",
+        description="About how many calls of one requester people are asked about within an hour.",
     )
     max_tokens_per_day: int = Field(
         2_000_000,
@@ -192,14 +194,14 @@ class Settings(
         title="COUNTERSIGN_KEY",
         description="The secret behind fingerprints, 32 characters or more; "
         "unset: a key file beside the database. "
-        "Older ones that still hold stand behind it, after commas.",
+        "Older ones that are still valid follow it, separated by commas.",
     )
     lost_key: str | None = Field(
         None,
         title="COUNTERSIGN_LOST_KEY",
         pattern="^[0-9a-f]{8}$",
-        description="The id of a key that is lost: "
-        "what waits under it is closed, undone, at the start.",
+        description="The id of a key that is lost: what waits under it is closed at the start,"
+        " without running.",
     )
     tool_modules: tuple[str, ...] = Field(
         (),
@@ -230,7 +232,7 @@ class Settings(
         title="COUNTERSIGN_TICK",
         ge=connection_settings.MIN_INTERVAL_SECONDS,
         le=30,
-        description="Seconds between two looks at the clock when nothing happens.",
+        description="Seconds between two checks of the clock when nothing happens.",
     )
     shop_path: Path | None = Field(
         None,
@@ -278,7 +280,7 @@ class Settings(
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
-            problem = "it is a folder, no file" if path.is_dir() else "there is no such file"
+            problem = "it is a folder, not a file" if path.is_dir() else "there is no such file"
             problems.append(f"COUNTERSIGN_POLICY: {problem}. {remedy}")
             path = None
         if problems:
@@ -350,9 +352,9 @@ class Settings(
         if is_postgres_url(value):
             return normalize_postgres_url(value)
         if not value.startswith("sqlite:"):
-            raise ValueError("it is neither an SQLite file nor a database of PostgreSQL")
+            raise ValueError("it is neither an SQLite file nor a PostgreSQL database")
         if not re.fullmatch(r"sqlite:///[^?#\x00]*[^?#/\x00]", value) or ":memory:" in value:
-            raise ValueError("it names no file, so nothing would outlive a restart")
+            raise ValueError("it names no file, so nothing would survive a restart")
         return value
 
     @field_validator("tool_modules", mode="before")

@@ -163,7 +163,8 @@ class PolicyReloader:
         if policy is None:
             self._tracer.report_incident(Incident.POLICY_REFUSED)
             log.error(
-                "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
+                "the new policy is refused, and the old one stays in force:\n  %s",
+                "\n  ".join(problems),
             )
             return
         if policy.digest == self._applied_digest:
@@ -176,7 +177,7 @@ class PolicyReloader:
         self._current.policy, self._applied_digest = policy, policy.digest
         self._on_policy_replaced()
         log.info(
-            "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
+            "the policy was reloaded: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )
 
     def _adapt_to_current_tools(self, policy: Policy) -> Policy:

@@ -27,7 +27,7 @@ SHARED_VARIABLES_PATTERN = re.compile(
 )
 FILE_VARIABLES = ("COUNTERSIGN_DATABASES", "COUNTERSIGN_SERVERS", "COUNTERSIGN_SHOP")
 CONFLICTING_SETTING_ERROR = (
-    "{0}: leave it unset where COUNTERSIGN_CLIENT_ID has the bot installed in many workspaces: {1}"
+    "{0}: do not set it together with COUNTERSIGN_CLIENT_ID, which is for many workspaces: {1}"
 )
 
 
@@ -38,8 +38,8 @@ class OrganisationSettings(BaseModel):
         None,
         title="COUNTERSIGN_CLIENT_ID",
         pattern=r"^[!-~]+$",
-        description="The app's Client ID at Slack: set, the bot is installed in any number of "
-        "workspaces, at COUNTERSIGN_URL/slack/install.",
+        description="The app's Client ID at Slack. If set, people install the bot in any number"
+        " of workspaces, at COUNTERSIGN_URL/slack/install.",
     )
     client_secret: SecretStr = Field(
         MISSING,
@@ -68,7 +68,8 @@ class OrganisationSettings(BaseModel):
         title="COUNTERSIGN_KEEP_REMOVED_DAYS",
         ge=0,
         le=3650,
-        description="After how many days the record of a workspace that removed the bot goes.",
+        description="After how many days the record of a workspace that removed the bot is"
+        " deleted.",
     )
 
 
@@ -86,7 +87,7 @@ def describe_organisation_problems(
     if reading and "workspace" not in values:
         yield (
             "COUNTERSIGN_WORKSPACE: is missing; it says which workspace the command is about. "
-            "`countersign workspaces list` has them all"
+            "`countersign workspaces list` shows them"
         )
     for name in ("client_secret", "url"):
         if name not in values:
@@ -97,10 +98,10 @@ def describe_organisation_problems(
     if database and not is_postgres_url(database):
         own = "each has a file of its own in COUNTERSIGN_WORKSPACES"
         yield CONFLICTING_SETTING_ERROR.format(
-            "DATABASE_URL", f"{own}. Or name a database of PostgreSQL"
+            "DATABASE_URL", f"{own}. Or name a PostgreSQL database"
         )
     if is_postgres_url(database) and "token_keys" not in values:
-        yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys"
+        yield "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file holds the keys"
 
 
 def read_workspace_variables(variables: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

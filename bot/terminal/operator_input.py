@@ -174,7 +174,7 @@ def format_field_errors(errors: FieldErrors, inputs: Sequence[FieldInput]) -> st
 
 
 def _describe_known_fields(known: Mapping[str, FieldInput]) -> str:
-    return f"there are {', '.join(known)}" if known else "nothing can be filled in here"
+    return f"there are {', '.join(known)}" if known else "it has no fields to fill in"
 
 
 def _build_terminal_field(made: FieldInput) -> TerminalField:
@@ -201,7 +201,9 @@ def _build_input_element(made: FieldInput, typed: str) -> dict[str, Any] | str:
     if made.widget in _CHOICE_WIDGETS:
         codes = list(_list_matching_options(made, typed))
         if len(codes) != 1:
-            return f"Please say one of these: {', '.join(label for _, label, _ in made.options)}."
+            return (
+                f"Please choose one of these: {', '.join(label for _, label, _ in made.options)}."
+            )
         return {"selected_option": {"value": codes[0]}}
     if made.widget == "datetimepicker":
         return _parse_date_time(typed)

@@ -349,7 +349,7 @@ class ChatFollower:
 def _format_deadline(call: Call) -> str:
     """Return a call's deadline in words; for a scheduled call, also that it starts then."""
     until = format_in_utc(call.deadline) if call.deadline else ""
-    return f"{until} (it is approved, and starts then)" if calls.is_scheduled(call) else until
+    return f"{until} (approved; starts then)" if calls.is_scheduled(call) else until
 
 
 def _is_pending_call_event(event: ChatEvent) -> bool:

@@ -135,34 +135,32 @@ def encode_as_json_line(message: CommandResult | ChatEvent) -> bytes:
     return json.dumps(asdict(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-UNKNOWN_CALL = (
-    "There is nothing with that id. `countersign pending` lists what waits, with its ids."
+UNKNOWN_CALL = "Nothing has that id. `countersign pending` lists what is waiting, with ids."
+CALL_IS_QUESTION = (
+    "That is a question. The person who was asked answers it with `countersign answer`."
 )
-CALL_IS_QUESTION = "That is a question. Whoever was asked answers it with `countersign answer`."
 NOT_A_QUESTION = "That is not a question. It can be approved, edited or rejected."
-UNKNOWN_PLAN = "No plan with that id waits. `countersign pending` shows plans with their ids."
+UNKNOWN_PLAN = "No plan with that id is waiting. `countersign pending` shows plans with their ids."
 PLAN_CHANGED = (
     "That is out of date: the plan has changed. `countersign pending` shows how it is now."
 )
 UNKNOWN_REQUEST = "There is no request with that id. `countersign show` prints it for each call."
 UNKNOWN_CHAT = "You have no chat with that id."
-NO_OPERATOR = "The bot was started without COUNTERSIGN_OPERATOR: set it, and start the bot anew."
+NO_OPERATOR = "The bot was started without COUNTERSIGN_OPERATOR: set it, and restart the bot."
 NO_WORDS = "There is nothing to send: type a message."
 TOO_MANY_CHATS = "Too many chats are open at once: close one, and try again."
 CHAT_NOT_IN_SLACK_YET = (
-    "The beginning of this chat has not reached Slack yet. Please say it again in a moment."
+    "The start of this chat is not in Slack yet. Please send this again in a moment."
 )
-MESSAGE_RECEIVED = "The agent has it."
+MESSAGE_RECEIVED = "Sent to the agent."
 PLAN_SENT_BACK = "Sent back; the agent makes another plan."
-NOTHING_TO_EDIT = "There is nothing to edit in it."
+NOTHING_TO_EDIT = "It has nothing to edit."
 EDIT_CHANGES_NOTHING = "That changes nothing: it already has these values."
-ANSWER_SAVED = "Answered; whoever asked has been told."
+ANSWER_SAVED = "Answered; the answer was passed on."
 STATEMENT_SAVED = "Noted."
 REQUEST_CANCELLED = "Cancelled; nothing more of it will run."
-REQUEST_RETRIED = "It is tried again."
-RESULT_DELAYED = (
-    "It is stored, but takes longer than usual. `countersign show` shows what comes of it."
-)
+REQUEST_RETRIED = "Trying again."
+RESULT_DELAYED = "It is stored, but takes longer than usual. `countersign show` shows the outcome."
 COMMAND_FAILED = "That could not be done, and nothing was changed. The bot's log says why."
 
 

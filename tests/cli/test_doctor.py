@@ -137,7 +137,7 @@ def test_an_app_token_of_another_app_is_found(environ: dict[str, str], sandbox: 
     other = sandbox.install(read_countersign_manifest())
     found = look(environ | {"SLACK_APP_TOKEN": other.app_token})
     assert found["app token"].level == "fail"
-    assert f"of the app {other.id}, and the bot token of the app" in found["app token"].text
+    assert f"to the app {other.id}, but the bot token to the app" in found["app token"].text
     assert found["bot token"].level == "ok"
 
 
@@ -261,7 +261,7 @@ def test_an_archived_channel_takes_no_cards(environ: dict[str, str], sandbox: Sa
     [
         ("UGUS00001", "is a guest"),
         ("UZOE00001", "is deactivated"),
-        ("UEVE00001", "is of another workspace"),
+        ("UEVE00001", "belongs to another workspace"),
         ("UBOT00001", "is a bot"),
         ("U0NOBODY1", "no such person"),
         ("@nobody", "is empty"),

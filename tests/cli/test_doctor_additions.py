@@ -29,7 +29,7 @@ def test_what_rules_add_is_looked_at(settings: Settings) -> None:
     assert "there is no such user group" in found["approvers @lost"][0].text
     both = f'{policy}stages = [{{approvers = ["@finance"]}}, {{approvers = ["UCLEO0001"]}}]\n'
     found = people(settings, both)
-    assert any("and only" in each.text for each in found["rule 'more'"])
+    assert any("but only" in each.text for each in found["rule 'more'"])
 
 
 def test_a_sum_over_several_currencies(
@@ -51,7 +51,7 @@ def pay(args: Payment, context: object) -> str:
     paying = settings.model_copy(update={"tool_modules": ("pay_tools",)})
     rule = 'tool = "pay"\nwhen = \'spent("pay", "amount", "24h"{}) > 100.0\''
     [line] = rules(paying, rule.format(""))
-    assert line.startswith("warn  rule 'r': it adds up amount of pay in whatever currency")
+    assert line.startswith("warn  rule 'r': it sums amount of pay across currencies")
     assert 'Add "same currency" after the window' in line
     [line] = rules(paying, rule.format(', "same currency"'))
     assert line.startswith("ok    rules: ")

@@ -27,8 +27,8 @@ business_hours = true
     [
         ('calendar = "FR"', "ok    business hours: the next days off are 25 Dec 2026 (Christmas"),
         ("holidays = [2026-12-24]", "ok    business hours: the next days off are 24 Dec 2026"),
-        ("holidays = [2025-12-24]", "warn  business hours: no holiday within a year"),
-        ("", "warn  business hours: no holiday within a year"),
+        ("holidays = [2025-12-24]", "warn  business hours: no holidays are listed"),
+        ("", "warn  business hours: no holidays are listed"),
     ],
 )
 def test_holidays_that_nobody_keeps_up(holidays: str, said: str) -> None:
@@ -64,7 +64,7 @@ def test_freezes_that_come_and_those_that_are_over() -> None:
     """One that is over can be removed; of others it is said from when until when."""
     found = check_freezes_and_business_hours(parse(FROZEN), datetime(2026, 12, 1, tzinfo=UTC))
     assert [str(each).partition(". ")[0] for each in found] == [
-        "warn  freeze old: is over since 3 Nov 2026, 00:00 UTC",
+        "warn  freeze old: ended 3 Nov 2026, 00:00 UTC",
         "ok    freeze now: is in force until 2 Dec 2026, 00:00 UTC",
         "ok    freeze next: from 24 Dec 2026, 00:00 UTC until 27 Dec 2026, 00:00 UTC",
     ]

@@ -82,7 +82,7 @@ def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -
     path.write_text("this is no database" * 100)
     assert database(environ).level == "fail"
     missing = environ | {"DATABASE_URL": "sqlite:////proc/countersign/c.db"}
-    assert "cannot be written" in database(missing).text
+    assert "not writable" in database(missing).text
 
 
 def test_an_upgrade_needs_room_for_a_copy(

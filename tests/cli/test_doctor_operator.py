@@ -26,8 +26,8 @@ def said(settings: Settings, operator: str | None, policy: str = POLICY) -> list
 @pytest.mark.parametrize(
     ("operator", "expected"),
     [
-        ("UANA00001", "ok    operator: Ana Ruiz decides at the terminal, too"),
-        ("UBEN00001", "warn  operator: Ben Okafor is an approver under no rule"),
+        ("UANA00001", "ok    operator: Ana Ruiz also decides at the terminal"),
+        ("UBEN00001", "warn  operator: Ben Okafor is not an approver under any rule"),
         ("UNOBODY01", "fail  operator: there is no such person"),
         ("UGUS00001", "fail  operator: Gus Hall is a guest"),
     ],

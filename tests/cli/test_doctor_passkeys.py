@@ -36,7 +36,7 @@ def test_all_that_it_takes_is_there(settings: Settings) -> None:
     ("policy", "changed", "part"),
     [
         ("", {"url": None}, "COUNTERSIGN_URL is not set"),
-        ("", {"url": "http://approve.example.com"}, "browsers sign over https"),
+        ("", {"url": "http://approve.example.com"}, "browsers sign only over https"),
         ("", {"http": None}, "nothing serves the page on which people sign"),
         (
             f'[passkeys]\nmodels = ["{MODEL}"]\nroots = "-----BEGIN CERTIFICATE-----"\n',
@@ -61,7 +61,7 @@ def test_there_is_no_record_yet(settings: Settings) -> None:
     policy = parse(f"[defaults]\n{SIGNED}")
     found = [str(each) for each in run_checks_beyond_configuration(made, policy, SystemClock())]
     assert "ok    passkeys: people sign at https://approve.example.com" in found
-    assert any("will be made at the first start" in each for each in found)
+    assert any("is created at the first start" in each for each in found)
 
 
 def test_nobody_could_approve_a_passkey(settings: Settings) -> None:

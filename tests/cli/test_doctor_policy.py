@@ -52,17 +52,17 @@ def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
         (
             'tool = "refund_ordr"',
             "warn",
-            "fits no tool there is (refund_ordr). Unless programs ask for it, correct",
+            "matches no tool (refund_ordr). Unless programs ask for it, correct",
         ),
         (
             'tool = ["refund_order", "refund_ordr*"]',
             "warn",
-            "its pattern refund_ordr* fits no tool there is. Correct the pattern, or remove it (is",
+            "its pattern refund_ordr* matches no tool. Correct the pattern, or remove it (is",
         ),
         (
             'tool = "refund_order"\neffect = "destructive"',
             "warn",
-            "fits no call: refund_order have other effects",
+            "matches no call: refund_order have other effects",
         ),
         ('tool = "refund_order"\nwhen = "args.amuont > 5.0"', "fail", "they lack amuont"),
         ('tool = "refund_order"\nwhen = \'args["amuont"] > 5.0\'', "fail", "(is amount meant?)"),
@@ -159,13 +159,13 @@ def test_tools_that_cannot_be_loaded(settings: Settings) -> None:
     """Where the operator's own tools are broken, the rules are not judged without them."""
     broken = settings.model_copy(update={"tool_modules": ("no_such_module",)})
     [line] = rules(broken, 'tool = "refund_ordr"')
-    assert line.startswith("warn  rules: not compared")
+    assert line.startswith("warn  rules: not checked")
 
 
 def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
     """A quorum of more people than there are, and steps that need one person twice, fail."""
     found = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
-    assert "takes 3 to approve in 1 step, and only 2 can" in found["rule 'default'"][0].text
+    assert "needs 3 to approve in 1 step, but only 2 can" in found["rule 'default'"][0].text
     steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'
     [check] = people(settings, steps)["rule 'default'"]
     assert (check.level, "only 1 can" in check.text) == ("fail", True)
@@ -182,7 +182,7 @@ def test_just_enough_for_others(settings: Settings) -> None:
         "rule 'default'"
     ]
     assert check.level == "warn"
-    assert "what UANA00001, UCLEO0001 ask for finds too few others to approve it" in check.text
+    assert "too few others can approve what UANA00001, UCLEO0001 ask for" in check.text
 
 
 def test_people_of_escalations(settings: Settings) -> None:
@@ -225,8 +225,8 @@ when = "requester in groups.nobody || requester in groups.finance"
     ("channel", "said"),
     [
         ("", "anybody can join a public channel"),
-        ('channel = "#support"', "whoever is in #support may decide, and anybody can join"),
-        ('channel = ["C0FINANCE", "C0GENERAL"]', "whoever is in C0GENERAL may decide"),
+        ('channel = "#support"', "the members of #support may decide, and anybody can join"),
+        ('channel = ["C0FINANCE", "C0GENERAL"]', "the members of C0GENERAL may decide"),
         ('channel = "C0FINANCE"', ""),
     ],
 )
@@ -296,9 +296,9 @@ def test_the_usual_requester(settings: Settings) -> None:
     ("policy", "level", "names"),
     [
         ('tool = "*"\nverdict = "allow"', "warn", "post_message, refund_order"),
-        ('tool = "refund_*"\nverdict = "allow"', "warn", "asked: refund_order."),
+        ('tool = "refund_*"\nverdict = "allow"', "warn", "approval: refund_order."),
         ('effect = "write"\nverdict = "allow"', "warn", "refund_order"),
-        ('tool = "set_topic"\nverdict = "allow"', "ok", "as it says by name: set_topic"),
+        ('tool = "set_topic"\nverdict = "allow"', "ok", "as the rule names them: set_topic"),
         ('effect = "read"\nverdict = "allow"', "", ""),
         ('tool = "*"\nverdict = "ask"', "", ""),
     ],
@@ -312,7 +312,7 @@ def test_what_runs_unasked_is_listed(
         for each in check_rules_against_tools(
             settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\n{policy}\n')
         )
-        if "nobody asked" in each.text
+        if "run without approval" in each.text
     ]
     assert len(found) == bool(level)
     assert all(each.startswith(f"{level:<4}  rule 'r': ") and names in each for each in found)
@@ -332,7 +332,7 @@ def test_what_is_asked_all_the_same_is_not_listed(settings: Settings, stricter: 
     [told] = [
         each
         for each in check_rules_against_tools(settings, parse(policy))
-        if "nobody asked" in each.text
+        if "run without approval" in each.text
     ]
     assert "set_topic" in told.text
     assert "refund_order" not in told.text
@@ -369,7 +369,7 @@ def test_choices_that_nobody_owns(settings: Settings) -> None:
     """Of a field with a fixed list, each value without an owner is told."""
     policy = parse(OWNED.format(field="reason").replace(', "cancel_order"', ""))
     found = [str(each) for each in check_rules_against_tools(settings, policy)]
-    text = "nobody owns damaged, goodwill, other, wrong_item, which reason of refund_order may be"
+    text = "nobody owns damaged, goodwill, other, wrong_item, a possible reason of refund_order"
     assert f"warn  rule 'r': {text}. Nobody could decide about them: name owners in" in found[0]
 
 
@@ -395,10 +395,10 @@ def test_a_function_that_finds_owners_is_imported(
 @pytest.mark.parametrize(
     ("manager", "said"),
     [
-        ("ana", "ok    manager: 1 of 2 who asked lately have one"),
+        ("ana", "ok    manager: 1 of 2 recent requesters have one"),
         (
             "",
-            "fail  manager: nobody of 2 who asked lately has a person in the profile field",
+            "fail  manager: none of 2 recent requesters has a person in the profile field",
         ),
     ],
 )
@@ -423,11 +423,11 @@ def test_managers_of_those_who_asked_lately(
 def test_somebody_is_left_to_look_afterwards(settings: Settings) -> None:
     """Where all approvers may break glass, nobody is; named alike or found to be so in Slack."""
     found = rules(settings, 'break_glass = ["@shop-leads", "UDAN00001"]')
-    assert any("its approvers may all break glass" in each for each in found)
+    assert any("all its approvers may break glass" in each for each in found)
     assert not any("break glass" in each for each in rules(settings, 'break_glass = ["@finance"]'))
     alike = f'{DEFAULTS}break_glass = ["UANA00001", "UCLEO0001", "UDAN00001"]\n'
     said = [str(each) for results in people(settings, alike).values() for each in results]
-    assert any("its approvers may all break glass" in each for each in said)
+    assert any("all its approvers may break glass" in each for each in said)
 
 
 def test_nobody_is_no_list_of_people() -> None:

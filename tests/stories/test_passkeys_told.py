@@ -68,7 +68,7 @@ def test_who_left_is_listed_so(harness: Harness, capsys: pytest.CaptureFixture[s
     give_passkey(harness, "ana")
     try:
         harness.slack.people["ana"].deleted = True
-        assert "is no longer here" in command(capsys, "passkeys", "list")[1]
+        assert "no longer an active member" in command(capsys, "passkeys", "list")[1]
     finally:
         harness.slack.people["ana"].deleted = False
         harness.clock.advance(61)
@@ -91,7 +91,7 @@ def test_the_setup_says_who_cannot_sign(harness: Harness) -> None:
     look = harness.app.inspection
     assert look is not None
     found = "\n".join(map(str, look.find_setup_problems()))
-    assert "takes 1 signed with a passkey, and none of them can sign" in found
+    assert "needs 1 signed with a passkey, but none of them can sign" in found
     assert "Ana Ruiz, Cleo" in found
     add_passkey(harness, "cleo", Authenticator(rp_id="old.example.com"))
     found = "\n".join(map(str, look.find_setup_problems()))

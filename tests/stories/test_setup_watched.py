@@ -72,7 +72,7 @@ def test_it_says_what_is_wrong_at_the_start_and_after_each_reload(
     assert line.startswith("the setup: fail approvers @shop-leeds: there is no such user group. ")
     reload(harness, SOUND)
     until(lambda: number(harness, "fail") == 0)
-    assert lines(caplog)[-1] == "the setup: all is well"
+    assert lines(caplog)[-1] == "the setup: no problems"
     reload(harness, SOUND + 'post_to = "#nowhere"\n')
     until(lambda: number(harness, "fail") > 0)
     assert any("channel #nowhere: does not exist" in each for each in lines(caplog))
@@ -102,7 +102,7 @@ def test_it_says_what_is_wrong_at_the_start_and_after_each_reload(
         ),
         (
             SOUND + '[[rule]]\nname = "all"\ntool = "*"\nverdict = "allow"\n',
-            "rule 'all': what changes something runs with nobody asked: cancel_order",
+            "rule 'all': these changes run without approval: cancel_order",
         ),
     ],
 )

@@ -136,18 +136,18 @@ def test_no_id_of_a_workspace(workspace: str, tmp_path: Path) -> None:
         ({"COUNTERSIGN_URL": None}, "COUNTERSIGN_URL: is missing beside COUNTERSIGN_CLIENT_ID"),
         (
             {"SLACK_BOT_TOKEN": "xoxb-1"},
-            "SLACK_BOT_TOKEN: leave it unset where COUNTERSIGN_CLIENT_ID has the bot installed in"
+            "SLACK_BOT_TOKEN: do not set it together with COUNTERSIGN_CLIENT_ID, which is for"
             " many workspaces: each gets a token of its own",
         ),
         (
             {"DATABASE_URL": "sqlite:///one.db"},
-            "DATABASE_URL: leave it unset where COUNTERSIGN_CLIENT_ID has the bot installed in many"
-            " workspaces: each has a file of its own in COUNTERSIGN_WORKSPACES. Or name a database"
-            " of PostgreSQL",
+            "DATABASE_URL: do not set it together with COUNTERSIGN_CLIENT_ID, which is for many"
+            " workspaces: each has a file of its own in COUNTERSIGN_WORKSPACES. Or name a"
+            " PostgreSQL database",
         ),
         (
             {"DATABASE_URL": POSTGRES, "COUNTERSIGN_KEY": KEY},
-            "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file can keep the keys",
+            "COUNTERSIGN_TOKEN_KEYS: is missing; with PostgreSQL no file holds the keys",
         ),
     ],
 )

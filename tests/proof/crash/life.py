@@ -183,7 +183,7 @@ def _live(orders: Orders, line: Connection) -> None:
 def settle_app(app: App) -> str:
     """Wait until nothing is under way in it; returns what is wrong, "" for nothing."""
     is_quiet = app.core.signals.rest.wait_for(partial(_is_quiet, app), LONGEST / 2)
-    return "" if is_quiet else "Countersign did not come to rest"
+    return "" if is_quiet else "Countersign did not become idle"
 
 
 def _is_quiet(app: App) -> bool:
