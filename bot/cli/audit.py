@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="verify: is anything missing or changed; show: the rows of one request or call;"
         " export: every row",
     )
-    parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
+    parser.add_argument("id", nargs="?", default="", help="show: id of the request or the call")
     parser.add_argument(
         "--format",
         choices=[*FORMATTER_BY_FORMAT, RECEIPTS_FORMAT],
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify, show or export the audit rows; returns the exit code, 1 if verification fails."""
     if bool(arguments.id) != (arguments.what == "show"):
         raise console.UsageError(
-            "`audit show` takes the id of a request or a call, the others none"
+            "`audit show` takes the id of a request or a call; verify and export take none"
         )
     chosen = arguments.format or arguments.since or arguments.until
     if chosen and arguments.what != "export":
@@ -87,7 +87,7 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
     try:
         chain = AuditChainSealer(get_signing_key(settings))
     except (KeyFileError, OSError) as error:
-        return console.print_error(f"Without its key the record cannot be checked: {error}.")
+        return console.print_error(f"The record cannot be checked without its key: {error}.")
     noted = None  # read before the rows, so that it is never ahead of them
     if not store.is_multi_process:
         noted = trail.AuditHeadFile(trail.audit_head_file_path(store.path), chain).read_head()
@@ -97,15 +97,15 @@ def _verify_record(settings: Settings, store: ReadOnlyStore) -> int:
             noted = copied.audit_head  # the file beside a copy belongs to an older database
         examination = examine_audit_and_rows(tx, chain, noted, has_note=not store.is_multi_process)
     if copied is not None:
-        console.print_line(f"Note: {copied.why}, and nobody has started on it yet.")
+        console.print_line(f"Note: {copied.why}, and no bot has been started on it yet.")
     if store.is_multi_process:
         console.print_line(
-            "Note: no file beside it says how far it had come: compare the last seal with a copy's."
+            "Note: no file beside it records its last seal: compare the last seal with a copy's."
         )
     read_only_core.print_examination(examination, chain.key_id)
     if examination.problems:
         return 1
-    console.print_line(f"The last is sealed {examination.head.hash}")
+    console.print_line(f"The last seal is {examination.head.hash}")
     return 0
 
 
@@ -164,7 +164,7 @@ FORMATTER_BY_FORMAT = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
 
 def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the id of what was asked, and --keys."""
-    parser.add_argument("id", nargs="?", default="", help="of a request or a call")
+    parser.add_argument("id", nargs="?", default="", help="id of a request or a call")
     parser.add_argument(
         "--keys", action="store_true", help="print the public keys that receipts are signed with"
     )
@@ -220,7 +220,7 @@ def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWrit
     try:
         key = get_signing_key(core.settings)
     except (KeyFileError, OSError) as error:
-        raise console.CommandError(f"Without its key nothing can be signed: {error}.") from error
+        raise console.CommandError(f"Nothing can be signed without the key: {error}.") from error
     return core, ReceiptWriter(key, core.tools)
 
 

@@ -60,11 +60,11 @@ def _end_with_sentence(what: str) -> Iterator[None]:
 
 def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the file to write, and whether the signing key goes into it."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file that is not there yet")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
     parser.add_argument(
         "--with-key",
         action="store_true",
-        help="put the key into it: who reads the file can then forge the record",
+        help="put the key into it: anyone who can read the file can then forge the record",
     )
 
 
@@ -83,7 +83,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
             key = get_signing_key(settings)
         except (OSError, digest.KeyFileError) as error:
             why = backups.error_sentence(error)
-            raise backups.BackupError(f"it is sealed with the key. {why}") from None
+            raise backups.BackupError(f"the record is sealed with the key. {why}") from None
         backup = backups.make_backup(
             store, path, key, at=now, version=__version__, with_key=with_key
         )
@@ -92,12 +92,12 @@ def run_backup(arguments: argparse.Namespace) -> int:
     )
     print_examination(backup.examination, digest.compute_key_id(key), AS_WRITTEN_SUFFIX)
     if with_key:
-        print_line("The key is in it: whoever reads this file can forge the record.")
+        print_line("The key is in it: anyone who can read this file can forge the record.")
     else:
         where = "COUNTERSIGN_KEY" if settings.key else digest.key_file_path(settings.database_path)
         print_line(
-            f"The key is NOT in it. Keep {where} elsewhere: without it nobody can check this"
-            " backup, and nothing that waits in it can ever run."
+            f"The key is NOT in it. Keep {where} elsewhere: without it this backup cannot be"
+            " checked, and no call that waits in it can ever run."
         )
     return 1 if backup.examination.problems else 0
 
@@ -117,7 +117,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
     """
     settings = Settings.load(os.environ, DOTENV, reading=True)
     path: Path = settings.database_path
-    with _end_with_sentence("Nothing was put back"):
+    with _end_with_sentence("Nothing was restored"):
         if settings.is_shared:
             return _restore_into_server(settings, arguments.file)
         backups.require_place_for_record(path)
@@ -168,14 +168,14 @@ def _restore_into_server(settings: Settings, file: Path) -> int:
 
 def _print_restore_result(made: backups.Backup, lost: str, key: str, aside: object) -> None:
     """Print what was restored, the ids of signing keys, and where the earlier record is kept."""
-    print_line(f"Put back from {made.path}: {format_row_counts(made.row_counts)}.")
+    print_line(f"Restored from {made.path}: {format_row_counts(made.row_counts)}.")
     if lost:
-        print_line(f"Note: the key {lost} is lost, so nobody can tell what was changed in it.")
+        print_line(f"Note: the key {lost} is lost, so changes in the backup cannot be detected.")
     else:
         print_examination(made.examination, key, AS_WRITTEN_SUFFIX)
     if aside:
-        print_line(f"What was there before is kept as {aside}.")
-    again = "what waited or ran is asked again, under new buttons"
+        print_line(f"The earlier record is kept as {aside}.")
+    again = "what waited or ran is posted again for approval, with new buttons"
     print_line(f"Start the bot, or resume the workspace: {again}.")
 
 
@@ -210,8 +210,8 @@ def _choose_restore_key(
 
 def _lost_key_hint(needed: str) -> str:
     return (
-        f"COUNTERSIGN_LOST_KEY={needed} puts the backup back unchecked, and closes undone what"
-        " waits in it"
+        f"COUNTERSIGN_LOST_KEY={needed} restores the backup unchecked, and closes without"
+        " running what waits in it"
     )
 
 
@@ -223,8 +223,8 @@ def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url",
         metavar="URL",
-        help="postgresql://user@host/database, which holds no record; without a password there,"
-        " PGPASSWORD or ~/.pgpass has it",
+        help="postgresql://user@host/database, without a record in it; the password may also be in"
+        " PGPASSWORD or ~/.pgpass",
     )
 
 
@@ -237,13 +237,15 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
     with _end_with_sentence("Nothing was moved"):
         if settings.is_shared:
             raise backups.BackupError(
-                "the record is on a server already. `countersign backup` there and `countersign"
-                " restore` with another DATABASE_URL move it anywhere"
+                "the record is already on a server. To move it, run `countersign backup` there and"
+                " `countersign restore` with another DATABASE_URL"
             )
         if not settings.database_path.is_file():
             raise backups.BackupError(f"there is no database at {settings.database_path}")
         if not is_postgres_url(arguments.url):
-            raise backups.BackupError("the address is not one of PostgreSQL, postgresql://…")
+            raise backups.BackupError(
+                "the address is not that of a PostgreSQL database, postgresql://…"
+            )
         with (
             closing(open_store(settings, clock.now(), lambda: "")) as source,
             closing(Store(arguments.url, key=source.signing_key).open()) as target,
@@ -261,22 +263,25 @@ def run_copy_to(arguments: argparse.Namespace) -> int:
 def _print_move_result(
     settings: Settings, copy_result: backups.RecordCopyResult, name: str, key: str
 ) -> None:
-    what = "It was there already" if copy_result.was_already_there else "All of the record is there"
+    what = (
+        "It was already there" if copy_result.was_already_there else "The whole record was copied"
+    )
     print_line(f"{what}, in {name}: {format_row_counts(copy_result.row_counts)}.")
     if not copy_result.was_already_there:
         print_examination(copy_result.examination, key, AS_WRITTEN_SUFFIX)
     kept = (
-        "what it is now"
+        "its present value"
         if settings.key
-        else f"what stands in {digest.key_file_path(settings.database_path)}"
+        else f"the content of {digest.key_file_path(settings.database_path)}"
     )
     print_line(
-        f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}); start."
+        f"Set DATABASE_URL to that address and COUNTERSIGN_KEY to {kept} (its id is {key}), then"
+        " start."
     )
     print_line(
-        f"The way back: `countersign backup` there, then `countersign restore` here. Whoever starts"
-        f" on {settings.database_path} as it is has all that was open asked again, since nobody"
-        " knows here what was done there."
+        f"To go back: `countersign backup` there, then `countersign restore` here. If you start on"
+        f" {settings.database_path} as it is, all open calls are posted for approval again, as it"
+        " does not have what was done on the server."
     )
 
 

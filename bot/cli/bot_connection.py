@@ -28,8 +28,8 @@ from storage.backend import socket_path
 
 ANSWER_TIMEOUT_SECONDS = 45.0  # longer than the bot's own time limit
 BOT_NOT_RUNNING_ERROR = "No bot listens at {path} ({why}): it is not running."
-NO_ANSWER_ERROR = "The bot does not answer; `countersign show` says what became of it."
-CONNECTION_CLOSED_ERROR = "The bot closed the line without an answer; its log says why."
+NO_ANSWER_ERROR = "The bot does not answer; `countersign show` shows what happened."
+CONNECTION_CLOSED_ERROR = "The bot closed the connection without an answer; its log says why."
 
 
 class BotUnreachableError(console.CommandError):
@@ -60,8 +60,8 @@ def get_bot_socket_path() -> Path:
     settings = Settings.load(os.environ, console.DOTENV, reading=True)
     if settings.operator is None:
         raise BotUnreachableError(
-            "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and start"
-            " the bot anew.",
+            "There is no operator: set COUNTERSIGN_OPERATOR to your Slack user id, U…, and"
+            " restart the bot.",
             2,
         )
     return socket_path(settings.database_path)

@@ -108,7 +108,7 @@ def _parse_event(line: bytes) -> ChatEvent:
         return parse_chat_event(line)
     except ValidationError:
         raise bot_connection.BotUnreachableError(
-            "The bot said something that is not understood."
+            "The bot sent something that this command does not understand."
         ) from None
 
 
@@ -239,9 +239,9 @@ class Conversation:
         while not self._feed.try_reconnect():
             if not self._is_at_terminal:
                 if monotonic() - since > RECONNECT_TIMEOUT_SECONDS:
-                    again = f"`countersign chat --go-on {self._feed.run_id}` goes on with it"
+                    again = f"`countersign chat --go-on {self._feed.run_id}` continues it"
                     raise bot_connection.BotUnreachableError(
-                        f"The bot has not come back. Once it is there, {again}."
+                        f"The bot has not come back. Once it runs again, {again}."
                     )
                 chat_painter.wait_for_lines([], RECONNECT_INTERVAL_SECONDS)
                 continue
@@ -281,7 +281,9 @@ class Conversation:
             case ChatEvent(ChatEventKind.STATE, text=text):
                 self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
-                    painter.draw_program_sentence("It could not go on; /retry tries again.")
+                    painter.draw_program_sentence(
+                        "The agent could not continue; /retry tries again."
+                    )
 
     def _start_new_line(self) -> None:
         """Start a new line if a prompt was drawn; the prompt is drawn again later."""
@@ -357,9 +359,7 @@ RICH_MISSING_NOTICE = "Plain lines: for frames and colours, pip install 'counter
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: how the chat is drawn, and which chat is continued."""
     parser.add_argument("--plain", action="store_true", help="plain lines, without frames")
-    parser.add_argument(
-        "--go-on", default="", metavar="ID", help="go on with this request of yours"
-    )
+    parser.add_argument("--go-on", default="", metavar="ID", help="continue this request of yours")
 
 
 def run(arguments: argparse.Namespace) -> int:

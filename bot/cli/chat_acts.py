@@ -27,7 +27,7 @@ from bot.terminal.terminal_messages import (
 
 CLEAR_FIELD_INPUT = "-"
 CANCEL_INPUT = "/"
-EDIT_INSTRUCTIONS_TEXT = "Enter keeps what stands there; a lone - empties it, a lone / breaks off."
+EDIT_INSTRUCTIONS_TEXT = "Enter keeps the value; type - alone to clear it, or / alone to cancel."
 
 
 def ask_for_field_values(
@@ -91,8 +91,8 @@ class CallNumbers:
 
 # the commands that only name a call: the kind to send, and the words that must follow the number
 SIMPLE_CALL_COMMANDS: Mapping[str, tuple[CommandKind, str]] = {
-    "/reject": (CommandKind.REJECT, "why not"),
-    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do otherwise"),
+    "/reject": (CommandKind.REJECT, "why you reject it"),
+    "/send-back": (CommandKind.SEND_BACK, "what the new plan should do differently"),
     "/decline": (CommandKind.DECLINE, ""),
     "/done": (CommandKind.DONE, ""),
     "/not-done": (CommandKind.NOT_DONE, ""),
@@ -132,13 +132,13 @@ class ChatCommands:
             act(rest.strip())
         else:
             self._painter.draw_program_sentence(
-                SLACK_HINT_BY_COMMAND.get(name) or f"There is no {word}; /help tells what there is."
+                SLACK_HINT_BY_COMMAND.get(name) or f"There is no {word}; /help lists the commands."
             )
 
     def _list_pending_calls(self) -> None:
         answer = self._draw_calls(CommandKind.PENDING)
         if answer.counted and not answer.calls:
-            self._painter.draw_program_sentence("Nothing waits for you.")
+            self._painter.draw_program_sentence("Nothing is waiting for you.")
 
     def _show_call(self, rest: str) -> None:
         if (call := self._find_call(rest, "/show 1")) is not None:
@@ -190,7 +190,7 @@ class ChatCommands:
         if (call := self._find_call(rest, "/all 1")) is None:
             return
         if not call.plan:
-            self._painter.draw_program_sentence("Nothing else of its plan waits.")
+            self._painter.draw_program_sentence("Nothing else in its plan is waiting.")
             return
         plan = [each for each in self._numbers.latest_calls.values() if each.plan == call.plan]
         known = ("", call_pieces.IRREVERSIBLE_TEXT)
@@ -216,7 +216,7 @@ class ChatCommands:
         if values:
             self._send(CommandKind.EDIT, call.id, values=values)
         elif values is not None:
-            self._painter.draw_program_sentence("Nothing is changed.")
+            self._painter.draw_program_sentence("Nothing was changed.")
 
     def _answer_question(self, rest: str) -> None:
         number, _, words = rest.partition(" ")

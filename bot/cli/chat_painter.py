@@ -119,8 +119,8 @@ def build_line_editor() -> LineEditor | None:
 
 PROMPT = "you> "
 HELP_TEXT = """\
-Type what you want: the agent reads it, and it is kept in Slack.
-/pending           what waits for you, with numbers
+Type what you want: the agent reads it, and it is posted in Slack.
+/pending           what is waiting for you, with numbers
 /approve 1 [note]  approve 1 as it is shown
 /edit 1            change it
 /reject 1 why      reject it
@@ -129,22 +129,22 @@ Type what you want: the agent reads it, and it is kept in Slack.
 /send-back 1 what  have the agent plan again, and say what to do differently
 /answer 1 words    answer a question
 /decline 1         say that you cannot answer it
-/done 1            say that it happened, if its outcome is unknown
-/not-done 1        say that it did not happen
+/done 1            record that it happened, if its outcome is unknown
+/not-done 1        record that it did not happen
 /again 1           run it once more
-/show 1            how 1 stands now
+/show 1            show 1 as it is now
 /cancel            stop your request
-/retry             go on with a request that failed
+/retry             continue a request that failed
 /quit              end the chat, not the request
 /remember          how to save an approval for the next time
 /delegate          how to have somebody decide for you"""
-GREETING_TEXT = "Ask for something, or type /help. What is said here is kept in Slack."
-BOT_STOPPED_NOTICE = "The bot has stopped. The chat goes on when it runs again; Ctrl-D ends it."
+GREETING_TEXT = "Ask for something, or type /help. What is said here is posted in Slack."
+BOT_STOPPED_NOTICE = "The bot has stopped. The chat continues when it runs again; Ctrl-D ends it."
 BOT_NOT_BACK_NOTICE = "The bot is not running yet."
 BOT_BACK_NOTICE = "The bot is running again."
 QUIT_COMMANDS = ("/quit", "/q")
 YES_ANSWERS = ("yes", "y")
-NOT_APPROVED_NOTICE = "It is not approved, and still waits."
+NOT_APPROVED_NOTICE = "It was not approved, and is still waiting."
 ALWAYS_DRAWN_STATUSES = frozenset({CallStatus.PENDING, CallStatus.UNKNOWN})
 NEVER_DRAWN_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RUNNING})  # the steps show these
 NUMBER_MISSING_ERROR = "Say which one, by its number: {example}"
@@ -232,12 +232,12 @@ COMMAND_HINT_BY_ACTION = {
 }
 DECLINED_LABEL = "declined: they cannot say"
 LABEL_BY_STATUS = {
-    CallStatus.PENDING: "waits",
+    CallStatus.PENDING: "waiting",
     CallStatus.APPROVED: "approved",
     CallStatus.RUNNING: "runs",
     CallStatus.SUCCEEDED: "done",
     CallStatus.FAILED: "failed",
-    CallStatus.UNKNOWN: "nobody knows whether it happened",
+    CallStatus.UNKNOWN: "outcome unknown: started, never confirmed",
     CallStatus.REFUSED: "not allowed",
 }
 
@@ -251,14 +251,14 @@ def list_call_details(call: TerminalCall) -> Iterator[tuple[str, str]]:
     """Yield what people should know of a waiting call, as label and text."""
     for label, text, before in call.values:
         yield label, f"{before} → {text}" if before else text
-    yield "On the way", "\n".join(call.chain)
+    yield "Sub-agents", "\n".join(call.chain)
     yield "Preview", call.preview
     yield "Why", call.reason
     yield "Asked by", call.requester
     yield "To be answered by" if call.question else "Who decides", call.deciders
     yield "Approved by", call.approved_by
     yield "Until", call.deadline
-    yield "What came of it", call.note
+    yield "Outcome", call.note
     if call.covered:
         yield "In Slack only", ", ".join(call.covered)
 

@@ -43,7 +43,7 @@ def resolve_person_id(settings: Settings, named: str) -> str:
         return named
     if not settings.slack_bot_token.get_secret_value():
         raise ValueError(
-            f"Slack is not configured, so nobody knows who {named} is: give the id, U…"
+            f"Slack is not configured, so {named} cannot be looked up: give the id, U…"
         )
     directory = SlackDirectory(build_retrying_client(settings), SystemClock())
     try:
@@ -94,7 +94,9 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the person, and whether to erase or only to list."""
     add_person_argument(parser)
     parser.add_argument(
-        "--yes", action="store_true", help="do it; without it, what would be emptied is only listed"
+        "--yes",
+        action="store_true",
+        help="do it; without --yes, what would be erased is only listed",
     )
 
 
@@ -112,7 +114,7 @@ def run_forget(arguments: argparse.Namespace) -> int:
     try:
         done = _erase_person(settings, person)
     except (BotUnreachableError, BotRefusedError) as error:
-        return console.print_error(f"Not all was done; do it again. {error}")
+        return console.print_error(f"Not everything was erased; run this again. {error}")
     console.print_lines(_format_erasure_result(person, done))
     return 1 if done.open_requests else 0
 
@@ -142,21 +144,21 @@ def _require_own_rows(store: Store) -> None:
     """Raise CommandError if the database is not as the bot left it when it last stopped."""
     if why := store.mismatch_reason:
         raise console.CommandError(
-            f"The bot has not started on this record yet ({why}): start it once, then stop it."
+            f"No bot has been started on this record yet ({why}): start it once, then stop it."
         )
 
 
 def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) -> Iterator[str]:
-    yield f"Of {person} would be emptied, with --yes:"
+    yield f"With --yes, this is erased of {person}:"
     others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
     yield (
         f"  {_count(found.closed_request_count, 'request')}: what they asked and wrote, all that "
         "was said in these threads"
     )
     if others > 0:
-        yield f"  ({others} of them others asked, in threads where this person asked or wrote)"
+        yield f"  ({others} of them by other people, in threads where this person asked or wrote)"
     yield "  the words of their votes, answers, notes and delegations; clicks, private lines, files"
-    yield "What stays: their id, when they asked and decided and how, digests, seals, the chain."
+    yield "Kept: their id, when they asked, when and how they decided, digests, seals, the chain."
     yield from _format_erasure_leftovers(
         [each[0] for each in found.open_threads], found.sealed_row_count
     )
@@ -166,17 +168,20 @@ def _format_erasure_result(person: str, done: personal_data.ErasureResult) -> It
     where = (
         f"in {_count(done.emptied_requests, 'request')} and {_count(done.emptied_votes, 'vote')}"
     )
-    yield f"Forgotten: what {person} asked and wrote, {where}."
-    yield "Not touched: backups, copies, logs, and what stands in Slack."
+    yield f"Erased: what {person} asked and wrote, {where}."
+    yield "Not touched: backups, copies, logs, and the messages in Slack."
     yield from _format_erasure_leftovers(done.open_requests, done.sealed_row_count)
 
 
 def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[str]:
     for run_id in opened:
-        yield f"Left: request {run_id} is open, or still to be told of; do it again after that."
+        yield (
+            f"Left: request {run_id} is open or not fully reported; run this again once it has"
+            " ended."
+        )
     if sealed:
         rows = _count(sealed, "row")
-        yield f"Left: {rows} of the audit that an earlier build sealed with their words."
+        yield f"Left: {rows} of the audit that an earlier version sealed with their words."
 
 
 def _count(number: int, noun: str) -> str:
@@ -204,7 +209,8 @@ def run_purge(arguments: argparse.Namespace) -> int:
     """
     if arguments.older_than < timedelta(days=MIN_KEEP_DAYS):
         raise console.UsageError(
-            f"--older-than is {MIN_KEEP_DAYS}d or more: rules may count what was done that long ago"
+            f"--older-than must be {MIN_KEEP_DAYS}d or more: rules may count calls that are that"
+            " old"
         )
     settings, clock = adapt_settings_and_clock(
         Settings.load(os.environ, console.DOTENV, reading=True), SystemClock()
@@ -220,7 +226,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
         done = purge_old_requests(store, clock, arguments.older_than)
         console.print_line(f"Purged what was said in {_count(done, 'request')}.")
         if why := store.vacuum_database():
-            console.print_line(f"Note: not all of the file was given back: {why}.")
+            console.print_line(f"Note: the file could not be shrunk fully: {why}.")
         freed = before - get_record_file_bytes(store)
     if freed > 0:
         console.print_line(f"The file is {freed:,} bytes smaller.")

@@ -14,14 +14,16 @@ from countersign.cli.commands import CommandFunctions
 
 
 def _add_id(parser: argparse.ArgumentParser, what: str = "call") -> None:
-    parser.add_argument("id", help=f"of the {what} with its revision, as `pending` shows it")
+    parser.add_argument("id", help=f"id of the {what} with its revision, as `pending` shows it")
 
 
 def _add_approve_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     parser.add_argument("--note", default="", metavar="WORDS", help="for the thread and the agent")
     parser.add_argument(
-        "--plan", action="store_true", help="the id is that of a plan: approve all that waits in it"
+        "--plan",
+        action="store_true",
+        help="the id is that of a plan: approve everything that is waiting in it",
     )
     parser.add_argument(
         "--break-glass",
@@ -48,14 +50,14 @@ APPROVE = CommandFunctions(_add_approve_arguments, _run_approve)
 def _add_reject_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser)
     parser.add_argument(
-        "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
+        "--reason", required=True, metavar="WORDS", help="why, for the thread and the agent"
     )
 
 
 def _run_reject(arguments: argparse.Namespace) -> int:
     reason = arguments.reason.strip()
     if not reason:
-        raise console.UsageError("`reject` needs a --reason of some words")
+        raise console.UsageError("`reject` needs a --reason in words")
     return send_command_and_print(OperatorCommand(CommandKind.REJECT, arguments.id, reason))
 
 
@@ -82,7 +84,7 @@ def _run_edit(arguments: argparse.Namespace) -> int:
     if not found.calls:
         return console.print_error(found.sentence)
     if not found.calls[0].fields:
-        return console.print_error("There is nothing to edit in it.")
+        return console.print_error("It has nothing to edit.")
     for field in found.calls[0].fields:
         console.print_line(console.escape_control_characters(_format_field_line(field)))
     return 0
@@ -98,13 +100,15 @@ EDIT = CommandFunctions(_add_edit_arguments, _run_edit)
 
 def _add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     _add_id(parser, "question")
-    parser.add_argument("words", nargs="?", default="", help="the answer, where it asks for one")
+    parser.add_argument(
+        "words", nargs="?", default="", help="the answer, if the question has one field"
+    )
     parser.add_argument(
         "--field",
         action="append",
         default=[],
         metavar="name=value",
-        help="one of several that it asks for; repeatable; `countersign edit ID` lists them",
+        help="one of several fields; repeatable; `countersign edit ID` lists them",
     )
     parser.add_argument("--decline", action="store_true", help="say that you cannot answer")
 
@@ -147,7 +151,7 @@ RESOLVE = CommandFunctions(_add_resolve_arguments, _run_resolve)
 
 
 def _add_cancel_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", help="of the request, as `show` prints it")
+    parser.add_argument("id", help="id of the request, as `show` prints it")
 
 
 def _run_cancel(arguments: argparse.Namespace) -> int:

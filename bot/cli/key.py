@@ -32,23 +32,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the action, the program's name, and what a new key may do."""
     parser.add_argument("what", choices=[NEW, RENEW, LIST, REVOKE])
     parser.add_argument(
-        "name", nargs="?", default="", help="of the program; revoke: or of one key, csk_…"
+        "name", nargs="?", default="", help="name of the program; revoke: or of one key, csk_…"
     )
     parser.add_argument(
         "--for",
         dest="person",
         metavar="@HANDLE",
-        help="new: who answers for what the program asks; it asks in their name",
+        help="new: who is responsible for what the program asks; it asks in their name",
     )
     parser.add_argument(
         "--tools",
         metavar="'deploy_*,note'",
-        help="new: the tools and actions it may ask for; * matches anything",
+        help="new: tools and actions it may ask for; * matches anything",
     )
     parser.add_argument(
         "--service",
         action="store_true",
-        help="new: it may ask in the name of any colleague, named in each request",
+        help="new: it may ask in the name of any colleague; each request names one",
     )
     parser.add_argument(
         "--per-hour",
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make, renew, list or revoke the API keys of programs; returns the exit code."""
     if bool(arguments.name) == (arguments.what == LIST):
-        raise console.UsageError("`key list` takes no name, the others that of a program")
+        raise console.UsageError("`key list` takes no name; the others need the name of a program")
     options = (arguments.person, arguments.tools, arguments.per_hour, arguments.webhook)
     if arguments.what != NEW and (any(options) or arguments.service):
         raise console.UsageError("only `key new` takes options")
@@ -84,7 +84,7 @@ def _have_bot_do(route: str, body: Mapping[str, Any]) -> Any:
     try:
         return post_to_bot(socket_path(settings.database_path), route, body)
     except BotUnreachableError as error:
-        raise console.CommandError(f"The bot has to run for that. {error}") from None
+        raise console.CommandError(f"The bot must be running for that. {error}") from None
     except BotRefusedError as error:
         why = console.escape_control_characters(f"Nothing was done: {error}")
         raise console.CommandError(why) from None
@@ -95,18 +95,18 @@ def _change_keys(arguments: argparse.Namespace) -> Iterator[str]:
     name = arguments.name
     if arguments.what == REVOKE:
         _have_bot_do("/v1/keys/revoke", {"name": name})
-        yield f"The key of {name} is revoked: whoever has it is refused from now on."
+        yield f"The key of {name} is revoked: requests with it are refused from now on."
         return
     if arguments.what == RENEW:
         new_key = _have_bot_do("/v1/keys/renew", {"name": name})
     else:
         new_key = _have_bot_do("/v1/keys", _build_key_request(arguments))
-    yield f"The key of {name}, which is not shown again:"
+    yield f"The key of {name}; it is not shown again:"
     yield ""
     yield f"    {new_key['key']}"
     if new_key["webhook_secret"]:
         yield ""
-        yield "What is told to its address is signed with this:"
+        yield "Messages to its address are signed with this secret:"
         yield ""
         yield f"    {new_key['webhook_secret']}"
 
@@ -141,26 +141,28 @@ def _format_key_lines(each: programs.ProgramApiKey, words: PlainMentionStyle) ->
     yield f"{each.name}  csk_{each.id}_…  {made}{ended}"
     service = ", in the name of any colleague" if each.is_service else ""
     many = f"{each.per_hour} an hour"
-    yield f"    {words.format_person(each.person)} answers for it{service}; at most {many}"
+    yield f"    {words.format_person(each.person)} is responsible{service}; at most {many}"
     yield f"    may ask for {', '.join(each.tool_patterns)}"
     if each.webhook:
-        yield f"    tells {each.webhook}"
+        yield f"    posts to {each.webhook}"
 
 
 def add_passkey_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the action, and which passkey it is about."""
     parser.add_argument("what", choices=[LIST, REVOKE])
-    parser.add_argument("id", nargs="?", default="", help="revoke: of the passkey, as listed")
+    parser.add_argument("id", nargs="?", default="", help="revoke: id of the passkey, as listed")
 
 
 def run_passkeys(arguments: argparse.Namespace) -> int:
     """List passkeys or revoke one; returns the exit code."""
     if bool(arguments.id) == (arguments.what == LIST):
-        raise console.UsageError("`passkeys list` takes no id, `passkeys revoke` that of a passkey")
+        raise console.UsageError(
+            "`passkeys list` takes no id; `passkeys revoke` needs the id of a passkey"
+        )
     if arguments.what == LIST:
         return _print_passkeys()
     done = _have_bot_do("/v1/passkeys/revoke", {"id": arguments.id})
-    said = f"The passkey “{done['name']}” of {done['person']} is revoked; they are told."
+    said = f"The passkey “{done['name']}” of {done['person']} is revoked, and they are notified."
     console.print_line(console.escape_control_characters(said))
     return 0
 
@@ -174,7 +176,7 @@ def _print_passkeys() -> int:
             views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now, host))
     lines = []
     for person in sorted(views):
-        left = "" if _is_here(found, person) else ": is no longer here, so nothing counts"
+        left = "" if _is_here(found, person) else ": no longer an active member, so none counts"
         lines.append(f"{words.format_person(person)}{left}")
         lines += [line for each in views[person] for line in _format_passkey_lines(each)]
     return _print_list(lines, "There are no passkeys; people add theirs on the app's Home tab.")

@@ -29,9 +29,9 @@ _LABEL_BY_CHANGE = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the action, the server, and --yes."""
     parser.add_argument(
-        "act", choices=["accept"], help="show what servers say of their tools, and accept it"
+        "act", choices=["accept"], help="show what servers say about their tools, and accept it"
     )
-    parser.add_argument("server", nargs="?", default="", help="its name; all, if left out")
+    parser.add_argument("server", nargs="?", default="", help="name of the server (default: all)")
     parser.add_argument("--yes", action="store_true", help="accept without asking")
 
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (DotenvError, TomlFileError) as error:
         raise console.CommandError(console.escape_control_characters(str(error)), 2) from None
     if file is None:
-        raise console.CommandError("There are no servers: COUNTERSIGN_SERVERS names no file.", 2)
+        raise console.CommandError("There are no servers: COUNTERSIGN_SERVERS is not set.", 2)
     chosen = [each for each in file.servers if arguments.server in ("", each.name)]
     if not chosen:
         server_names = ", ".join(each.name for each in file.servers) or "none"
@@ -96,13 +96,14 @@ def _accept_tools(
     differing = list(server_file.list_tool_changes(accepted.get(server.name, {}), usable))
     if not differing:
         console.print_line(
-            f"{server.name}: {_format_tool_count(len(usable))}, all as they were accepted."
+            f"{server.name}: {_format_tool_count(len(usable))}, all unchanged since they were"
+            " accepted."
         )
         return True
     for change in differing:
         _print_change(server, change)
-    if not agree(f"Accept this of {server.name}? (yes or no) "):
-        console.print_line(f"Nothing of {server.name} was accepted.")
+    if not agree(f"Accept this from {server.name}? (yes or no) "):
+        console.print_line(f"Nothing from {server.name} was accepted.")
         return False
     server_file.write_accepted_tools(file.accepted_tools_path, {**accepted, server.name: usable})
     console.print_line(

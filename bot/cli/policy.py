@@ -97,10 +97,10 @@ def _run_replay(arguments: argparse.Namespace) -> int:
     print_lines(replay.build_report_lines(since))
     print_line("")
     print_line(
-        f"{core.slack_problem}: nobody and nothing was looked up."
+        f"{core.slack_problem}: no people, groups or channels were looked up."
         if core.slack_problem
-        else "Groups and channels were looked up as they are now;"
-        " sums are those of the calls on record then."
+        else "Groups and channels are as they are now;"
+        " sums are of the calls that were on record then."
     )
     return 0
 
@@ -122,7 +122,7 @@ def _run_suggest(arguments: argparse.Namespace) -> int:
     print_line(f"# Rules that the decisions since {since:%Y-%m-%d} suggest for {policy.source}.")
     print_line("# Nothing is applied. Try them with `countersign policy check` and `policy test`.")
     if core.slack_problem:
-        print_line(f"# {core.slack_problem}: nobody and nothing was looked up.")
+        print_line(f"# {core.slack_problem}: no people, groups or channels were looked up.")
     print_lines(render_suggestions(written, suggester))
     return 0
 
@@ -135,12 +135,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="test: try the cases in a file; check: check it against the tools; replay: try it on"
         " recorded calls; suggest: rules from what people decided",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="with test: the file of cases")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="test: the file of cases")
     parser.add_argument(
         "--since",
         type=read_only_core.parse_duration_option,
         metavar="30d",
-        help="how far back: 12h, 30d (default: with replay 30d, with suggest 90d)",
+        help="how far back: 12h, 30d (default: replay 30d, suggest 90d)",
     )
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="use this policy instead of COUNTERSIGN_POLICY"
@@ -150,10 +150,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Test, check or replay a policy, or suggest rules; returns the exit code."""
     if (arguments.file is not None) != (arguments.what == "test"):
-        raise UsageError("test takes one FILE of cases, and the others none")
+        raise UsageError("test needs a FILE of cases; the others take none")
     acts = {"test": _run_test, "check": _run_check, "replay": _run_replay, "suggest": _run_suggest}
     if arguments.since is not None and arguments.what not in ("replay", "suggest"):
-        raise UsageError("--since goes with replay and suggest")
+        raise UsageError("--since is for replay and suggest")
     return acts[arguments.what](arguments)
 
 
@@ -166,16 +166,16 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", help="the tool's name")
     parser.add_argument("values", nargs="*", default=[], metavar="key=value", help="its arguments")
     parser.add_argument(
-        "--as", dest="person", default="", metavar="U0123", help="who asks for it: an id, or @name"
+        "--as", dest="person", default="", metavar="U0123", help="who asks for it: an id or @name"
     )
     parser.add_argument(
-        "--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name"
+        "--in", dest="channel", default="", metavar="C0123", help="where: an id or #name"
     )
     parser.add_argument(
         "--at",
         type=read_only_core.parse_time_option,
         metavar="TIME",
-        help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
+        help="pretend it is this time: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
     parser.add_argument(
         "--policy", type=Path, metavar="FILE", help="use this policy instead of COUNTERSIGN_POLICY"
@@ -265,17 +265,15 @@ def _format_unread_notes(
     """
     lines = []
     if found.slack_problem:
-        lines.append(f"{found.slack_problem}: nobody and nothing was looked up.")
+        lines.append(f"{found.slack_problem}: no people, groups or channels were looked up.")
     if found.record_problem and (sums or found.store.has_database()):
         lines.append(f"The record was not read: {found.record_problem}.")
     elif not (found.record_problem or found.authority.team):
-        lines.append(
-            "The record was not read: without Slack it is not known whose requests are meant."
-        )
+        lines.append("The record was not read: without Slack the workspace is unknown.")
     if not arguments.person:
-        lines.append("Nobody was named with --as: this is for somebody whom no rule names.")
+        lines.append("No --as was given: this is for a person whom no rule names.")
     if not arguments.channel:
-        lines.append("No channel was named with --in.")
+        lines.append("No --in was given: no channel is assumed.")
     return ["", *lines] if lines else []
 
 

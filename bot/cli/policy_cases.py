@@ -115,7 +115,7 @@ class CaseSlackDirectory(FailingSlackDirectory):
     """A stand-in for look-ups in Slack that knows the names in a file of cases, and no others."""
 
     def __init__(self, file: CaseFile) -> None:
-        super().__init__("a file of cases is asked, and it does not say")
+        super().__init__("the file of cases does not say")
         self._file = file
 
     def find_person(self, user: str) -> Person | None:
@@ -170,7 +170,7 @@ def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:
-        problems.add_at_line(1, "this is nested too deeply; write it flat")
+        problems.add_at_line(1, "this is nested too deeply; nest it less")
     except ValidationError as invalid:
         for each in invalid.errors():
             problems.add(each["loc"], _describe_case_error(each))
@@ -183,9 +183,9 @@ def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
 
 def _describe_case_error(error: Any) -> str:
     if error["type"] == "string_pattern_mismatch":
-        return f"{error['input']!r} is not in the form of an id or a name that goes here"
+        return f"{error['input']!r} is not an id or a name of the form needed here"
     if error["loc"] == ("case",):
-        return "write at least one case; each is headed [[case]], with two brackets"
+        return "write at least one case; each begins with [[case]], in double brackets"
     return describe_validation_error(error, CaseFile)
 
 
@@ -199,7 +199,7 @@ def _add_contradictions(file: CaseFile, problems: FileProblems) -> None:
     names = set()
     for index, case in enumerate(file.case):
         if case.name in names:
-            problems.add(("case", index, "name"), "is taken; give each case its own")
+            problems.add(("case", index, "name"), "is used twice; give each case its own")
         names.add(case.name)
         for key, sentence in _list_wrong_keys(case, file.at):
             problems.add(("case", index, key), sentence)
@@ -209,13 +209,13 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
     """Yield each key of a case that is missing or makes no sense there, with what to do."""
     others = set().union(*_KEYS_BY_VERDICT.values()) - _KEYS_BY_VERDICT[case.expect]
     for key in sorted(case.model_fields_set & others):
-        yield key, f'means nothing with expect = "{case.expect}"; remove it'
+        yield key, f'has no effect with expect = "{case.expect}"; remove it'
     if case.stages is not None and (case.approvers is not None or case.quorum is not None):
         yield "stages", "name their own approvers and quorums; remove those beside them"
     if case.at is None and at is None:
         yield "at", "is missing; say when it is asked, here or at the top of the file"
     if any(not parse_duration(each.ago) for each in case.earlier):
-        yield "earlier", 'says no time that has passed; write ago = "2h"'
+        yield "earlier", 'is not a time in the past; write ago = "2h"'
 
 
 class PolicyCaseRunner:

@@ -54,7 +54,7 @@ class PlainMentionStyle:
         except LookupFailedError:
             return user
         if found is None:
-            return f"{user} (nobody of that id)"
+            return f"{user} (no such person)"
         return f"{show_hidden_characters(found.name)} ({user})"
 
     def format_group(self, handle: str) -> str:
@@ -95,7 +95,7 @@ def parse_duration_option(text: str) -> timedelta:
     """Return the duration "12h" or "30d" stands for; raises ArgumentTypeError for other text."""
     found = parse_duration(text, "hd")
     if not 0 < found <= _MAX_DURATION_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write it as 12h or 30d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write it as 12h or 30d")
     return timedelta(seconds=found)
 
 
@@ -109,7 +109,7 @@ def parse_time_option(text: str) -> datetime:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write it as 2026-11-24 or 2026-11-24T22:00"
+            f"{text!r} is not a time; write it as 2026-11-24 or 2026-11-24T22:00"
         ) from None
 
 
@@ -175,7 +175,7 @@ def build_read_only_core(
     asks_slack = directory is None and bool(settings.slack_bot_token.get_secret_value())
     client = build_retrying_client(settings) if asks_slack else None
     store = ReadOnlyStore(settings.database_url)
-    no_record = "it is not asked" if directory else store.describe_read_problem()
+    no_record = "it is not needed" if directory else store.describe_read_problem()
     team, no_slack = _ask_for_team(client) if client else ("", "Slack is not configured")
     if no_slack and not no_record:
         team = settings.workspace or _find_only_team(store)

@@ -27,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
-        "--picture", type=_parse_png_path, metavar="FILE.png", help="also draw it into this file"
+        "--picture",
+        type=_parse_png_path,
+        metavar="FILE.png",
+        help="also draw it as a picture into this file",
     )
     add_json_option(either)
 
@@ -45,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     team = core.authority.team
     if not team:
         return print_error(
-            "The record holds several workspaces, and without Slack it is not known which is meant."
+            "The record holds several workspaces, and without Slack it is unknown which one to"
+            " report on."
         )
     until = core.clock.now() + timedelta(seconds=1)  # includes calls asked for just now
     since = until - arguments.since
@@ -73,7 +77,7 @@ def _write_picture(computed: Report, titles: Mapping[str, str], path: Path) -> i
     except ModuleNotFoundError as error:
         return print_missing_package("picture", error, ("matplotlib",), "countersign-bot[report]")
     if not has_decisions_to_draw(computed):
-        print_line("There is no picture: nothing was decided, and nothing expired.")
+        print_line("No picture was made: nothing was decided, and nothing expired.")
         return 0
     try:
         path.write_bytes(draw_report_png(computed, titles))

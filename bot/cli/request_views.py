@@ -93,7 +93,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
     found, words = open_core_with_names()
     team, now = found.authority.team, found.clock.now()
     if not team:
-        return print_error("Without Slack it is not known which workspace is meant.")
+        return print_error("Without Slack it is unknown which workspace this is.")
     with found.store.read() as tx:
         listed = request_reports.list_waiting_call_reports(tx, found.tools, team, now)
     if arguments.json:
@@ -102,7 +102,7 @@ def run_pending(arguments: argparse.Namespace) -> int:
     for each in listed:
         print_lines(_format_waiting_call(each, words, now))
     if not listed:
-        print_line("Nothing waits.")
+        print_line("Nothing is waiting.")
     return 0
 
 
@@ -121,7 +121,8 @@ def _format_waiting_call(
     by = slack_text.unescape_mrkdwn(through_program_suffix(each.client))
     yield f"    asked by {words.format_person(each.requester)}{by} in {place}{due}"
     if each.status is CallStatus.UNKNOWN:
-        yield "    nobody knows whether it happened: `countersign resolve` says so, or its card"
+        yield "    outcome unknown: started, never confirmed; record the outcome with"
+        yield "    `countersign resolve` or on its card"
         return
     who = describe_approvers(each.deciders or Approvers(), words, each.channel)
     if each.question:
@@ -130,7 +131,7 @@ def _format_waiting_call(
     many = "" if each.needed == 1 else f"{each.needed} of "
     yield f"    who decides: {many}{who}"
     if each.plan:
-        yield f"    of plan {each.plan}, of which more waits"
+        yield f"    part of plan {each.plan}, in which more is waiting"
     if each.approved_by:
         yield f"    approved by {', '.join(map(words.format_person, each.approved_by))}"
 
@@ -138,13 +139,13 @@ def _format_waiting_call(
 PENDING = CommandFunctions(add_json_option, run_pending)
 
 
-_LABEL_BY_AUTHOR = {AGENT_AUTHOR: "the agent", FORM_AUTHOR: "whoever asked, in a form"}
+_LABEL_BY_AUTHOR = {AGENT_AUTHOR: "the agent", FORM_AUTHOR: "the requester, in a form"}
 _LABEL_BY_PROGRAM_AUTHOR = {**_LABEL_BY_AUTHOR, FORM_AUTHOR: "the program that asked"}
 
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the id to show, and the option --json."""
-    parser.add_argument("id", help="of a call, as `pending` shows it, or of a request")
+    parser.add_argument("id", help="id of a call, as `pending` shows it, or of a request")
     add_json_option(parser)
 
 
@@ -228,7 +229,7 @@ def _format_call(
             yield from _format_labelled_text(label, text)
     if call.finished_at:
         yield f"    Ended {slack_text.format_in_utc(call.finished_at)}"
-    yield from _format_labelled_text("What came of it", call.note)
+    yield from _format_labelled_text("Outcome", call.note)
     yield f"    Digest {call.digest}"
 
 

@@ -32,7 +32,7 @@ MAX_PORT = 65_535
 def parse_port(text: str) -> int:
     """Return a port number from 0 (any that is free) to 65535; raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
-        why = f"there is no port {text!r}; give one from 0 to {MAX_PORT}"
+        why = f"{text!r} is not a port; give a number from 0 to {MAX_PORT}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
 

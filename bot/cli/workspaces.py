@@ -27,13 +27,13 @@ from storage.states import InstallationState
 
 ACTIONS = ("list", "show", "pause", "resume", "remove", "doctor", "keys")
 UNINSTALLED_ERROR_CODES = ("account_inactive", "token_revoked")  # for an uninstalled app's token
-SINGLE_WORKSPACE_ERROR = "COUNTERSIGN_CLIENT_ID is not set: there is one workspace alone"
+SINGLE_WORKSPACE_ERROR = "COUNTERSIGN_CLIENT_ID is not set: there is only one workspace"
 ONE_KEY_IN_USE_NOTICE = (
     "All tokens are encrypted with the first key. No other key is in use any more."
 )
 OTHER_KEYS_IN_USE_ERROR = "Tokens that are still encrypted with another key: {0}. Keep that key."
 NO_INSTALLATIONS_NOTICE = (
-    "The bot is installed nowhere yet. People install it at {0}/slack/install."
+    "The bot is not installed in any workspace yet. People install it at {0}/slack/install."
 )
 
 
@@ -44,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ACTIONS,
         help="keys: encrypt all tokens with the first of COUNTERSIGN_TOKEN_KEYS",
     )
-    parser.add_argument("workspace", nargs="?", default="", help="its id, T… or E…")
+    parser.add_argument("workspace", nargs="?", default="", help="id of the workspace, T… or E…")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the typed action (list, pause, remove, …) on workspaces; returns the exit code."""
     what, workspace = arguments.what, arguments.workspace
     if what in ("list", "keys") and workspace:
-        raise console.UsageError(f"{what} is about all workspaces; leave out {workspace}")
+        raise console.UsageError(f"{what} applies to all workspaces; leave out {workspace}")
     if what not in ("list", "keys", "doctor") and not workspace:
         raise console.UsageError(f"{what} needs a workspace's id; `list` shows them")
     with suppress(DotenvError):  # the settings report it
@@ -121,7 +121,7 @@ class _Workspaces:
         for sentence, at in (
             ("its token expires", row.token_expires_at),
             ("it was removed", row.removed_at),
-            ("nothing is to be done before", row.due_at),
+            ("nothing to do before", row.due_at),
         ):
             if at is not None:
                 yield f"    {sentence} {format_in_utc(at)}"
@@ -137,8 +137,8 @@ class _Workspaces:
         is_paused = state is InstallationState.PAUSED
         word = "active"
         if is_paused:
-            word = "paused: what waits there is kept, what people write meanwhile is not read"
-        console.print_line(f"{row.workspace} is {word}." if done else f"It is {state} already.")
+            word = "paused: what is waiting there is kept, but new messages are not read"
+        console.print_line(f"{row.workspace} is {word}." if done else f"It is already {state}.")
         return 0
 
     def _remove(self, row: Installation) -> int:
@@ -151,12 +151,10 @@ class _Workspaces:
         except (OAuthError, tokens.TokenKeyError) as error:
             if not isinstance(error, OAuthError) or error.code not in UNINSTALLED_ERROR_CODES:
                 return console.print_error(f"Nothing was done: {error}.")
-            uninstalled_note = ", and was uninstalled at Slack before"
+            uninstalled_note = ", and had already been uninstalled at Slack"
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
         days = self._settings.keep_removed_days
-        done = (
-            f"{row.workspace} is removed{uninstalled_note}. What is kept of it goes in {days} days."
-        )
+        done = f"{row.workspace} is removed{uninstalled_note}. Its data is deleted in {days} days."
         console.print_line(done)
         return 0
 

@@ -16,7 +16,7 @@ ALLOW_WITHOUT_RUN_ERROR = "--allow goes with --run"
 def port(text: str) -> int:
     """Return the port number, from 0 (any free one) to 65535; else raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
-        why = f"there is no port {text!r}; give one from 0 to {MAX_PORT}"
+        why = f"{text!r} is not a port; give a number from 0 to {MAX_PORT}"
         raise argparse.ArgumentTypeError(why)
     return int(text)
 

@@ -31,7 +31,7 @@ def test_a_sound_record_verifies(record: Path, capsys: pytest.CaptureFixture[str
     seals = column(record, "hash")
     [sound, last] = capsys.readouterr().out.splitlines()
     assert sound.startswith(f"Sound: {len(seals)} rows")
-    assert last == f"The last is sealed {seals[-1]}"
+    assert last == f"The last seal is {seals[-1]}"
 
 
 def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_nothing_is_backed_up_where_it_cannot_be(record: Path, capsys: Output) -
     key = record.with_name("countersign.db.key")
     key.rename("away")
     assert main(["backup", "b.db"]) == 1
-    assert "it is sealed with the key" in capsys.readouterr().err
+    assert "the record is sealed with the key" in capsys.readouterr().err
     Path("away").rename(key)
     record.rename("moved.db")
     assert main(["backup", "b.db"]) == 1
@@ -153,7 +153,7 @@ def test_what_was_put_back_can_be_verified_at_once(
     capsys.readouterr()
     assert main(["audit", "verify"]) == 0
     told = capsys.readouterr().out
-    assert "nobody has started on it yet" in told
+    assert "no bot has been started on it yet" in told
     assert f"Sound: {rows(backup)} rows" in told
 
 
@@ -162,10 +162,10 @@ def test_a_backup_is_put_back(record: Path, backup: Path, capsys: Output) -> Non
     before = names(record.parent)
     assert main(["restore", str(backup)]) == 0
     told = capsys.readouterr().out
-    assert f"Put back from {backup}: 1 request, 1 call, {rows(backup)} rows of the audit." in told
+    assert f"Restored from {backup}: 1 request, 1 call, {rows(backup)} rows of the audit." in told
     assert f"Sound: {rows(backup)} rows" in told
     [aside] = names(record.parent) - before
-    assert f"What was there before is kept as {record.parent / aside}" in told
+    assert f"The earlier record is kept as {record.parent / aside}" in told
     assert (rows(record, "run"), rows(record.with_name(aside), "run")) == (1, 2)
     assert oct(record.stat().st_mode & 0o777) == "0o600"
     for restored in (1, 1):
@@ -212,7 +212,7 @@ def foreign(path: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (cut_short, "is damaged"),
-    "a text": (lambda path: path.write_text("once upon a time"), "is damaged, or no backup"),
+    "a text": (lambda path: path.write_text("once upon a time"), "is damaged, or not a backup"),
     "empty": (lambda path: path.write_bytes(b""), "holds no record"),
     "foreign": (foreign, "is the database of another application"),
     "missing": (lambda path: path.unlink(), "there is no file"),
@@ -229,9 +229,9 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "rows are missing at its end",
     ),
     "what was said taken out": (changed("DELETE FROM item WHERE seq = 1"), "rows in item"),
-    "what it says of itself changed": (
+    "what it says about itself changed": (
         changed("UPDATE copied SET counts = '{}'"),
-        "what it says of itself was changed",
+        "what it says about itself was changed",
     ),
     "a status changed": (
         changed("UPDATE call SET status = 'pending'"),
@@ -250,7 +250,7 @@ def test_what_is_no_sound_backup_is_refused(
     before, bytes_before = names(record.parent), record.read_bytes()
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("Nothing was put back: ")
+    assert told.startswith("Nothing was restored: ")
     assert sentence in told
     assert (names(record.parent), record.read_bytes()) == (before, bytes_before)
 
@@ -270,7 +270,7 @@ def test_nothing_of_others_makes_room_for_a_record(
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{theirs}")
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(f"Nothing was put back: {theirs} is ")
+    assert told.startswith(f"Nothing was restored: {theirs} is ")
     assert "in DATABASE_URL" in told
     assert (names(theirs.parent), theirs.is_file() and theirs.read_bytes()) == ({"shop.db"}, before)
 
@@ -286,7 +286,7 @@ def test_a_copy_made_by_hand_is_put_back(record: Path, capsys: Output) -> None:
     with closing(sqlite3.connect(record)) as db:
         db.execute("VACUUM INTO 'hand.db'")
     assert main(["restore", "hand.db"]) == 0
-    assert "rows that are missing at its end cannot be told" in capsys.readouterr().out
+    assert "missing rows at its end cannot be detected" in capsys.readouterr().out
     store = Store(f"sqlite:///{record}").open()
     assert store.mismatch_reason == "it is a copy of a database"
     store.close()

@@ -53,7 +53,7 @@ def test_under_another_key_nothing_is_put_back(
     monkeypatch.setenv("COUNTERSIGN_LOST_KEY", needed)
     assert main(["restore", str(backup)]) == 0
     told = capsys.readouterr().out
-    assert f"the key {needed} is lost, so nobody can tell what was changed in it" in told
+    assert f"the key {needed} is lost, so changes in the backup cannot be detected" in told
     assert "Sound" not in told
     assert not elsewhere.with_name("countersign.db.key").exists()
 
@@ -64,7 +64,7 @@ def test_a_backup_with_its_key_needs_no_other(
     """The key goes into its file, not into the record; who reads the backup is warned."""
     key = key_of(record)
     assert main(["backup", "--with-key", "b.db"]) == 0
-    assert "whoever reads this file can forge the record" in capsys.readouterr().out
+    assert "anyone who can read this file can forge the record" in capsys.readouterr().out
     backup = record.with_name("b.db")
     assert key.encode() in backup.read_bytes()
     (tmp_path / "elsewhere").mkdir()

@@ -148,7 +148,7 @@ def test_a_full_disk_loses_nothing(
         (["backup", "b.db"], "Nothing was backed up: the backup cannot be written: "),
         (
             ["restore", "older.db"],
-            "Nothing was put back: older.db cannot be copied: File too large.",
+            "Nothing was restored: older.db cannot be copied: File too large.",
         ),
     ):
         assert killed(words, NEVER, most=60_000) == (False, -1)

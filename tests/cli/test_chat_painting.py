@@ -106,7 +106,7 @@ def test_what_nobody_knows_has_its_keys(capsys: pytest.CaptureFixture[str]) -> N
     RichPainter(Console(file=paper, width=90, markup=False)).draw_call(3, lost)
     Painter().draw_call(3, lost)
     for seen in (paper.getvalue(), capsys.readouterr().out):
-        assert "nobody knows whether it happened" in seen
+        assert "outcome unknown: started, never confirmed" in seen
         assert "/done 3, /not-done 3, /again 3" in seen
 
 

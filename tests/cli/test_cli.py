@@ -115,7 +115,7 @@ def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("policy.toml").read_text()
     assert '["U0123", "@leads"]' in text
     assert main(["doctor", "--init", "--approver", "U0456"]) == 1
-    assert "left as it is" in capsys.readouterr().err
+    assert "already exists and was not changed" in capsys.readouterr().err
     assert Path("policy.toml").read_text() == text
 
 

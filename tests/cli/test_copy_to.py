@@ -77,11 +77,11 @@ def test_all_of_the_record_moves(
     before, key = here(record), key_of(record)
     assert main(["copy-to", url]) == 0
     told = capsys.readouterr().out
-    where = "All of the record is there, in postgresql://owner@/moved"
+    where = "The whole record was copied, in postgresql://owner@/moved"
     assert f"{where}: 1 request, 1 call, {before['audit']} rows of the audit" in told
     assert f"Sound: {before['audit']} rows under the key {compute_key_id(key.encode())}." in told
-    assert "COUNTERSIGN_KEY to what stands in countersign.db.key" in told
-    assert "The way back: `countersign backup` there" in told
+    assert "COUNTERSIGN_KEY to the content of countersign.db.key" in told
+    assert "To go back: `countersign backup` there" in told
     assert key not in told
     assert there(url) == before | {"audit": before["audit"] + 1}
     with closing(Store(url, key=key.encode()).open()) as store:
@@ -104,7 +104,7 @@ def test_it_moves_once(record: Path, url: str, capsys: Output) -> None:
     moved = there(url)
     capsys.readouterr()
     assert main(["copy-to", url]) == 0
-    assert "It was there already" in capsys.readouterr().out
+    assert "It was already there" in capsys.readouterr().out
     assert there(url) == moved
     other = record.with_name("other.db")
     harness = LoopHarness(other)
@@ -114,7 +114,7 @@ def test_it_moves_once(record: Path, url: str, capsys: Output) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DATABASE_URL", f"sqlite:///{other}")
         assert main(["copy-to", url]) == 1
-    assert "holds a record already" in capsys.readouterr().err
+    assert "already holds a record" in capsys.readouterr().err
     assert there(url) == moved
     assert restored(other) == 0
 
@@ -130,7 +130,7 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
         assert main(["copy-to", url]) == 1
     assert "another process works with postgresql" in capsys.readouterr().err
     assert main(["copy-to", "sqlite:///other.db"]) == 1
-    assert "not one of PostgreSQL" in capsys.readouterr().err
+    assert "not that of a PostgreSQL database" in capsys.readouterr().err
     assert main(["copy-to", url.replace("/moved", "/nowhere")]) == 1
     assert 'database "nowhere" does not exist' in capsys.readouterr().err
     assert sum(there(url).values()) == 0

@@ -31,7 +31,7 @@ def test_tools_of_a_package_are_there(
     [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.OK
     assert int(found.text.split()[0]) == int(before.text.split()[0]) + 1
-    assert found.text.endswith("are on, with duty of duty_board 1.0")
+    assert found.text.endswith("available, with duty of duty_board 1.0")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_tools_of_a_package_are_there(
         ("raise RuntimeError('no licence')", "cannot be loaded (RuntimeError: no licence)"),
         ("x = 1", "cannot be loaded (AttributeError"),
         ("def duty(deps): raise OSError('no board')", "makes no tools (OSError: no board)"),
-        ("def duty(deps): return ['take over']", "makes str, which is no tool"),
+        ("def duty(deps): return ['take over']", "makes str, which is not a tool"),
     ],
 )
 def test_a_broken_family_stops_the_start_by_its_name(

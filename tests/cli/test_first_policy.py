@@ -85,4 +85,4 @@ def test_who_does_not_say_who_decides_is_asked_again(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environ, stdin=terminal, capture_output=True, text=True
     )
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "Say who decides: countersign doctor --init" in done.stderr
+    assert "Say who decides, for example: countersign doctor --init" in done.stderr

@@ -27,18 +27,18 @@ METHODS = {
     "conversations.history": "find it by its metadata",
     "chat.update": "change it",
     "reactions.add": "react to it",
-    "reactions.remove": "take the reaction away",
+    "reactions.remove": "remove the reaction",
     "assistant.threads.setStatus": "show a status",
-    "agents.sessions.setStatus": "begin a session",
-    "chat.startStream": "begin a stream",
-    "chat.appendStream": "go on with it",
+    "agents.sessions.setStatus": "start a session",
+    "chat.startStream": "start a stream",
+    "chat.appendStream": "continue it",
     "chat.stopStream": "end it",
     "files.getUploadURLExternal": "upload a file",
     "files.completeUploadExternal": "upload a file",
     "views.publish": "publish Home",
     "views.open": "open a dialog",
     "views.update": "change the dialog",
-    "conversations.replies": "find what was made",
+    "conversations.replies": "find what was created",
     "files.delete": "delete the file",
     "chat.delete": "delete a message",
 }
@@ -181,7 +181,7 @@ def test_reading_that_has_to_wait(
     assert main(["doctor", "--live", ANA]) == 1
     said = capsys.readouterr()
     limited = "ratelimited (Slack allows it again in 1 s)"
-    assert tried(said.out)["find what was made"] == limited
+    assert tried(said.out)["find what was created"] == limited
     assert "cant_delete_message" not in said.out
     assert "the rest is deleted in 1 s" in said.err
     assert left(slack) == []
@@ -248,7 +248,7 @@ def test_without_an_app_token_the_click_is_left_out(
     ("who", "said"),
     [
         ("@nobody-of-that-name", "@nobody-of-that-name is nobody; give an id."),
-        ("@me", "@me is whom COUNTERSIGN_OPERATOR names; set it, or give an id."),
+        ("@me", "@me is the person in COUNTERSIGN_OPERATOR; set it, or give an id."),
         ("ana@x", "--live takes @name or a user id"),
         ("", "--live takes @name or a user id"),
     ],
@@ -314,7 +314,7 @@ def test_an_interruption_leaves_nothing_behind(
     process.send_signal(ends)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
-    assert "It was cut short; what it had made was taken away." in out
+    assert "It was interrupted; what it had created was deleted." in out
     assert left(slack) == []
 
 
@@ -323,4 +323,4 @@ def test_it_goes_alone(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--live", "@me", "--init"])
     assert ended.value.code == 2
-    assert "--live goes alone" in capsys.readouterr().err
+    assert "--live takes no other options" in capsys.readouterr().err

@@ -161,7 +161,7 @@ def test_what_is_no_port_is_misuse(
     code, said = typed([name, f"--port={port}"])
     assert code == 2
     assert said.startswith(f"usage: countersign {name} ")
-    assert "there is no port" in said
+    assert f"{port!r} is not a port" in said
 
 
 @pytest.mark.parametrize("words", [*RECORD, ["run"]], ids=" ".join)

@@ -76,7 +76,7 @@ def test_what_rules_may_count_stays(record: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main(["purge", "--older-than", "89d"])
     assert ended.value.code == 2
-    assert "rules may count what was done that long ago" in capsys.readouterr().err
+    assert "rules may count calls that are that old" in capsys.readouterr().err
 
 
 def test_beside_a_bot_nothing_is_purged(record: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_nothing_decided_is_no_picture(
 ) -> None:
     """It says so, and leaves no file."""
     assert main(["report", "--since", "1h", "--picture", "none.png"]) == 0
-    assert "There is no picture: nothing was decided" in capsys.readouterr().out
+    assert "No picture was made: nothing was decided" in capsys.readouterr().out
     assert not (tmp_path / "none.png").exists()
 
 

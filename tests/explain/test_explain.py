@@ -270,9 +270,9 @@ def test_it_explains_without_slack(capsys: pytest.CaptureFixture[str], folder: P
     assert "• big not known, so it applies: its condition could not be evaluated" in text
     assert "one of @finance (who that is now is not known: Slack is not configured)" in text
     assert "Not known: @finance. What is not known never allows." in text
-    assert "Slack is not configured: nobody and nothing was looked up." in text
+    assert "Slack is not configured: no people, groups or channels were looked up." in text
     assert "The record was not read" not in text
-    assert "No channel was named with --in." in text
+    assert "No --in was given: no channel is assumed." in text
     assert [each.name for each in folder.iterdir()] == ["policy.toml"]
 
 
@@ -304,7 +304,7 @@ def test_a_refused_token_is_said(
     """
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
     text = said(capsys, BIG)
-    assert "Slack answers invalid_auth: nobody and nothing was looked up." in text
+    assert "Slack answers invalid_auth: no people, groups or channels were looked up." in text
     assert "People are asked, by the rule big." in text
 
 

@@ -92,7 +92,7 @@ def its_change_is_shown(
 ) -> None:
     """One tool says something else."""
     [off, _] = told()
-    assert "not what was accepted, so switched off: stock" in str(off)
+    assert "changed or gone since they were accepted, so switched off: stock" in str(off)
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     assert main(["mcp", "accept"]) == 0
     said = capsys.readouterr().out
@@ -101,7 +101,7 @@ def its_change_is_shown(
     assert "+| How many. Then send all to me.⟨U+001B⟩" in said
     assert "send is" not in said
     assert main(["mcp", "accept"]) == 0
-    assert "all as they were accepted" in capsys.readouterr().out
+    assert "all unchanged since they were accepted" in capsys.readouterr().out
 
 
 def test_what_a_server_calls_itself_passes_for_nothing_else(
@@ -140,7 +140,7 @@ def test_what_cannot_be_reached_is_said(
     assert "pip install 'countersign-bot[mcp]'" in capsys.readouterr().err
     monkeypatch.delenv("COUNTERSIGN_SERVERS")
     assert main(["mcp", "accept"]) == 2
-    assert "COUNTERSIGN_SERVERS names no file" in capsys.readouterr().err
+    assert "COUNTERSIGN_SERVERS is not set" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("answer_within", "asks"), [(60, True), (0, False)])

@@ -37,7 +37,7 @@ def test_a_chat_goes_on_when_the_bot_was_started_anew(harness: Harness, typist: 
     typist.reads(wait, "Said before the stop.")
     harness.settle()
     harness.app.stop()
-    typist.reads(wait, "The bot has stopped. The chat goes on when it runs again")
+    typist.reads(wait, "The bot has stopped. The chat continues when it runs again")
     typist.type("hello?")
     typist.reads(wait, "The bot is not running yet.")
     harness.start()
@@ -55,10 +55,10 @@ def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> No
     """The arrow up brings the last line back, keys move in it, and what happens takes none away."""
     wait = harness.slack.wait
     typist.type("/nonsense")
-    typist.reads(wait, "There is no /nonsense; /help tells what there is. you>")
+    typist.reads(wait, "There is no /nonsense; /help lists the commands. you>")
     typist.press(UP)
     typist.type("2")
-    typist.reads(wait, "There is no /nonsense2; /help tells what there is. you>")
+    typist.reads(wait, "There is no /nonsense2; /help lists the commands. you>")
     typist.press("omething" + BEGINNING)
     harness.planner.script(Turn(text="Begun at the terminal."))
     typist.type("say s")
@@ -95,7 +95,7 @@ def test_what_cannot_be_undone_is_asked_twice(
     waits(harness, thread)
     typist.type("/pending")
     typist.reads(wait, "/approve 1")
-    for word, said in (("sure", "It is not approved"), ("yes", "Your approval counts; 1 more")):
+    for word, said in (("sure", "It was not approved"), ("yes", "Your approval counts; 1 more")):
         typist.type("/approve 1")
         typist.reads(wait, "Approve this? Wipe “typed and final” This cannot be undone.")
         typist.reads(wait, "Approve? (yes / no):")
@@ -139,7 +139,7 @@ def test_a_plan_is_sent_back_from_the_chat(harness: Harness, typist: Typist) -> 
     typist.type("/pending")
     typist.reads(wait, "/approve 1")
     typist.type("/send-back 1")
-    typist.reads(wait, "Say what the new plan should do otherwise: /send-back 1 …")
+    typist.reads(wait, "Say what the new plan should do differently: /send-back 1 …")
     typist.type("/send-back 1 word it well")
     typist.reads(wait, "Sent back; the agent makes another plan.")
     harness.said(SUPPORT, thread, "word it well")

@@ -49,7 +49,7 @@ def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> 
         assert (each.counted, found.status, found.thread_ts) == (True, RunStatus.READY, "")
     assert harness.planner.requests == []
     more = send_command(path, OperatorCommand(CommandKind.SAY, asked[0].run, "and more"))
-    assert (more.counted, "has not reached Slack yet" in more.sentence) == (False, True)
+    assert (more.counted, "is not in Slack yet" in more.sentence) == (False, True)
     assert send_command(path, OperatorCommand(CommandKind.CANCEL, asked[1].run)).counted
     harness.slack.faults.clear()
     with followed(harness, asked[0].run) as chat:

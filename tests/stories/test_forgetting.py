@@ -190,7 +190,7 @@ def test_nothing_of_a_person_is_left(
     """
     harness = written
     assert forget(harness, monkeypatch) == 0
-    assert "would be emptied" in capsys.readouterr().out
+    assert "is erased of" in capsys.readouterr().out
     before = {each.partition(".")[0] for each in places(harness, WORD)}
     assert before >= {
         "item",
@@ -205,7 +205,7 @@ def test_nothing_of_a_person_is_left(
     votes = len(harness.all(Vote))
 
     assert forget(harness, monkeypatch, "--yes") == 1
-    assert "is open, or still to be told" in capsys.readouterr().out
+    assert "is open or not fully reported" in capsys.readouterr().out
     close_what_waits(harness)
     assert forget(harness, monkeypatch, "--yes") == 0
     assert "Not touched: backups" in capsys.readouterr().out

@@ -199,7 +199,7 @@ def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) 
     assert "0 would have been decided differently, 1 the same; 4 not known." in text
     assert "• 3: whether the rule 'rule 2' applies: its condition could not be evaluated" in text
     assert "• 1: the tool wipe no longer exists" in text
-    assert "Slack is not configured: nobody and nothing was looked up." in text
+    assert "Slack is not configured: no people, groups or channels were looked up." in text
 
 
 def test_only_what_is_recent(happened: Harness) -> None:
@@ -230,7 +230,7 @@ def test_a_bad_duration_is_refused(
     with pytest.raises(SystemExit) as ended:
         main(["policy", "replay", f"--since={since}"])
     assert ended.value.code == 2
-    assert "is no duration; write it as 12h or 30d" in capsys.readouterr().err
+    assert "is not a duration; write it as 12h or 30d" in capsys.readouterr().err
 
 
 def test_without_a_record_nothing_is_replayed(

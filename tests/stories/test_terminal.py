@@ -53,7 +53,7 @@ def test_what_waits_is_approved_there(
     assert (approved["surface"], approved["counts_as"]) == ("terminal", "member of @shop-leads")
     [delivery] = harness.all(Delivery, col(Delivery.surface) == Surface.TERMINAL)
     assert (delivery.status, delivery.user) == (DeliveryStatus.DONE, ANA)
-    assert "Nothing waits." in command(capsys, "pending")[1]
+    assert "Nothing is waiting." in command(capsys, "pending")[1]
 
 
 def test_a_rejection_says_why(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[st
     bare = waits(harness, thread).removesuffix(":1")
     for odd in ("nothing:1", bare, "a b"):
         code, said = command(capsys, "approve", odd)
-        assert (code, "There is nothing with that id" in said) == (1, True)
+        assert (code, "Nothing has that id" in said) == (1, True)
     assert command(capsys, "show", "nothing")[0] == 1
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
@@ -190,7 +190,7 @@ def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
         status, said = posted(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
     answer = send_command(path, OperatorCommand(CommandKind.APPROVE, "x:1"))
-    assert (answer.counted, "There is nothing with that id" in answer.sentence) == (False, True)
+    assert (answer.counted, "Nothing has that id" in answer.sentence) == (False, True)
 
 
 def test_without_a_bot_nothing_is_decided(
@@ -203,7 +203,7 @@ def test_without_a_bot_nothing_is_decided(
         assert not path.exists()
         code, said = command(capsys, "approve", "x:1")
         assert (code, "No bot listens at" in said) == (1, True)
-        assert "Nothing waits." in command(capsys, "pending")[1]
+        assert "Nothing is waiting." in command(capsys, "pending")[1]
     finally:
         harness.start()
     monkeypatch.delenv("COUNTERSIGN_OPERATOR")

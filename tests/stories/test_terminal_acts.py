@@ -53,7 +53,10 @@ def test_an_edit_is_stored_and_others_approve_it(
     [
         ("amount=much", "Amount (EUR): This must be a number, like 12.50."),
         ("amount=-5", "Amount (EUR): "),
-        ("reason=because", "Please say one of these: damaged, wrong item, late, goodwill, other."),
+        (
+            "reason=because",
+            "Please choose one of these: damaged, wrong item, late, goodwill, other.",
+        ),
         ("colour=red", "There is no such field; there are order_id, amount, reason, note."),
         ("amount=5.00", "That changes nothing: it already has these values."),
         ("amount=99999", "Amount (EUR): "),
@@ -181,7 +184,7 @@ def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFi
     code, said = command(capsys, "answer", wanted, "a few")
     assert (code, "This must be a number" in said) == (1, True)
     code, said = command(capsys, "answer", wanted, "3")
-    assert (code, said) == (0, "Answered; whoever asked has been told.\n")
+    assert (code, said) == (0, "Answered; the answer was passed on.\n")
     assert ANA in outcome(harness, "3")
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.ANSWERED]
@@ -247,7 +250,7 @@ def test_what_became_of_a_call_is_said_there(
     command(capsys, "approve", wanted)
     harness.slack.wait(lambda: statuses(harness, thread) == [C.UNKNOWN])
     harness.settle()
-    assert "nobody knows whether it happened" in command(capsys, "pending")[1]
+    assert "outcome unknown: started, never confirmed" in command(capsys, "pending")[1]
     code, said = command(capsys, "resolve", wanted, became)
     assert (code, said) == (0, "Noted.\n")
     harness.slack.wait(lambda: fakes.did("lose", text) == ran)

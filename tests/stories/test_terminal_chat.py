@@ -238,7 +238,7 @@ def test_lines_from_a_pipe(
         code, said = command(capsys, "chat", "--plain")
     assert code == 0
     assert "Three books." in said
-    assert said.endswith("There is no /nonsense; /help tells what there is.\n")
+    assert said.endswith("There is no /nonsense; /help lists the commands.\n")
     assert "\x1b" not in said
 
 

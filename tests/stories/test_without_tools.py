@@ -16,7 +16,7 @@ DENIES = """
 name = "no new channels"
 tool = "create_channel"
 verdict = "deny"
-reason = "Channels are made by the office."
+reason = "The office creates channels."
 """
 
 

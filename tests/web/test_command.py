@@ -78,7 +78,7 @@ def test_it_serves_and_ends_in_order(
     ("words", "missing", "said"),
     [
         (["serve"], "SLACK_SIGNING_SECRET", "SLACK_SIGNING_SECRET: is missing."),
-        (["serve", "--port", "65536"], "", "there is no port '65536'"),
+        (["serve", "--port", "65536"], "", "'65536' is not a port"),
     ],
 )
 def test_what_keeps_it_from_starting(

@@ -75,7 +75,7 @@ def test_one_workspace_back_while_it_works(hosted: MovingHarness) -> None:
     hosted.type(first, **hosted.environ)
     pause(hosted)
     said = hosted.type("\n".join(rest), **hosted.environ)
-    assert "Put back from backup/" in said
+    assert "Restored from backup/" in said
     assert hosted.host is not None
     with hosted.host.use_app(TEAM) as app:
         hosted.app = app  # type: ignore[assignment]  # it is one

@@ -168,7 +168,7 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     assert is_sound(harness.type("countersign audit verify", **hosted))
     harness.type(OUT_OF_SCHEMA, **hosted)
     said = harness.type("rm countersign.db*; countersign restore moved.db", **harness.alone)
-    assert "what waited or ran is asked again" in said
+    assert "what waited or ran is posted again for approval" in said
     harness.start()
     asked = harness.slack.wait(
         lambda: next(

@@ -97,7 +97,7 @@ def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
     """Each says what has become of it, and the bot does so."""
     one = installed.workspace(ONE)
     one.command("/approvals help")
-    done = f"{ONE} is paused: what waits there is kept, what people write meanwhile is not read.\n"
+    done = f"{ONE} is paused: what is waiting there is kept, but new messages are not read.\n"
     assert run("workspaces", "pause", ONE) == (0, done)
     assert run("workspaces", "pause", ONE) == (0, "It is paused already.\n")
     installed.clock.advance(1)
@@ -110,7 +110,7 @@ def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
 def test_it_is_removed_at_slack_too(installed: Hosting, run: Run) -> None:
     """It is uninstalled at Slack, too; after that only a new installation helps."""
     assert installed.slack.workspace(ONE).world.app.installed
-    done = f"{ONE} is removed. What is kept of it goes in 30 days.\n"
+    done = f"{ONE} is removed. Its data is deleted in 30 days.\n"
     assert run("workspaces", "remove", ONE) == (0, done)
     assert not installed.slack.workspace(ONE).world.app.installed
     assert installed.row(ONE).state is REMOVED
@@ -131,8 +131,8 @@ def test_it_was_uninstalled_while_the_bot_was_down(installed: Hosting, run: Run)
     assert "fail  bot token: Slack answers token_revoked. Install Countersign there again" in said
     assert f"`countersign workspaces remove {ONE}`" in said
     assert "SLACK_BOT_TOKEN" not in said
-    done = f"{ONE} is removed, and was uninstalled at Slack before. "
-    assert run("workspaces", "remove", ONE) == (0, f"{done}What is kept of it goes in 30 days.\n")
+    done = f"{ONE} is removed, and had already been uninstalled at Slack. "
+    assert run("workspaces", "remove", ONE) == (0, f"{done}Its data is deleted in 30 days.\n")
     installed.start()
     assert installed.row(ONE).sealed_tokens == b""
     installed.clock.advance(31 * 24 * 3600)

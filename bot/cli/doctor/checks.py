@@ -83,7 +83,7 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
             offered = fetch_tool_definitions(server)
         except ServerNotReachedError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
-            remedy = "Its calls fail until it can"
+            remedy = "Its calls fail until it can be reached"
             yield build_warning_result(f"server {server.name}", text, remedy)
             continue
         selected = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
@@ -93,7 +93,7 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
 def _check_server_tools(
     server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
 ) -> Iterator[CheckResult]:
-    about, remedy = f"server {server.name}", f"Look at it: `countersign mcp accept {server.name}`"
+    about, remedy = f"server {server.name}", f"Review it: `countersign mcp accept {server.name}`"
     names: dict[server_file.ToolChangeKind, list[str]] = {}
     for each in server_file.list_tool_changes(accepted, found):
         names.setdefault(each.kind, []).append(each.name)
@@ -103,18 +103,24 @@ def _check_server_tools(
     ]
     if off:
         some = escape_control_characters(", ".join(off))
-        yield build_warning_result(about, f"not what was accepted, so switched off: {some}", remedy)
+        yield build_warning_result(
+            about, f"changed or gone since they were accepted, so switched off: {some}", remedy
+        )
     if new := names.get(server_file.ToolChangeKind.NEW):
         yield build_warning_result(
             about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
         )
-    hints = "its hints count" if server.trusted else "not trusted: all of it counts as destructive"
+    hints = (
+        "its hints are used" if server.trusted else "not trusted: all tools count as destructive"
+    )
     yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
 def build_tools_without_slack(settings: Settings) -> Registry:
     """Return the tools that these settings turn on, unable to call Slack; raises ToolsError."""
-    return build_tool_registry(settings, None, FailingSlackDirectory("Slack is not asked here"))
+    return build_tool_registry(
+        settings, None, FailingSlackDirectory("the tools check does not call Slack")
+    )
 
 
 def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
@@ -122,8 +128,8 @@ def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[Ch
     try:
         tools = build_tools_without_slack(settings)
     except ToolsError as error:
-        remedy = "Correct what is wrong with them first"
-        yield build_warning_result("rules", f"not compared with the tools: {error}", remedy)
+        remedy = "Correct the tools first"
+        yield build_warning_result("rules", f"not checked against the tools: {error}", remedy)
         return
     misfits = list_template_problems(policy, tools)
     yield from (
@@ -165,10 +171,10 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
         if catalog.tables:
             yield build_ok_result(about, text)
         else:
-            yield build_warning_result(about, text, "Nothing can be seen there")
+            yield build_warning_result(about, text, "There is no table to read")
         if not (changeable or database.read_only):
-            remedy = "Say read_only = true, or give it rights"
-            yield build_warning_result(about, "the role may change nothing there", remedy)
+            remedy = "Set read_only = true, or grant the role rights"
+            yield build_warning_result(about, "the role may not change anything there", remedy)
         yield from _check_secret_columns(about, database, catalog)
 
 
@@ -191,9 +197,7 @@ def _check_secret_columns(
     others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
     if others:
         some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
-        yield build_ok_result(
-            subject, f"not named under secret, and never read all the same: {some}"
-        )
+        yield build_ok_result(subject, f"not listed under secret, but never read either: {some}")
 
 
 DISK_FAILURE_MEGABYTES = 50  # less free disk is a failure; below the next, a warning
@@ -211,7 +215,7 @@ def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
         added = [
             f"{each.name} of {each.source}" for each in load_tool_families() if not each.is_ours
         ]
-        yield build_ok_result("tools", f"{len(tools.tools)} are on{_additions_note(added)}")
+        yield build_ok_result("tools", f"{len(tools.tools)} available{_additions_note(added)}")
 
 
 def check_surfaces() -> Iterator[CheckResult]:
@@ -224,7 +228,7 @@ def check_surfaces() -> Iterator[CheckResult]:
         try:
             surface_classes = load_surface_classes(kind)
         except SurfaceError as error:
-            yield build_failure_result(name, str(error), "Mend that package, or uninstall it")
+            yield build_failure_result(name, str(error), "Fix that package, or uninstall it")
             continue
         added = [f"{each.name} of {each.source}" for each in surface_classes if not each.is_ours]
         own = ["Slack", *(each.name for each in surface_classes if each.is_ours)]
@@ -255,7 +259,7 @@ def check_bot_database(settings: Settings) -> Iterator[CheckResult]:
         build_result = (
             build_failure_result if room < DISK_FAILURE_MEGABYTES else build_warning_result
         )
-        yield build_result("disk", text, "Make room")
+        yield build_result("disk", text, "Free some disk space")
 
 
 def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
@@ -274,14 +278,16 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         yield build_failure_result("database", str(error))
         return
     except DBAPIError as error:
-        remedy = "See that the server runs, and that the role in DATABASE_URL may use the database"
+        remedy = (
+            "Check that the server runs, and that the role in DATABASE_URL may use the database"
+        )
         yield build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
         return
     finally:
         store.close()
     yield build_ok_result("database", f"{name} answers")
     if settings.key is None:
-        remedy = "Set it, the same for every process"
+        remedy = "Set it to the same value for every process"
         yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
     yield from _check_waiting_calls(settings, waiting, settings.signing_key or b"", store.path)
@@ -297,10 +303,10 @@ def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     except OSError:
         return build_failure_result(
             "database",
-            f"{path} cannot be made, since {folder} cannot be written to",
+            f"{path} cannot be created: {folder} is not writable",
             "Change its owner, or DATABASE_URL",
         )
-    return build_ok_result("database", f"{path} will be made at the first start")
+    return build_ok_result("database", f"{path} is created at the first start")
 
 
 def _check_database_file(path: Path) -> CheckResult:
@@ -316,7 +322,7 @@ def _check_database_file(path: Path) -> CheckResult:
             database.execute("ROLLBACK")
     except sqlite3.Error as error:
         remedy = (
-            "See that the file is an SQLite database, that Countersign owns it,"
+            "Check that the file is an SQLite database, that Countersign owns it,"
             " and that nothing else holds it"
         )
         return build_failure_result("database", f"{path}: {error}", remedy)
@@ -324,7 +330,7 @@ def _check_database_file(path: Path) -> CheckResult:
         return build_failure_result(
             "database",
             f"{path} is damaged: {integrity}",
-            "Stop Countersign and put a backup back with `countersign restore FILE`",
+            "Stop Countersign and restore a backup with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
         current = find_schema_revision(store)
@@ -334,7 +340,7 @@ def _check_database_file(path: Path) -> CheckResult:
     if current not in (None, newest()) and free < size:
         needed = f"{size // 1_000_000} MB, and {free // 1_000_000} MB are free"
         why = f"{path} has the older schema {current}, and the start copies it first: {needed}"
-        return build_failure_result("database", why, "Make room")
+        return build_failure_result("database", why, "Free some disk space")
     return build_ok_result("database", f"{path} is sound and can be written")
 
 
@@ -347,7 +353,7 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
     try:
         key = settings.signing_key or (read_key_file(key_path) if key_path.exists() else b"")
     except (KeyFileError, OSError) as error:
-        remedy = "Put the right one back, or set COUNTERSIGN_KEY"
+        remedy = "Put back the right key file, or set COUNTERSIGN_KEY"
         yield build_failure_result("key", str(error), remedy)
         return
     try:
@@ -389,7 +395,7 @@ HTTP_ADDRESS_SUBJECT = "http address"
 def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
     """Check what serving HTTP needs, if the settings want it: the secret, packages and address."""
     if settings.slack_signing_secret.get_secret_value():
-        text = "is there; only a request of Slack's shows whether it is the right one"
+        text = "is set; only a request from Slack shows whether it is the right one"
         yield build_ok_result("signing secret", text)
     elif settings.http is None:
         return
@@ -407,11 +413,13 @@ def _check_http_address(address: ListeningAddress, transport: Transport) -> Chec
     except (OSError, HTTPException):
         return _check_address_is_free(address, where)
     if readiness is None:
-        remedy = "Name another in COUNTERSIGN_HTTP"
-        return build_failure_result(HTTP_ADDRESS_SUBJECT, f"{where} is another program's", remedy)
+        remedy = "Choose another address in COUNTERSIGN_HTTP"
+        return build_failure_result(
+            HTTP_ADDRESS_SUBJECT, f"{where} is used by another program", remedy
+        )
     if readiness:
         text = f"the bot at {where} is not ready: {readiness}"
-        return build_warning_result(HTTP_ADDRESS_SUBJECT, text, "See to what it names")
+        return build_warning_result(HTTP_ADDRESS_SUBJECT, text, "Fix what it names")
     way = "Slack's requests" if transport is Transport.HTTP else "health"
     return build_ok_result(HTTP_ADDRESS_SUBJECT, f"a bot is ready at {where}, for {way}")
 
@@ -439,5 +447,7 @@ def _check_address_is_free(address: ListeningAddress, where: str) -> CheckResult
         socket.create_server(address, family=family).close()
     except OSError as error:
         text = f"{where} cannot be listened to ({describe_listening_error(error)})"
-        return build_failure_result(HTTP_ADDRESS_SUBJECT, text, "Name another in COUNTERSIGN_HTTP")
+        return build_failure_result(
+            HTTP_ADDRESS_SUBJECT, text, "Choose another address in COUNTERSIGN_HTTP"
+        )
     return build_ok_result(HTTP_ADDRESS_SUBJECT, f"{where} is free")

@@ -59,9 +59,9 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
     does one that cannot call tools.
     """
     if not settings.has_model:
-        text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
+        text = "OPENAI_API_KEY is not set, so there is no model: people ask with forms"
         yield check.build_warning_result(
-            "model", text, "Set it for an agent that reads what people write"
+            "model", text, "Set it to have an agent that reads what people write"
         )
         return
     request = _build_model_request(settings, clock)
@@ -128,12 +128,12 @@ def _build_error_check(
         return check.build_failure_result(
             "model",
             model_errors.tools_unsupported_sentence(name).rstrip("."),
-            "Name another in OPENAI_MODEL",
+            "Choose another model in OPENAI_MODEL",
         )
     match error:
         case AuthenticationError():
             return check.build_failure_result(
-                "model", "the API does not take the key", "Correct OPENAI_API_KEY"
+                "model", "the API does not accept the key", "Correct OPENAI_API_KEY"
             )
         case APIStatusError():
             return _build_refusal_check(
@@ -145,7 +145,7 @@ def _build_error_check(
                 "model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT"
             )
         case _:
-            remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
+            remedy = "Check the network, a proxy, or OPENAI_BASE_URL"
             return check.build_failure_result(
                 "model", f"the API cannot be reached ({describe_network_error(error)})", remedy
             )
@@ -184,41 +184,41 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
         return
     choices = [each for each in answer.get("choices") or () if isinstance(each, dict)]
     if not any((each.get("message") or {}).get("tool_calls") for each in choices):
-        text = f"{name} had to call a tool, and answered in words"
-        remedy = "See whether its server gives it tools, or name another in OPENAI_MODEL"
+        text = f"{name} was told to call a tool, but answered in words"
+        remedy = "Check whether its server passes tools on, or choose another model in OPENAI_MODEL"
         yield check.build_warning_result("model", text, remedy)
 
 
 def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> check.CheckResult:
     text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
     remedy = (
-        "See whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
-        f" has room for the instructions and the schemas of {len(asked.tools)} tools"
+        "Check whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
+        f" is large enough for the instructions and the schemas of {len(asked.tools)} tools"
     )
     return check.build_failure_result("model", text, remedy)
 
 
 POLICY_PATH = Path("policy.toml")
 POLICY_TEMPLATE = """\
-# Who decides about what the agent wants to do. Countersign reads this file at its start, and when
-# it changes. Rules are tried from the top; the first that fits applies. What no rule fits: reads
-# run, all else asks.
+# Who decides what the agent may do. Countersign reads this file when it starts, and when it
+# changes. Rules are tried from the top; the first that matches applies. If none matches, reads run
+# and everything else asks.
 
 [defaults]
-approvers = [{approvers}]  # user ids ("U0123"), groups ("@shop-leads"), "channel" (who is in it)
+approvers = [{approvers}]  # user ids ("U0123"), groups ("@shop-leads"), "channel" (its members)
 post_to = "thread"  # or "approvers" (their DMs), a channel id ("C0123") or name ("#finance")
-deadline = "4h"  # then the answer is no; 30s to 30d
-self_approval = false  # true: who asks may also approve
+deadline = "4h"  # undecided by then: not run; 30s to 30d
+self_approval = false  # true: people may approve what they asked for
 editors = "approvers_and_requester"  # or "approvers", "nobody"
-editor_counts = false  # true: who edits may also approve what came of it
+editor_counts = false  # true: people may approve what they edited
 
-# Three examples; take the # away and change them.
+# Three examples; remove the # and change them.
 
 # [[rule]]
 # name = "no new channels"
 # tool = "create_channel"  # a name, a pattern such as "refund_*", or a list of them
 # verdict = "deny"
-# reason = "Channels are made by the office."
+# reason = "The office creates channels."
 
 # [[rule]]
 # name = "what cannot be undone"
@@ -247,13 +247,14 @@ def write_first_policy(approvers: Sequence[str]) -> int:
             ).split()
     if not approvers:
         return print_error(
-            "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads"
+            "Say who decides, for example: countersign doctor --init --approver U0123 --approver"
+            " @shop-leads"
         )
     try:
         write_policy(POLICY_PATH, approvers)
     except FileExistsError:
         return print_error(
-            f"{POLICY_PATH} is already there and was left as it is; move it away to have a new one."
+            f"{POLICY_PATH} already exists and was not changed; move it away to get a new one."
         )
     except PolicyError as error:  # its problems name places in a file that was not written
         problems = (each.partition("] approvers: ")[2] or each for each in error.problems)
@@ -290,15 +291,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init", action="store_true", help=f"write a first {POLICY_PATH}; never overwrites"
     )
-    tried = "try all that the bot does in this person's direct messages, then delete it"
+    tried = "try everything that the bot does, in this person's direct messages, then delete it"
     parser.add_argument("--live", metavar="@me", help=f"{tried}; @name or a user id")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
 
 
 MANY_WORKSPACES_ERROR = (
-    "the bot is installed in many workspaces here: `countersign workspaces doctor` checks them all,"
-    " `countersign workspaces doctor T…` one of them"
+    "the bot is installed in many workspaces here: `countersign workspaces doctor` checks all,"
+    " `countersign workspaces doctor T…` checks one"
 )
 
 
@@ -306,12 +307,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Check everything, write the first policy or run the live check; returns the exit code."""
     if arguments.live is not None:
         if arguments.init or arguments.approver:
-            raise UsageError("--live goes alone")
+            raise UsageError("--live takes no other options")
         return run_live_check(os.environ, DOTENV, arguments.live)
     if arguments.init:
         return write_first_policy(arguments.approver)
     if arguments.approver:
-        raise UsageError("--approver goes with doctor --init")
+        raise UsageError("--approver needs --init")
     with suppress(DotenvError):  # the checks report it
         if "COUNTERSIGN_CLIENT_ID" in read_environment_variables(os.environ, DOTENV):
             raise UsageError(MANY_WORKSPACES_ERROR)
@@ -338,7 +339,7 @@ def run_all_checks(
         yield from (check.build_failure_result("policy", each) for each in error.policy)
         return
     yield check.build_ok_result("version", describe_version())
-    yield check.build_ok_result("settings", "all there")
+    yield check.build_ok_result("settings", "complete")
     for warning in settings.warnings:
         yield check.build_warning_result("settings", warning)
     remove_variables_slack_misreads(environ, settings.slack_api_url)

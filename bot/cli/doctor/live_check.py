@@ -46,8 +46,8 @@ from countersign.cli.console import print_error, print_line
 from countersign.cli.process import handle_signals
 
 WAIT_SECONDS = 120.0  # for the person to click
-CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how a click arrives."
-CLICK_RECEIVED_TEXT = "Thank you: your click has arrived."
+CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how long a click takes."
+CLICK_RECEIVED_TEXT = "Thank you: your click arrived."
 CONNECT_STEP = "connect by Socket Mode"
 CLICK_STEP = "wait for a click"
 _CONNECT_METHOD = "apps.connections.open"
@@ -160,7 +160,7 @@ def _open_dialog(visit: LiveTrial, trigger: str) -> None:
         )["view"]["id"],
     )
     if opened:
-        words = "All is done; please close this window."
+        words = "Done; please close this window."
         step = "change the dialog"
         view = _render_dialog(visit.key, words)
         take(step, "views.update", lambda: client.views_update(view_id=str(opened), view=view))
@@ -202,11 +202,11 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
         return build_failure_result("app token", describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
-        text = f"it is of the app {app}, and the bot token of the app {own_app}"
+        text = f"it belongs to the app {app}, but the bot token to the app {own_app}"
         remedy = "Take both tokens from one app's page at Slack"
         return build_failure_result("app token", text, remedy)
     if not app:
-        text = "Socket Mode opens; of which app the token is was not told"
+        text = "Socket Mode opens; Slack did not say which app the token belongs to"
         return build_ok_result("app token", text)
     return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
 
@@ -229,8 +229,8 @@ MISUSE_EXIT_CODE = 2
 CALL_TIMEOUT_SECONDS = 15
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OTHER_CONNECTION_WARNING = (
-    "Another process is connected with this app: the bot itself? Slack gives each delivery to one"
-    " of the two, so your click may go there, and people's clicks may fail while this is tried."
+    "Another process is connected with this app, perhaps the bot. Slack sends each delivery to only"
+    " one, so your click may go there, and people's clicks may fail during this check."
 )
 OPERATOR_HANDLE = "@me"  # the person in COUNTERSIGN_OPERATOR
 _PERSON_PATTERN = re.compile(r"@\S+|[UW][A-Z0-9]{5,}")
@@ -254,7 +254,7 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         token, base_url=settings.slack_api_url, timeout=CALL_TIMEOUT_SECONDS, retry_handlers=[]
     )
     steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
-    me = steps.run_step("ask who the bot is", "auth.test", client.auth_test)
+    me = steps.run_step("look up the bot", "auth.test", client.auth_test)
     if me is None:
         print_line(
             render_live_report(
@@ -284,7 +284,9 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
     facts = _list_report_facts(settings, hello is not None, others)
     own_app = find_app_id(visit.client, bot)
     if hello and hello.app_id and own_app and hello.app_id != own_app:
-        steps.record_step("compare the apps of both tokens", "bots.info", "tokens of two apps", 0.0)
+        steps.record_step(
+            "compare the apps of both tokens", "bots.info", "the tokens belong to two apps", 0.0
+        )
     why = "not connected" if token else "SLACK_APP_TOKEN is not set"
     may_interrupt = True
 
@@ -331,7 +333,7 @@ def _list_report_facts(settings: Settings, connected: bool, others: int) -> list
     return [
         f"Countersign {version.describe_version()}, Python {platform.python_version()},"
         f" slack_sdk {slack_sdk.version.__version__}",
-        f"{at}, at {'Slack itself' if is_slack else 'another address than that of Slack'}",
+        f"{at}, at {'Slack itself' if is_slack else 'an address that is not Slack'}",
         line,
     ]
 
@@ -353,7 +355,7 @@ def _resolve_user_id(client: WebClient, who: str, operator: str | None) -> str:
         return operator
     if not user_ids and who == OPERATOR_HANDLE:
         raise LookupFailedError(
-            f"{OPERATOR_HANDLE} is whom COUNTERSIGN_OPERATOR names; set it, or give an id."
+            f"{OPERATOR_HANDLE} is the person in COUNTERSIGN_OPERATOR; set it, or give an id."
         )
     if len(user_ids) != 1:
         raise LookupFailedError(

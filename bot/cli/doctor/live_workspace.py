@@ -110,9 +110,9 @@ def render_live_report(steps: Sequence[LiveStep], facts: Sequence[str], cut_shor
     """Return the steps as a Markdown report, to be pasted into an issue."""
     wrong = [each for each in steps if not each.is_ok]
     lines = ["## Countersign, tried live", "", *(f"- {each}" for each in facts)]
-    lines.append(f"- {len(steps) - len(wrong)} of {len(steps)} steps went well")
+    lines.append(f"- {len(steps) - len(wrong)} of {len(steps)} steps succeeded")
     if cut_short:
-        lines.append("- It was cut short; what it had made was taken away.")
+        lines.append("- It was interrupted; what it had created was deleted.")
     lines += ["", "| step | method | result | ms |", "|---|---|---|---|"]
     for each in steps:
         took = "" if each.seconds is None else f"{each.seconds * 1000:.0f}"
@@ -122,7 +122,7 @@ def render_live_report(steps: Sequence[LiveStep], facts: Sequence[str], cut_shor
 
 METADATA_EVENT_TYPE = "countersign_live"
 MAX_CLOCK_DRIFT_SECONDS = 600.0  # between this machine's clock and Slack's
-BUSY_STATUS_TEXT = "is trying things out…"
+BUSY_STATUS_TEXT = "is testing…"
 EMPTY_STATUS_TEXT = ""
 MAX_MESSAGES_PER_PAGE = 100
 MAX_WAIT_SECONDS = 60.0  # after that, Slack's limits per minute allow calls again
@@ -132,7 +132,7 @@ GONE_ERROR_CODES = (
     "file_deleted",
     "message_not_in_streaming_state",
 )
-TRIAL_MESSAGE_TEXT = "Countersign tries out this workspace: in a moment this is gone."
+TRIAL_MESSAGE_TEXT = "Countersign is testing this workspace; this message is deleted in a moment."
 
 
 class MessageNotFoundError(Exception):
@@ -191,7 +191,7 @@ class LiveTrial:
         if message_ts and not self.root_ts:  # Slack's answer to the post was lost
             self.root_ts, self.unknown_posts = str(message_ts), 0
         self.root_ts = self.root_ts or self.post_message(
-            "post one more, for the rest", TRIAL_MESSAGE_TEXT
+            "post one more, for the next steps", TRIAL_MESSAGE_TEXT
         )
         if not self.root_ts:
             self.steps.record_skipped_step("change it, react to it", "chat.update", "no message")
@@ -204,7 +204,7 @@ class LiveTrial:
         )
         mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root_ts, "name": "eyes"}
         if take("react to it", "reactions.add", lambda: client.reactions_add(**mark)) is not None:
-            step = "take the reaction away"
+            step = "remove the reaction"
             take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
 
     def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
@@ -239,25 +239,23 @@ class LiveTrial:
             lambda: client.assistant_threads_setStatus(**at, status=BUSY_STATUS_TEXT),
         )
         self.has_status = self.steps.may_have_taken_effect()
-        self._set_session_status("begin a session", "processing")
+        self._set_session_status("start a session", "processing")
         self.has_session = self.steps.may_have_taken_effect()
         place: dict[str, Any] = {"channel": self.channel, "thread_ts": self.root_ts}
         whose: dict[str, Any] = {"recipient_user_id": self.user, "recipient_team_id": self.team}
         begun = take(
-            "begin a stream",
+            "start a stream",
             "chat.startStream",
             lambda: client.chat_startStream(**place, **whose, markdown_text="One, ")["ts"],
         )
         self.stream_ts = str(begun or "")
         self.posted_ts |= {self.stream_ts} - {""}
         if not self.stream_ts:
-            self.steps.record_skipped_step(
-                "go on with it and end it", "chat.stopStream", "no stream"
-            )
+            self.steps.record_skipped_step("continue and end it", "chat.stopStream", "no stream")
             return
         of: dict[str, Any] = {"channel": self.channel, "ts": self.stream_ts}
         take(
-            "go on with it",
+            "continue it",
             "chat.appendStream",
             lambda: client.chat_appendStream(**of, markdown_text="two."),
         )
@@ -276,8 +274,8 @@ class LiveTrial:
                 channel=self.channel,
                 thread_ts=self.root_ts,
                 filename=f"{self.key}.txt",
-                content="Countersign tries out an upload.\n",
-                title="Countersign tries out an upload",
+                content="Countersign is testing an upload.\n",
+                title="Countersign is testing an upload",
             )
 
         self.steps.run_step("upload a file", method, send)
@@ -297,7 +295,7 @@ class LiveTrial:
         if self.has_session:
             self._set_session_status("end the session", "active")
         if self.has_home:
-            text = "Countersign draws this page when you open it the next time."
+            text = "Countersign fills this page when you open it again."
             take("clear Home", "views.publish", lambda: self._publish_home_text(text))
         if not self.channel:
             return
@@ -305,7 +303,7 @@ class LiveTrial:
         if not self._delete_everything():
             if wait := min(self.steps.retry_after, MAX_WAIT_SECONDS):
                 print_error(
-                    f"Slack limits how often it is asked: the rest is deleted in {wait:.0f} s."
+                    f"Slack limits how often it can be called: the rest is deleted in {wait:.0f} s."
                 )
                 time.sleep(wait)
             self._delete_everything()
@@ -317,7 +315,7 @@ class LiveTrial:
             at = {"channel": self.channel, "ts": self.stream_ts}
             self._remove("end the stream", "chat.stopStream", at)
         messages = (
-            take("find what was made", "conversations.replies", self._list_made_messages) or {}
+            take("find what was created", "conversations.replies", self._list_made_messages) or {}
         )
         for file in sorted(self.client.started_uploads.union(*messages.values())):
             self._remove("delete the file", "files.delete", {"file": file})

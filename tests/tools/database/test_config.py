@@ -166,7 +166,7 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
     settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
     ok, warn, fail = check_agent_databases(settings)
     assert (ok.level, ok.subject) == ("ok", "database shop")
-    assert "9 tables, 2 secret columns; it can be read and changed" in ok.text
+    assert "9 tables, 2 secret columns; can be read and changed" in ok.text
     assert (warn.level, warn.text) == ("warn", "no column is named orders.cvv")
     assert (fail.level, fail.subject) == ("fail", "database crm")
     assert "Countersign's own database" in fail.text
@@ -191,10 +191,10 @@ def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
             Settings.model_construct(databases=(database,), database_url="sqlite:///c.db")
         )
     )
-    assert found[-1].text == "not named under secret, and never read all the same: account.password"
+    assert found[-1].text == "not listed under secret, but never read either: account.password"
     if world.dialect == "postgres":
-        assert found[0].text.endswith("it can be read")
-        assert (found[1].level, found[1].text) == ("warn", "the role may change nothing there")
+        assert found[0].text.endswith("can be read")
+        assert (found[1].level, found[1].text) == ("warn", "the role may not change anything there")
     assert len(found) == (4 if world.dialect == "postgres" else 2)
 
 
