@@ -120,7 +120,7 @@ def test_a_plan_is_approved_as_a_whole(
 
 def plan_of(listed: str) -> str:
     """The id of the one plan of which several calls wait."""
-    [found] = {line.split()[2].rstrip(",") for line in listed.splitlines() if "of plan" in line}
+    [found] = {line.split()[3].rstrip(",") for line in listed.splitlines() if "of plan" in line}
     return found
 
 
