@@ -90,7 +90,7 @@ def test_a_backup_writes_over_nothing(record: Path, capsys: Output) -> None:
     record.with_name("b.db").write_text("precious")
     before = names(record.parent)
     assert main(["backup", "b.db"]) == 1
-    assert "b.db is there already" in capsys.readouterr().err
+    assert "b.db already exists" in capsys.readouterr().err
     assert record.with_name("b.db").read_text() == "precious"
     assert names(record.parent) == before
 

@@ -136,7 +136,7 @@ def test_what_is_secret_is_not_among_what_may_be_edited(
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("COUNTERSIGN_TOOLS", "login_of_ours")
     for line in ("log_in account=shop", "log_in account=shop password=hush"):
-        assert "may edit account; whoever" in said(capsys, line)
+        assert "may edit account; the person" in said(capsys, line)
 
 
 def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,7 +168,7 @@ def test_only_a_server_and_a_key_will_do(server: Server) -> None:
     """A database in another encoding, of a newer version, or without a key is refused in words."""
     with server.connect() as owner, suppress(psycopg.errors.DuplicateDatabase):
         owner.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
-    with pytest.raises(SchemaError, match="latin holds LATIN1; Countersign needs UTF8"):
+    with pytest.raises(SchemaError, match="latin uses LATIN1; Countersign needs UTF8"):
         store_at(server, "latin").open()
     server.fresh("later", "new")
     with server.connect("later") as owner:

@@ -56,7 +56,7 @@ def test_a_new_manager_decides_when_it_is_asked_again(harness: Harness, fakes: F
     harness.person("ben").set_manager("ana")
     harness.settle()
     vote(harness, "cleo", card)
-    harness.said(SUPPORT, thread, "asked again")
+    harness.said(SUPPORT, thread, "has changed since it was asked")
     assert fakes.did("note", "moved") == 0
 
 

@@ -119,7 +119,7 @@ def test_a_file_of_owners_counts_without_a_restart(
     change(harness, (harness.folder / "policy.toml").read_text())
     assert len(reloaded(harness)) == 2
     vote(harness, "ana", card)  # who owned it when it was asked, and no longer does
-    harness.said(SUPPORT, thread, "asked again")
+    harness.said(SUPPORT, thread, "has changed since it was asked")
     assert fakes.did("note", "billing") == 0
     file.write_text("key,owners\nbilling,nobody\n")
     change(harness, (harness.folder / "policy.toml").read_text())

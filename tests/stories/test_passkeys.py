@@ -298,8 +298,8 @@ def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
     ("changed", "part"),
     [
         ({"flags": PRESENT}, "did not check that it is you"),
-        ({"origin": "https://approve.example.org"}, "another address"),
-        ({"cross_origin": True}, "another address"),
+        ({"origin": "https://approve.example.org"}, "different address"),
+        ({"cross_origin": True}, "different address"),
         ({"rp_id": "example.com"}, "could not be checked"),
         ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked"),
     ],

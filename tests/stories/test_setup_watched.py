@@ -83,7 +83,7 @@ def test_it_says_what_is_wrong_at_the_start_and_after_each_reload(
     [
         (SOUND.replace("UDAN00001", "U0NOBODY1"), "approver U0NOBODY1: there is no such person"),
         (SOUND + 'post_to = "#random"\n', "channel #random: the bot is not in it"),
-        (SOUND + "quorum = 40\n", "rule 'default': takes 40 to approve"),
+        (SOUND + "quorum = 40\n", "rule 'default': needs 40 to approve"),
         (
             SOUND + '[[rule]]\nname = "r"\nverdict = "ask"\nrequester = "@no-such"\n',
             "group @no-such: there is no such user group",

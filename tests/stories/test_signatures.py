@@ -200,16 +200,20 @@ def test_one_clicks_and_the_other_signs(harness: Harness, fakes: FakeTools) -> N
 
 BAD = {
     "unverified": ({"flags": PRESENT}, "did not check that it is you", "unverified"),
-    "not present": ({"flags": 0x04}, "does not fit", "signature"),
-    "another origin": ({"origin": "https://evil.example"}, "another address", "address"),
-    "another port": ({"origin": "https://approve.example.com:8443"}, "another address", "address"),
-    "in a frame": ({"cross_origin": True}, "another address", "address"),
-    "another site": ({"rp_id": "evil.example"}, "another address", "address"),
-    "a new passkey": ({"kind": "webauthn.create"}, "does not fit", "signature"),
-    "another key": ({"key": Authenticator().key}, "does not fit", "signature"),
+    "not present": ({"flags": 0x04}, "does not match", "signature"),
+    "another origin": ({"origin": "https://evil.example"}, "different address", "address"),
+    "another port": (
+        {"origin": "https://approve.example.com:8443"},
+        "different address",
+        "address",
+    ),
+    "in a frame": ({"cross_origin": True}, "different address", "address"),
+    "another site": ({"rp_id": "evil.example"}, "different address", "address"),
+    "a new passkey": ({"kind": "webauthn.create"}, "does not match", "signature"),
+    "another key": ({"key": Authenticator().key}, "does not match", "signature"),
     # whoever checks the receipt would not take these
-    "perhaps in a frame": ({"more": {"crossOrigin": []}}, "does not fit", "signature"),
-    "not quite JSON": ({"more": {"odd": math.nan}}, "does not fit", "signature"),
+    "perhaps in a frame": ({"more": {"crossOrigin": []}}, "does not match", "signature"),
+    "not quite JSON": ({"more": {"odd": math.nan}}, "does not match", "signature"),
 }
 
 
@@ -239,7 +243,7 @@ def test_a_signature_in_another_form_does_not_count(harness: Harness) -> None:
     credential = key.sign(compute_challenge(link))
     credential["response"]["signature"] += "="
     outcome = post(harness, link, credential)
-    assert (outcome.is_done, "does not fit" in outcome.text) == (False, True)
+    assert (outcome.is_done, "does not match" in outcome.text) == (False, True)
     assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
 
 
@@ -251,7 +255,7 @@ def test_what_was_signed_for_another_link_does_not_count(harness: Harness) -> No
     first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
     replayed = post(harness, second, key.sign(compute_challenge(first)))
     assert not replayed.is_done
-    assert "does not fit" in replayed.text
+    assert "does not match" in replayed.text
     other = ask_to_sign(harness, "cleo", card)
     outcome = sign(harness, other, key)
     assert not outcome.is_done

@@ -102,7 +102,7 @@ WHY = {
     "tool": "not run again: the tool has changed since this was shown",
     "gone": "not run again: the tool is no longer there",
     "deny": "not run again: policy now forbids it: loses are frozen until Monday",
-    "stricter": "not run again: what policy says of this has changed since it was asked",
+    "stricter": "not run again: what the policy says about this has changed since it was asked",
 }
 
 

@@ -59,7 +59,7 @@ def installed(hosting: Hosting) -> Hosting:
 def test_of_one_where_nothing_was_asked(installed: Hosting, run: Run) -> None:
     """The setting says which workspace is meant, though its record names none yet."""
     code, said = run("pending", workspace=ONE)
-    assert (code, said) == (0, "Nothing waits.\n")
+    assert (code, said) == (0, "Nothing is waiting.\n")
 
 
 def test_nobody_has_it_yet(hosting: Hosting, run: Run) -> None:
@@ -99,11 +99,11 @@ def test_a_pause_and_its_end(installed: Hosting, run: Run) -> None:
     one.command("/approvals help")
     done = f"{ONE} is paused: what is waiting there is kept, but new messages are not read.\n"
     assert run("workspaces", "pause", ONE) == (0, done)
-    assert run("workspaces", "pause", ONE) == (0, "It is paused already.\n")
+    assert run("workspaces", "pause", ONE) == (0, "It is already paused.\n")
     installed.clock.advance(1)
     installed.wait(lambda: one.app is None)
     assert run("workspaces", "resume", ONE) == (0, f"{ONE} is active.\n")
-    assert run("workspaces", "resume", ONE) == (0, "It is active already.\n")
+    assert run("workspaces", "resume", ONE) == (0, "It is already active.\n")
     assert installed.row(ONE).state is ACTIVE
 
 

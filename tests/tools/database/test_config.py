@@ -166,7 +166,7 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
     settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
     ok, warn, fail = check_agent_databases(settings)
     assert (ok.level, ok.subject) == ("ok", "database shop")
-    assert "9 tables, 2 secret columns; can be read and changed" in ok.text
+    assert "9 tables, 2 secret columns; it can be read and changed" in ok.text
     assert (warn.level, warn.text) == ("warn", "no column is named orders.cvv")
     assert (fail.level, fail.subject) == ("fail", "database crm")
     assert "Countersign's own database" in fail.text

@@ -206,7 +206,7 @@ def test_the_command_checks_a_receipt_by_itself(
     assert "It ended on" in told
     for more, why in (
         (["--arguments", str(files["wrong"])], "The arguments are not the ones"),
-        (["--approvers", "3"], "2 people have approved it, and 3 are needed."),
+        (["--approvers", "3"], "2 people have approved it, but 3 are needed."),
     ):
         assert main([*line, *more]) == 1
         assert why in capsys.readouterr().err

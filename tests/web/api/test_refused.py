@@ -51,7 +51,7 @@ def refused(program: Program, body: Any, method: str = "POST", path: str = "/v1/
         ),
         ({}, 422, "tool"),
         ([], 422, "body: Input should be"),
-        (b'{"tool": "note", "tool": "wipe"}', 400, "stands twice"),
+        (b'{"tool": "note", "tool": "wipe"}', 400, "appears twice"),
         (b'{"tool": "note", "arguments": {"text": NaN}}', 400, "NaN"),
         (b'{"tool": "no\\u0000te"}', 400, "U+0000"),
         (b'{"tool": "\\ud800"}', 400, "cannot be stored"),
