@@ -10,7 +10,7 @@ from pathlib import Path
 from slack_sandbox.ports import MAX_PORT
 
 EXIT_INTERRUPTED = 130  # exit code of Ctrl-C
-ALLOW_WITHOUT_RUN_ERROR = "--allow goes with --run"
+ALLOW_WITHOUT_RUN_ERROR = "--allow needs --run"
 
 
 def port(text: str) -> int:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=range(1, 10),
         default=1,
         metavar="NUMBER",
-        help="how many workspaces there are, where no seed file says what is in one",
+        help="how many workspaces to have, if no seed file describes them",
     )
     parser.add_argument("--org", action="store_true", help="the workspaces are those of one org")
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     unlisted = "the apps are offered outside the Marketplace: they read 15 messages a minute"
     parser.add_argument("--unlisted", action="store_true", help=unlisted)
     parser.add_argument(
-        "--run", metavar="COMMAND", help="start this app, pointed here; the sandbox ends with it"
+        "--run", metavar="COMMAND", help="start this app against the sandbox, which ends with it"
     )
     parser.add_argument(
         "--allow",

@@ -18,7 +18,7 @@ def free_port(wanted: int | None) -> int:
     if wanted is None:
         return first_free(DEFAULT_PORT)
     if not 0 <= wanted <= MAX_PORT:
-        raise PortTakenError(f"{wanted} is no port; give one from 0 to {MAX_PORT} with --port")
+        raise PortTakenError(f"{wanted} is not a port; give one from 0 to {MAX_PORT} with --port")
     if not _is_free(wanted):
         raise PortTakenError(f"port {wanted} is taken; choose another with --port")
     return wanted

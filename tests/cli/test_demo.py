@@ -119,5 +119,5 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
             free_port(port)
         assert main(["demo", "--port", str(port)]) == 1
         assert "--port" in capsys.readouterr().err
-    with pytest.raises(PortTakenError, match="80000 is no port"):
+    with pytest.raises(PortTakenError, match="80000 is not a port"):
         free_port(80_000)

@@ -87,7 +87,7 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
 
     assert work.effects(*everything) == [f"{edited}.7", dies, reported]
     assert [f"{edited}.7 is on prod" in each for each in work.told(edited)] == [True, True]
-    assert ["nobody knows" in each for each in work.told(dies)] == [True]
+    assert ["Outcome unknown" in each for each in work.told(dies)] == [True]
     assert [f"{reported} is on prod" in each for each in work.told(reported)] == [True]
     assert ["not today" in each for each in work.told(rejected)] == [True]
 

@@ -123,7 +123,7 @@ class Member:
         with self._world.lock:
             file = self._world.files.get(file_id)
             if file is None or file.user != self.id or file.deleted:
-                raise ValueError(f"{file_id} is no file of {self.name}")
+                raise ValueError(f"{file_id} is not a file of {self.name}")
             file_store.delete(self._world, file)
 
     def edit(self, channel: str, ts: str, text: str) -> None:
@@ -151,7 +151,7 @@ class Member:
             "file_share",
             "thread_broadcast",
         ):
-            raise ValueError(f"{ts} is no message of {self.name}")
+            raise ValueError(f"{ts} is not a message of {self.name}")
         return message
 
     def react(self, channel: str, ts: str, name: str) -> None:
@@ -180,7 +180,7 @@ class Member:
         """
         with self._world.lock:
             if emoji and not _EMOJI.fullmatch(emoji):
-                raise ValueError(f"{emoji!r} is no emoji; write it as :palm_tree:")
+                raise ValueError(f"{emoji!r} is not an emoji; write it as :palm_tree:")
             if len(text) > MAX_STATUS_CHARS:
                 raise ValueError(f"a status has at most {MAX_STATUS_CHARS} characters")
             if until and until <= self._world.now():
@@ -205,11 +205,11 @@ class Member:
             if until and until <= now:
                 raise ValueError("a pause ends in the future")
             if hours and not found:
-                raise ValueError(f"{hours!r} are no hours; write them as 22:00-07:00")
+                raise ValueError(f"{hours!r} are not hours; write them as 22:00-07:00")
             at = [int(part) for part in found.groups()] if found else []
             quiet = (at[0] * 60 + at[1], at[2] * 60 + at[3]) if at else None
             if quiet and quiet[0] == quiet[1]:
-                raise ValueError("the hours end at another time than they begin")
+                raise ValueError("the hours must not end when they begin")
             self.person.paused = (now, until) if until else None
             self.person.quiet_hours = quiet
             self._world.touch()

@@ -123,7 +123,7 @@ class Consent:
             world = next((w for w in self._worlds(wish) if w.team == team or not team), None)
             person = next((p for p in _members(world) if p.name == name), None) if world else None
             if world is None or person is None:
-                raise web.HTTPBadRequest(text="nobody of that name can install an app")
+                raise web.HTTPBadRequest(text="nobody with that name can install an app")
             org = str(form.get("for") or "")
             if org and (org != world.org_id or not person.is_admin):
                 raise web.HTTPBadRequest(text="only an admin can install an app in the org")

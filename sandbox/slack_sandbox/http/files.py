@@ -54,11 +54,11 @@ class FilesHttp:
             world = next((each for each in worlds if ticket in each.uploads), self.world)
             file = world.files.get(world.uploads.get(ticket, ""))
         if file is None or file.data is not None:
-            return web.Response(status=404, text="this address takes no upload")
+            return web.Response(status=404, text="this address does not accept uploads")
         data = await self._body(request, file.size)
         if data is None or len(data) != file.size:
             return web.Response(
-                status=400, text=f"the file has not the announced length of {file.size} bytes"
+                status=400, text=f"the file does not have the announced length of {file.size} bytes"
             )
         with self.world.lock:
             file.data = data

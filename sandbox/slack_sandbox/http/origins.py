@@ -24,7 +24,7 @@ async def own_page_only(request: web.Request, handler: Handler) -> web.StreamRes
     if request.path == "/" or request.path.startswith(OWN_PATH_PREFIXES):
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         if urlsplit(f"//{host}").hostname not in LOCAL_HOSTS:
-            raise refusal(web.HTTPForbidden, "the sandbox is asked as 127.0.0.1 or localhost only")
+            raise refusal(web.HTTPForbidden, "the sandbox answers at 127.0.0.1 or localhost only")
         if origin is not None and urlsplit(origin)[:2] != (request.scheme, host):
             raise refusal(web.HTTPForbidden, "another site's page may not act here")
     return await handler(request)
