@@ -178,6 +178,8 @@ def build_write_statement(schema: str, fence: str = "") -> str:
 def connect_session(schema: str = DEFAULT_SCHEMA, **given: Any) -> PostgresServerSession:
     """Return a new session with the settings applied; psycopg.Error if that fails."""
     given = {**CONNECTION_PARAMETERS, **given}
-    session = PostgresServerSession(psycopg.connect(**given, autocommit=True))
+    # psycopg must prepare nothing itself: after a DROP it would deallocate our statements, too
+    raw = psycopg.connect(**given, autocommit=True, prepare_threshold=None)
+    session = PostgresServerSession(raw)
     session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SESSION_SETTINGS)))
     return session
