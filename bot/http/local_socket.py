@@ -58,8 +58,9 @@ class LocalSocket:
         if self._api is not None:
             self._api.close()
         if self._listening is not None:
-            with suppress(OSError):  # another process may have its own there by now
-                if self._path.stat().st_ino == self._inode:
+            # another process may have its own there by now, or a file that got the same inode
+            with suppress(OSError):
+                if self._path.is_socket() and self._path.stat().st_ino == self._inode:
                     self._path.unlink()
             self._listening.close()
 
