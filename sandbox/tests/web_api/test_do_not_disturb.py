@@ -73,7 +73,7 @@ def test_what_slack_refuses(client: WebClient, users: str, error: str) -> None:
         ({"until": 1}, "ends in the future"),
         ({"hours": "9-17"}, "write them as 22:00-07:00"),
         ({"hours": "24:00-07:00"}, "write them as 22:00-07:00"),
-        ({"hours": "09:00-09:00"}, "another time"),
+        ({"hours": "09:00-09:00"}, "must not end"),
     ],
 )
 def test_what_nobody_can_set(sandbox: Sandbox, given: dict[str, Any], why: str) -> None:

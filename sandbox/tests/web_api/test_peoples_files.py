@@ -48,7 +48,7 @@ def test_a_person_shares_edits_and_takes_away(sandbox: Sandbox, client: WebClien
     assert (message["text"], message["subtype"]) == ("the second", "file_share")
     first, second = message["files"]
     assert [first["name"], second["name"], second["size"]] == ["a.txt", "b.txt", 3]
-    with pytest.raises(ValueError, match="no file of ben"):
+    with pytest.raises(ValueError, match="not a file of ben"):
         ben.delete_file(first["id"])
     ana.delete_file(first["id"])
     (message,) = client.conversations_history(channel=SUPPORT)["messages"]
