@@ -279,8 +279,8 @@ class TranscriptCache:
             self._item_count += len(transcript.items) - len(before.items)
             while self._char_count > CACHE_MAX_CHARS or self._item_count > CACHE_MAX_ITEMS:
                 gone = self._transcripts.popitem(last=False)[1]
-                self._char_count = self._char_count - gone.size
-                self._item_count = self._item_count - len(gone.items)
+                self._char_count -= gone.size
+                self._item_count -= len(gone.items)
 
 
 def _extend_transcript(cached: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:

@@ -328,15 +328,21 @@ def test_a_secret_is_shown_to_nobody_but_who_claims_it(harness: Harness) -> None
     found.report_outcome(ME, True, "done")
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_request_cancelled_while_its_program_is_at_work(harness: Harness, restarts: bool) -> None:
-    """What the program has begun goes on, and its report counts; until then nothing is unknown."""
-    found = approved(harness, "7.1")
+def cancelled_at_work(harness: Harness, version: str) -> ProgramRequest:
+    """Its program has begun this deployment, and then Ben cancels the request."""
+    found = approved(harness, version)
     claimed(harness, found)
     harness.settle()
     thread = harness.run_of(found.run_id).thread_ts
     harness.person("ben").say(SUPPORT, "cancel", thread)
     harness.said(SUPPORT, thread, "cancelled the request")
+    return found
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_request_cancelled_while_its_program_is_at_work(harness: Harness, restarts: bool) -> None:
+    """What the program has begun goes on, and its report counts; until then nothing is unknown."""
+    found = cancelled_at_work(harness, "7.1")
     if restarts:
         harness.restart()
     harness.settle()
@@ -354,12 +360,7 @@ def test_a_request_cancelled_while_its_program_is_at_work(harness: Harness, rest
 
 def test_a_cancelled_request_whose_program_falls_silent(harness: Harness) -> None:
     """Once its claim lapses the outcome is unknown; nobody is asked, and it may still report."""
-    found = approved(harness, "7.2")
-    claimed(harness, found)
-    harness.settle()
-    thread = harness.run_of(found.run_id).thread_ts
-    harness.person("ben").say(SUPPORT, "cancel", thread)
-    harness.said(SUPPORT, thread, "cancelled the request")
+    found = cancelled_at_work(harness, "7.2")
     harness.settle()
     later(harness, handovers.CLAIM_LEASE_DURATION.total_seconds() + 1)
     harness.settle()
