@@ -16,7 +16,7 @@ from bot import __version__
 from bot.agent import outputs
 from bot.config.settings import Settings, SettingsError
 from bot.config.startup import StartupError
-from storage import audit_log, calls, digest, moves
+from storage import audit_log, calls, digest, endings, moves
 from storage.record import Store
 from storage.states import CallStatus
 
@@ -125,15 +125,11 @@ def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
     output = outputs.invalidated_output(KEY_LOST_NOTE)
     with store.write() as tx:
         for call in calls.list_open_calls_of_signing_key(tx, lost):
-            moves.change_call_status(
-                tx,
-                call,
-                CallStatus.INVALIDATED,
-                at=now,
-                actor="system",
-                output=output,
-                note=KEY_LOST_NOTE,
-            )
+            at, actor, note = now, "system", KEY_LOST_NOTE
+            if not endings.give_up_rerun(tx, call, at=at, actor=actor, words=outputs):
+                moves.change_call_status(
+                    tx, call, CallStatus.INVALIDATED, at=at, actor=actor, output=output, note=note
+                )
             moves.resume_run_if_unblocked(tx, call.run_id, at=now, actor="system")
             log.warning(
                 "run %s call %s: closed without running: %s", call.run_id, call.id, KEY_LOST_NOTE

@@ -24,6 +24,7 @@ from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction, insert_row
 
 C = CallStatus
+NOT_RUN_AGAIN_NOTE = "it was not run again"
 
 
 def expire_call_if_overdue(
@@ -109,9 +110,14 @@ def _end_open_calls(
     words: EndedCallOutputs,
     note: str = "",
 ) -> int:
-    """End pending and approved calls, and calls that sub-agents work on; return how many ended."""
+    """End pending and approved calls, and calls that sub-agents work on; return how many ended.
+
+    A call that was to run again stays unknown, and is not counted.
+    """
     ended_count = 0
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
+        if give_up_rerun(tx, call, at=at, actor=actor, words=words):
+            continue
         if call.status in (C.PENDING, C.APPROVED):
             why: dict[str, Any] = {"output": output, **({"note": note} if note else {})}
             ended_count += moves.change_call_status(
@@ -134,6 +140,22 @@ def _end_open_calls(
         elif call.status is C.UNKNOWN and call.deadline is not None:
             _stop_asking_for_outcome(tx, call)
     return ended_count
+
+
+def give_up_rerun(
+    tx: Transaction, call: Call, *, at: datetime, actor: str, words: EndedCallOutputs
+) -> bool:
+    """Mark a call UNKNOWN again that was to run once more and no longer will; False for any other.
+
+    That it was not run would not be true: its first start may have had its effect. Nobody is asked
+    about it.
+    """
+    if call.status is not C.APPROVED or not trail.was_outcome_unknown(tx, call):
+        return False
+    output, note = words.WORKER_LOST, NOT_RUN_AGAIN_NOTE
+    return moves.change_call_status(
+        tx, call, C.UNKNOWN, at=at, actor=actor, output=output, note=note, deadline=None
+    )
 
 
 def _stop_asking_for_outcome(tx: Transaction, call: Call) -> None:

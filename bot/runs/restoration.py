@@ -155,6 +155,8 @@ class RestoredRecordSettler:
                 self.outcomes.return_call_to_pending(
                     tx, run, call, build_reapproval(call, gate, RESTORED_RECORD_NOTE)
                 )
+            case C.APPROVED if trail.was_outcome_unknown(tx, call):
+                self._mark_unknown_and_ask(tx, run, call, now)
             case C.PENDING | C.APPROVED:
                 output = outputs.invalidated_output(RESTORED_RECORD_NOTE)
                 moves.change_call_status(
@@ -180,7 +182,7 @@ class RestoredRecordSettler:
             if isinstance(gate, Ask)
             else UNKNOWN_OUTCOME_WAIT_DURATION
         )
-        if call.status is C.RUNNING:
+        if call.status is not C.UNKNOWN:
             moves.change_call_status(
                 tx,
                 call,

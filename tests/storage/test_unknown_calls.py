@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from bot.agent import outputs
-from storage import endings
+from storage import endings, moves
 from storage.decisions import EarlierDecision, StaleRevision
+from storage.models import Run
 from storage.store import Store
+from storage.transaction import Transaction
 from tests.storage.builders import AT, HOUR, C, R, seed
-from tests.storage.steps import resolve, status_of
+from tests.storage.steps import ANA, resolve, status_of
 
 TICK = timedelta(microseconds=1)
 
@@ -70,3 +73,37 @@ def test_only_unknown_calls_are_resolved(store: Store) -> None:
         seeded = seed(store, status)
         assert status_of(resolve(seeded, "again")) is status
         assert seeded.call().status is status
+
+
+WAYS_TO_END_A_RUN: dict[str, Callable[[Transaction, Run], object]] = {
+    "cancelled": lambda tx, run: endings.cancel_run(tx, run, at=AT, actor=ANA, words=outputs),
+    "abandoned": lambda tx, run: endings.supersede_calls_of_ended_run(
+        tx, run, at=AT, words=outputs
+    ),
+    "sub-agent failed": lambda tx, run: endings.cancel_calls_of_failed_sub_agent(
+        tx, run, at=AT, words=outputs
+    ),
+    "superseded": lambda tx, run: endings.supersede_unstarted_calls_of_run(
+        tx, run, at=AT, words=outputs
+    ),
+    "sent back": lambda tx, run: endings.send_back_plan(
+        tx, run, ANA, "smaller", at=AT, words=outputs
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_END_A_RUN)
+def test_a_call_that_was_to_run_again_stays_unknown_when_its_run_ends(
+    store: Store, way: str
+) -> None:
+    """Its first start may have had its effect, so "it was not run" would not be true."""
+    seeded = seed(store, C.RUNNING, C.APPROVED)
+    with store.write() as tx:
+        moves.change_call_status(tx, seeded.call(), C.UNKNOWN, at=AT, actor="worker")
+    resolve(seeded, "again")
+    with store.write() as tx:
+        WAYS_TO_END_A_RUN[way](tx, seeded.run())
+    again, other = seeded.call(), seeded.call(1)
+    assert (again.status, again.deadline, again.note) == (C.UNKNOWN, None, "it was not run again")
+    assert again.output == outputs.WORKER_LOST
+    assert other.status in (C.CANCELLED, C.SUPERSEDED)

@@ -1,0 +1,89 @@
+"""Calls of unknown outcome that were to run again, and no longer will: they stay unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bot.agent import outputs
+from bot.approvals.call_state import compute_next_revision_digest
+from storage import decisions, runs
+from storage.digest import compute_key_id
+from storage.record import Store
+from storage.states import CallStatus, UnknownCallResolution
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, ask, now_at
+from tests.stories.test_put_back import command
+
+C = CallStatus
+ALLOWED = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "free"
+tool = "lose"
+verdict = "allow"
+"""
+
+
+@pytest.fixture
+def approved_rerun(own_harness: Callable[..., Harness]) -> tuple[Harness, str, dict[str, Any]]:
+    """A bot that was stopped after "Run it again" and before the start; with thread and card."""
+    harness = own_harness(FakeTools().tools, ALLOWED)
+    thread = ask(harness, ("lose", {"text": "parcel"}))
+    card = harness.card(SUPPORT, thread, having="run_again")
+    arrived(harness)
+    core, [call] = harness.app.core, harness.calls_in(thread)
+    harness.app.stop()
+    store = Store(harness.settings().database_url, key=core.key).open()
+    with store.write() as tx:
+        run = runs.find_run(tx, call.run_id)
+        assert run is not None
+        digest = compute_next_revision_digest(tx, core.key, run, call, core.tools)
+        decisions.resolve_unknown_call(
+            tx,
+            call.id,
+            call.revision,
+            "UANA",
+            UnknownCallResolution.AGAIN,
+            at=harness.clock.now(),
+            words=outputs,
+            digest=digest,
+        )
+    store.close()
+    return harness, thread, card
+
+
+def test_a_lost_key_leaves_it_unknown(approved_rerun: tuple[Harness, str, dict[str, Any]]) -> None:
+    """What was approved under a key that is lost does not run; it may have run before."""
+    harness, thread, card = approved_rerun
+    lost = compute_key_id(harness.app.core.key)
+    key = "another-key-of-at-least-32-characters"
+    harness.extra |= {"COUNTERSIGN_KEY": key, "COUNTERSIGN_LOST_KEY": lost}
+    harness.start()
+    harness.said(SUPPORT, thread, "That is all.")
+    arrived(harness)
+    assert [each.status for each in harness.calls_in(thread)] == [C.UNKNOWN]
+    assert harness.outputs()[-1]["output"].startswith("UNKNOWN")
+    shown = words(now_at(harness, SUPPORT, card["ts"]))
+    assert ("it was not run again" in shown, "Not run" in shown) == (True, False)
+
+
+def test_a_restored_record_asks_what_became_of_it(
+    approved_rerun: tuple[Harness, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a restored record people are asked about it, as about any other unknown call."""
+    harness, thread, _ = approved_rerun
+    backup = str(harness.folder / "backup.db")
+    command(harness, monkeypatch, "backup", backup)
+    command(harness, monkeypatch, "restore", backup)
+    harness.start()
+    harness.said(SUPPORT, thread, "My data was restored from a backup")
+    arrived(harness)
+    assert [each.status for each in harness.calls_in(thread)] == [C.UNKNOWN]
+    assert "resolve_done" in action_ids(harness.card(SUPPORT, thread, having="run_again"))
