@@ -428,7 +428,7 @@ def resolve_unknown_call(
     happened = resolution == UnknownCallResolution.DONE
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
-    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as, "for": delegator}
+    data: dict[str, Any] = {trail.SAID_KEY: resolution, "counts_as": counts_as, "for": delegator}
     if again:
         vote = _build_vote(call, person, CallVerb.APPROVE, delegator, at, passkey_id)
         vote.revision, vote.digest = call.revision + 1, digest

@@ -84,6 +84,7 @@ PAYLOAD_KEYS = ("arguments", "content")
 REASON_KEY = "reason"  # the same, unless it is empty
 SEAL_KEY = "payload"  # the name in `data` of the seal over the payload
 PURGE_EVENT = "run.purged"  # a row about requests that were purged
+SAID_KEY = "said"  # in `data`: what a person said became of an unknown call
 PURGED_RUNS_KEY = "runs"  # in its data: their ids; older builds wrote a row for each request
 _SELECT_LAST_ROW = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SELECT_HASH_BY_SEQ = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
@@ -188,6 +189,13 @@ def was_outcome_unknown(tx: Transaction, call: Call) -> bool:
     """Return whether the call was started once and nobody knew how it ended."""
     about = {"run_id": call.run_id, "call_id": call.id, "event": f"call.{CallStatus.UNKNOWN}"}
     return tx.find_row(Audit, **about) is not None
+
+
+def find_outcome_reporter(tx: Transaction, call: Call) -> str:
+    """Return the id of the person who said how a call of unknown outcome ended; "" for nobody."""
+    ended = {"run_id": call.run_id, "call_id": call.id, "event": f"call.{call.status}"}
+    row = tx.find_row(Audit, **ended)
+    return row.actor if row is not None and SAID_KEY in get_audit_row_data(row) else ""
 
 
 def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:

@@ -15,6 +15,7 @@ UNKNOWN = (
     "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
     "Do not assume that it did or did not, and do not run it again by yourself."
 )
+_PERSON_REPORT = " looked and says that"
 STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
 STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
 _FAILED_MIDWAY_SENTENCE = (
@@ -58,6 +59,11 @@ def failed_midway_output(why: str, ran: str = "") -> str:
 def is_failed_midway(output: str) -> bool:
     """Return whether this is the output of a call that failed after it had begun."""
     return _FAILED_MIDWAY_SENTENCE in output
+
+
+def is_person_report(output: str) -> bool:
+    """Return whether this looks like the output of a call whose end a person reported."""
+    return _PERSON_REPORT in output
 
 
 def cannot_ask_again_output(why: str, ran: str) -> str:
@@ -272,8 +278,8 @@ def plan_sent_back_output(person: str, feedback: str) -> str:
 def person_reported_outcome_output(person: str, done: bool) -> str:
     """Return the output of an UNKNOWN call after a person said whether it happened."""
     if done:
-        return f"It is not certain from here, but <@{person}> looked and says that it DID happen."
-    return f"FAILED: <@{person}> looked and says that it did NOT happen."
+        return f"It is not certain from here, but <@{person}>{_PERSON_REPORT} it DID happen."
+    return f"FAILED: <@{person}>{_PERSON_REPORT} it did NOT happen."
 
 
 # All the texts that the model gets about its questions to people. Pure.

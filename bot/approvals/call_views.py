@@ -105,6 +105,7 @@ def _build_unmasked_call_view(
         finished_at=call.finished_at,
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_left_unreported_by_program(call),
+        reported_by=call_state.find_outcome_reporter(tx, call),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL_STATUSES
         and (tool is None or tool.outcome is None),

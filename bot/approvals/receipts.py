@@ -80,7 +80,7 @@ class ReceiptWriter:
             "status": str(call.status),
             "endedAt": _format_time(call.finished_at),
             "note": mask_secrets(call.note),
-        }
+        } | _leave_out_empty(reportedBy=call_state.find_outcome_reporter(tx, call))
         return {"decision": decision, "end": self._sign(receipts.END_KIND, subject, end_fields)}
 
     def _check_digests(self, run: Run, shown: calls.CallWithVotes, tool: Tool[Any]) -> None:

@@ -214,6 +214,8 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
             is_still_asked = is_awaiting_outcome_report(call)
             what_now = CHECK_OUTCOME_TEXT if is_still_asked else ", and nobody is asked any more"
             leaves.append(block_kit.text_leaf(f": started, never confirmed{what_now}"))
+        case S.SUCCEEDED | S.FAILED if call.reported_by:
+            leaves += _render_outcome_report(call)
         case S.FAILED if call.failed_midway:
             leaves.append(
                 block_kit.text_leaf(" after it had begun, so part of it may have happened")
@@ -225,16 +227,30 @@ def _render_status(call: CallView, undecided: bool) -> list[block_kit.Json]:
     if call.status in FINISHED_STATUSES and call.finished_at:
         leaves += [block_kit.text_leaf(" · "), block_kit.time_leaf(call.finished_at)]
     if call.status is S.APPROVED:
-        # no number of missing votes here, as every vote would change it
-        waits = "runs once the rest is decided" if undecided else "not started yet"
-        waits = PROGRAM_NOT_STARTED_TEXT if call.program_note else waits
-        leaves.append(block_kit.text_leaf(f" — {waits}", italic=True))
-        if call.approval_expires_at:
-            leaves += [
-                block_kit.text_leaf(". Approval expires "),
-                block_kit.time_leaf(call.approval_expires_at),
-            ]
+        leaves += _render_wait_for_start(call, undecided)
     return leaves
+
+
+def _render_wait_for_start(call: CallView, undecided: bool) -> list[block_kit.Json]:
+    # no number of missing votes here, as every vote would change it
+    waits = "runs once the rest is decided" if undecided else "not started yet"
+    waits = PROGRAM_NOT_STARTED_TEXT if call.program_note else waits
+    leaves = [block_kit.text_leaf(f" — {waits}", italic=True)]
+    if call.approval_expires_at:
+        leaves += [
+            block_kit.text_leaf(". Approval expires "),
+            block_kit.time_leaf(call.approval_expires_at),
+        ]
+    return leaves
+
+
+def _render_outcome_report(call: CallView) -> list[block_kit.Json]:
+    happened = "happened" if call.status is S.SUCCEEDED else "did not happen"
+    return [
+        block_kit.text_leaf(": "),
+        block_kit.user_mention_leaf(call.reported_by),
+        block_kit.text_leaf(f" says that it {happened}"),
+    ]
 
 
 def _render_deciders(call: CallView) -> list[block_kit.Json]:
@@ -386,7 +402,10 @@ def outcome_sentence(call: CallView) -> str:
             return f"{came_to}. {approved}"
         unsaid = HANDED_OVER_LABEL if call.was_handed_over else "Nobody knows whether this happened"
         start = STARTED_LABEL_BY_STATUS.get(call.status, unsaid)
-        return f"{start}: {effect}. {approved}"
+        by_word = (
+            f" {slack_text.user_mention(call.reported_by)} said so." if call.reported_by else ""
+        )
+        return f"{start}: {effect}.{by_word} {approved}"
     if call.status is S.EXPIRED:
         return f"Nobody answered in time: {effect}."
     word = "To be run without approval" if call.without_approval else LABEL_BY_STATUS[call.status]

@@ -407,6 +407,11 @@ def call_done_notice(effect: str, result: str) -> str:
     return f"✅ Done: {sanitise_for_mrkdwn(result if result.strip() else effect)}"
 
 
+def outcome_reporter_sentence(person: str) -> str:
+    """Return the sentence that how a call ended is known from this person alone."""
+    return f"{user_mention(person)} said so; I could not confirm it."
+
+
 def call_failed_notice(effect: str, why: str, *, midway: bool = False) -> str:
     """Return the notice that a call failed, in the tool's words; `midway`: after it had begun."""
     begun = f" {FAILED_MIDWAY_TEXT}" if midway else ""

@@ -246,6 +246,7 @@ class CallView:
     # if it starts later than this, people are asked again
     approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
+    reported_by: str = ""  # who said how it ended, where nothing else is known of it
     failed_midway: bool = False  # it failed after it had begun
     # neither its outcome nor its error is a sentence of the tool's own
     needs_quotation: bool = False

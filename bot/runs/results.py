@@ -125,7 +125,8 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
     if isinstance(gate, Ask) and gate.break_glass:
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         alone = call_state.find_break_glass_vote(votes)
-    return notices.call_outcome_line(
+    reporter = call_state.find_outcome_reporter(tx, call)
+    line = notices.call_outcome_line(
         call.status,
         stated,
         why=call.note if call.status is CallStatus.FAILED else "",
@@ -136,6 +137,7 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
         if alone
         else "",
     )
+    return f"{line} {sentences.outcome_reporter_sentence(reporter)}" if reporter else line
 
 
 def _build_outcome_message_key(call: Call) -> str:

@@ -110,6 +110,7 @@ SAID = {
     "request_opening_line": ("UBEN00001", EVIL, EVIL),
     "call_done_notice": (EVIL, EVIL),
     "call_failed_notice": (EVIL, EVIL),
+    "outcome_reporter_sentence": ("UANA00001",),
     "call_outcome_unknown_notice": (EVIL,),
     "outcome_not_reported_notice": (EVIL,),
     "call_not_done_notice": (EVIL, EVIL),

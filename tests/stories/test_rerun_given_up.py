@@ -49,7 +49,7 @@ def approved_rerun(own_harness: Callable[..., Harness]) -> tuple[Harness, str, d
             tx,
             call.id,
             call.revision,
-            "UANA",
+            "UANA00001",
             UnknownCallResolution.AGAIN,
             at=harness.clock.now(),
             words=outputs,

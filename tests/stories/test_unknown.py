@@ -4,6 +4,7 @@ to run again may not.
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
@@ -86,14 +87,22 @@ def test_what_happened_is_not_told_as_an_error(own_harness: Callable[..., Harnes
     harness = own_harness([ship], LAX)
     thread, card = lost(harness, "ship")
     press(harness, "ana", SUPPORT, card, "resolve_done")
-    harness.said(SUPPORT, thread, "✅ Done: Ship parcel.")
+    answer = words(harness.said(SUPPORT, thread, "I could not confirm it."))
+    assert ("✅ Done: Ship parcel." in answer, "Ana Ruiz" in answer) == (True, True)
     all_sent(harness)
     shown = words(now_at(harness, SUPPORT, card["ts"]))
-    assert ("Ship parcel" in shown, "Done" in shown, "went dead" in shown) == (True, True, False)
+    assert ("Ship parcel" in shown, "went dead" in shown) == (True, False)
+    assert "Done: Ship parcel. <@UANA00001> said so. Approved by" in shown
+    assert "says that it happened" in shown
     core, call = harness.app.core, only(harness, thread)
     with core.store.read() as tx:
         end = ReceiptWriter(core.key, core.tools).write_receipts(tx, call)["end"]
-    assert b"went dead" not in b64decode(end["payload"])
+    content = json.loads(b64decode(end["payload"]))["predicate"]
+    assert (content["status"], content["note"], content["reportedBy"]) == (
+        "succeeded",
+        "",
+        "UANA00001",
+    )
     [data] = noted(harness, call.run_id, "call.unknown")
     assert "went dead" in data["why"]  # of which the record keeps why nobody knew
 

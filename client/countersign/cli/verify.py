@@ -121,7 +121,9 @@ def _verify_decision(
     if ended is not None:
         at = ended.content.get("endedAt")
         begin = f"It ended on {at}" if at else "How it ended"
-        lines.append(f"{begin}: {ended.content.get('status')}")
+        who = ended.content.get("reportedBy")
+        reported = f", as {who} reported" if who else ""
+        lines.append(f"{begin}: {ended.content.get('status')}{reported}")
     console.print_lines(map(console.escape_control_characters, lines))
 
 
