@@ -13,6 +13,12 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 from pydantic_core import to_jsonable_python
 
+_TIME_UNITS = (
+    (timedelta(days=1), "day"),
+    (timedelta(hours=1), "hour"),
+    (timedelta(minutes=1), "minute"),
+)
+
 
 class EffectFormatter(Formatter):
     """Fills in a template like `str.format`, with values in words unless it formats them itself."""
@@ -56,8 +62,10 @@ def format_for_people(value: Any, name_text: Callable[[str], str] = str) -> str:
             return format_for_people(value.value, name_text)
         case str():
             return name_text(value)
-        case int() | float() | timedelta():
+        case int() | float():
             return str(value)
+        case timedelta():
+            return _format_time_span(value)
         case bytes() | bytearray():
             return value.decode("utf-8", "replace")
         case Decimal():
@@ -107,6 +115,19 @@ def _list_pairs(value: Any) -> Iterable[tuple[Any, Any]]:
         titles = {name: each.title for name, each in declared.items()}
         return [(titles.get(name) or name.replace("_", " "), each) for name, each in value]
     return [(each.name.replace("_", " "), getattr(value, each.name)) for each in fields(value)]
+
+
+def _format_time_span(span: timedelta) -> str:
+    """Return a time span exactly, such as "1 day 12 hours", "0.5 seconds" or "-30 minutes"."""
+    rest, parts = abs(span), []
+    for size, unit in _TIME_UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    if rest or not parts:
+        seconds = format(rest / timedelta(seconds=1), ".6f").rstrip("0").rstrip(".")
+        parts.append(f"{seconds} second{'' if seconds == '1' else 's'}")
+    return f"{'-' if span < timedelta() else ''}{' '.join(parts)}"
 
 
 def _format_clock_time(at: time) -> str:
