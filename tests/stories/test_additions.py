@@ -1,4 +1,4 @@
-"""Rules that add to others: one more step, more people after a while, and who is told of it."""
+"""Rules that add to the verdict of others: one more step, and more approvers after a while."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ reason = "Notes are closed."
 """
 
 
-def test_what_may_run_unasked_is_asked(harness: Harness, fakes: FakeTools) -> None:
-    """The note of Cleo is written at once; the same of Ben waits for Dan, whom a rule adds."""
+def test_an_allowed_call_waits_for_an_added_approver(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo's note runs at once; Ben's waits for Dan, whom a rule adds for what Ben asks."""
     theirs = ask(harness, ("note", {"text": "added, cleo"}), who="cleo")
     harness.said(SUPPORT, theirs, "That is all.", "cleo")
     harness.settle()
@@ -63,8 +63,8 @@ def test_what_may_run_unasked_is_asked(harness: Harness, fakes: FakeTools) -> No
     assert fakes.did("note", "added, ben") == 1
 
 
-def test_one_more_step(harness: Harness, fakes: FakeTools) -> None:
-    """Ana decides as ever, then Dan: the card counts both steps, and the call waits for both."""
+def test_an_added_step_has_to_be_approved_as_well(harness: Harness, fakes: FakeTools) -> None:
+    """The card counts two steps: Ana's as always, then Dan's."""
     thread = ask(harness, ("put", {"text": "added step"}))
     card = harness.card(SUPPORT, thread)
     assert "Step 1 of 2" in words(card)
@@ -76,8 +76,8 @@ def test_one_more_step(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("put", "added step") == 1
 
 
-def test_more_people_after_a_while(harness: Harness, fakes: FakeTools) -> None:
-    """Where nobody answers, the added escalation lets Cleo decide, and not before."""
+def test_an_added_escalation_lets_more_people_decide(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo cannot decide until thirty minutes have passed without a decision."""
     thread = ask(harness, ("wipe", {"text": "added people"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "cleo", card)
@@ -89,15 +89,15 @@ def test_more_people_after_a_while(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("wipe", "added people") == 1
 
 
-def test_what_is_denied_stays_denied(harness: Harness, fakes: FakeTools) -> None:
-    """A rule that adds people opens nothing that a rule below it denies."""
+def test_a_denied_call_stays_denied_despite_an_addition(harness: Harness, fakes: FakeTools) -> None:
+    """The rule that denies stands below the one that adds."""
     thread = ask(harness, ("async_note", {"text": "added in vain"}))
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("async_note", "added in vain")) == ([C.REFUSED], 0)
 
 
-def test_it_is_explained(harness: Harness) -> None:
-    """The slash command names the rule that asks and the one that adds to it."""
+def test_explain_names_the_rule_that_asks_and_the_one_that_adds(harness: Harness) -> None:
+    """`/approvals explain` also shows the added step."""
     text = asked(harness, "/approvals explain put text=why")
     assert "by no rule: [defaults] apply. what Ben asks for adds to it." in text
     assert "• what Ben asks for adds to it" in text

@@ -1,6 +1,4 @@
-"""Every alert of docs/watching.md is tried by its trouble, at the wire; when all is well, none is
-raised.
-"""
+"""Every alert of docs/watching.md fires on the fault that it is for, and none fires without one."""
 
 from __future__ import annotations
 
@@ -23,21 +21,21 @@ from tests.stories.steps import ask, press, vote, waiting
 from tests.test_docs_watching import ALERTS
 from tests.watch.promql import Scraped
 
-pytestmark = pytest.mark.file  # the troubles of the database are a file's
-PATIENT = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "12h"\n'
+pytestmark = pytest.mark.file  # the faults of the database are those of a file
+LONG_DEADLINE_POLICY = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "12h"\n'
 EXPRESSIONS = {each["alert"]: each["expr"] for each in ALERTS}
 
 
 @dataclass
 class Watch:
-    """Prometheus beside one bot: it scrapes when told to, by the story's clock."""
+    """Prometheus beside one bot: it scrapes when asked to, by the story's clock."""
 
     harness: Harness
     scraped: Scraped = field(default_factory=Scraped)
     at: float = 0.0
 
     def scrape(self, later: float = 15.0) -> None:
-        """Scrape so many seconds after the last time."""
+        """Scrape this many seconds after the last time."""
         self.at += later
         web = self.harness.app.endpoints.web
         assert web is not None
@@ -48,8 +46,8 @@ class Watch:
             page = None
         self.scraped.add(self.at, page)
 
-    def pass_by(self, seconds: float) -> None:
-        """So much time passes, and it scrapes again."""
+    def advance(self, seconds: float) -> None:
+        """Move the clock on, then scrape."""
         self.harness.clock.advance(seconds)
         self.scrape(seconds)
 
@@ -57,38 +55,38 @@ class Watch:
         """Whether that alert's expression is true."""
         return self.scraped.fires(EXPRESSIONS[alert])
 
-    def until(self, alert: str, step: float = 10.0) -> None:
-        """Have time pass until that alert's expression is true."""
+    def advance_until(self, alert: str, step: float = 10.0) -> None:
+        """Move the clock on and scrape until that alert's expression is true."""
 
         def look() -> bool:
-            self.pass_by(step)
+            self.advance(step)
             return self.fires(alert)
 
         self.harness.slack.wait(look, 30)
 
 
-def stop(watch: Watch) -> None:
-    """The bot has ended."""
+def stop_bot(watch: Watch) -> None:
+    """The bot has stopped."""
     watch.harness.app.stop()
     watch.scrape()
 
 
-def lose_the_file(watch: Watch) -> None:
+def rename_database(watch: Watch) -> None:
     """The database is renamed."""
     path = watch.harness.folder / "countersign.db"
     path.rename(path.with_name("elsewhere.db"))
     watch.scrape()
 
 
-def write_to_it_then(watch: Watch) -> None:
-    """The database is renamed, and somebody writes."""
-    lose_the_file(watch)
+def rename_database_and_write(watch: Watch) -> None:
+    """The database is renamed, and a message arrives."""
+    rename_database(watch)
     watch.harness.person("ben").say(SUPPORT, "@bot are you there?")
-    watch.until("CountersignUnstored", 0.1)
+    watch.advance_until("CountersignUnstored", 0.1)
 
 
-def hold_the_lock(watch: Watch) -> None:
-    """Another program writes for longer than a second while a message arrives."""
+def hold_write_lock(watch: Watch) -> None:
+    """Another program holds the write lock for more than a second while a message arrives."""
     with closing(
         sqlite3.connect(watch.harness.folder / "countersign.db", isolation_level=None)
     ) as other:
@@ -97,61 +95,61 @@ def hold_the_lock(watch: Watch) -> None:
         watch.harness.person("ben").say(SUPPORT, "@bot are you there?")
         watch.harness.slack.wait(lambda: time.monotonic() - begun > 1.5)
         other.execute("ROLLBACK")
-    watch.until("CountersignAcknowledgesLate", 1)
+    watch.advance_until("CountersignAcknowledgesLate", 1)
 
 
-def keep_a_look_up(watch: Watch) -> None:
-    """Slack does not say who somebody is."""
+def hang_look_ups(watch: Watch) -> None:
+    """Slack does not answer who somebody is."""
     watch.harness.slack.faults.hang("users.info", times=50)
     watch.harness.slack.faults.hang("users.list", times=50)
     watch.harness.person("dan").say(SUPPORT, "@bot are you there?")
-    watch.until("CountersignInboxBehind", 31)
+    watch.advance_until("CountersignInboxBehind", 31)
 
 
 def refuse_posts(watch: Watch) -> None:
-    """Slack takes no message."""
+    """Slack answers each post with status 503."""
     watch.harness.slack.faults.status("chat.postMessage", 503, times=500)
     waiting(watch.harness, ("note", {"text": "x"}))
-    watch.until("CountersignOutboxBehind", 31)
+    watch.advance_until("CountersignOutboxBehind", 31)
 
 
-def keep_the_worker(watch: Watch) -> None:
+def occupy_worker(watch: Watch) -> None:
     """The one worker waits for the model, and another request comes."""
     hold = watch.harness.planner.hold_next_request()
     watch.harness.person("ben").say(SUPPORT, "@bot one")
     assert hold.arrived.wait(20)
     watch.harness.person("ben").say(SUPPORT, "@bot two")
-    watch.until("CountersignRunsWait", 100)
+    watch.advance_until("CountersignRunsWait", 100)
     hold.release()
 
 
-def fail_the_model(watch: Watch) -> None:
+def fail_model(watch: Watch) -> None:
     """The model's server answers 500."""
     watch.harness.planner.fail_next_requests(500, times=100)
     watch.harness.person("ben").say(SUPPORT, "@bot one")
     watch.harness.person("ben").say(SUPPORT, "@bot two")
-    watch.until("CountersignModelFails", 1)
+    watch.advance_until("CountersignModelFails", 1)
 
 
-def refuse_the_key(watch: Watch) -> None:
+def refuse_model_key(watch: Watch) -> None:
     """The model's server answers 401."""
     watch.harness.planner.fail_next_requests(401, times=100)
     watch.harness.person("ben").say(SUPPORT, "@bot one")
-    watch.until("CountersignModelRefusesKey", 1)
+    watch.advance_until("CountersignModelRefusesKey", 1)
 
 
 def fail_posts(watch: Watch) -> None:
     """Slack answers each post with an error."""
     watch.harness.slack.faults.fail("chat.postMessage", "internal_error", times=500)
     waiting(watch.harness, ("note", {"text": "x"}))
-    watch.until("CountersignSlackRefuses")
+    watch.advance_until("CountersignSlackRefuses")
 
 
 def limit_posts(watch: Watch) -> None:
-    """Slack wants a pause after each post."""
+    """Slack rate-limits each post."""
     watch.harness.slack.faults.rate_limit("chat.postMessage", 1, times=500)
     waiting(watch.harness, ("note", {"text": "x"}))
-    watch.until("CountersignSlackLimits")
+    watch.advance_until("CountersignSlackLimits")
 
 
 def fail_look_ups(watch: Watch) -> None:
@@ -162,33 +160,33 @@ def fail_look_ups(watch: Watch) -> None:
     def look() -> bool:
         watch.harness.person("dan").say(SUPPORT, "@bot one")
         watch.harness.settle()
-        watch.pass_by(10)
+        watch.advance(10)
         return watch.fires("CountersignLookUpsFail")
 
     watch.harness.slack.wait(look, 30)
 
 
 def decide_nothing(watch: Watch) -> None:
-    """Nobody decides for four hours."""
+    """Nobody decides for four hours; three are not enough for the alert."""
     watch.harness.card(SUPPORT, waiting(watch.harness, ("note", {"text": "x"})))
-    watch.pass_by(3 * 3600)
+    watch.advance(3 * 3600)
     assert not watch.fires("CountersignNobodyDecides")
-    watch.pass_by(3600 + 60)
+    watch.advance(3600 + 60)
 
 
 def let_deadlines_pass(watch: Watch) -> None:
-    """Nobody decides about six calls until their deadlines fall."""
+    """Six calls expire undecided."""
     calls = [("note", {"text": f"note {number}"}) for number in range(6)]
     watch.harness.card(SUPPORT, waiting(watch.harness, *calls), having="approve_all")
-    watch.pass_by(11.5 * 3600)
-    watch.until("CountersignExpiries", 600)
+    watch.advance(11.5 * 3600)
+    watch.advance_until("CountersignExpiries", 600)
 
 
-def lose_an_answer(watch: Watch) -> None:
-    """A call's answer is lost."""
+def lose_outcome(watch: Watch) -> None:
+    """The outcome of a call is lost."""
     card = watch.harness.card(SUPPORT, waiting(watch.harness, ("lose", {"text": "x"})))
     vote(watch.harness, "ana", card)
-    watch.until("CountersignUnknownCalls", 1)
+    watch.advance_until("CountersignUnknownCalls", 1)
 
 
 def fail_requests(watch: Watch) -> None:
@@ -197,50 +195,50 @@ def fail_requests(watch: Watch) -> None:
         watch.harness.planner.fail_next_requests(400, times=4)
         watch.harness.person("ben").say(SUPPORT, f"@bot {number}")
         watch.harness.settle()
-    watch.until("CountersignRequestsFail", 1)
+    watch.advance_until("CountersignRequestsFail", 1)
 
 
-def break_the_policy(watch: Watch) -> None:
-    """The policy's file is changed to something that is none."""
+def break_policy_file(watch: Watch) -> None:
+    """The policy's file is not valid TOML any more."""
     (watch.harness.folder / "policy.toml").write_text("[defaults", "utf-8")
-    watch.until("CountersignPolicyRefused", 5)
+    watch.advance_until("CountersignPolicyRefused", 5)
 
 
-def name_a_group_that_is_not_there(watch: Watch) -> None:
-    """The policy's approvers are a group that Slack does not know."""
+def name_unknown_group(watch: Watch) -> None:
+    """The policy names a group that Slack does not know."""
     watch.harness.app.start_inspection()
     policy = '[defaults]\napprovers = ["@no-such-group"]\n'
     (watch.harness.folder / "policy.toml").write_text(policy, "utf-8")
-    watch.until("CountersignSetup", 5)
+    watch.advance_until("CountersignSetup", 5)
 
 
-TROUBLES: dict[str, Callable[[Watch], None]] = {
-    "CountersignDown": stop,
-    "CountersignDatabase": lose_the_file,
-    "CountersignUnstored": write_to_it_then,
-    "CountersignAcknowledgesLate": hold_the_lock,
-    "CountersignInboxBehind": keep_a_look_up,
+FAULTS: dict[str, Callable[[Watch], None]] = {
+    "CountersignDown": stop_bot,
+    "CountersignDatabase": rename_database,
+    "CountersignUnstored": rename_database_and_write,
+    "CountersignAcknowledgesLate": hold_write_lock,
+    "CountersignInboxBehind": hang_look_ups,
     "CountersignOutboxBehind": refuse_posts,
-    "CountersignRunsWait": keep_the_worker,
-    "CountersignModelFails": fail_the_model,
-    "CountersignModelRefusesKey": refuse_the_key,
+    "CountersignRunsWait": occupy_worker,
+    "CountersignModelFails": fail_model,
+    "CountersignModelRefusesKey": refuse_model_key,
     "CountersignSlackRefuses": fail_posts,
     "CountersignSlackLimits": limit_posts,
     "CountersignLookUpsFail": fail_look_ups,
     "CountersignNobodyDecides": decide_nothing,
     "CountersignExpiries": let_deadlines_pass,
-    "CountersignUnknownCalls": lose_an_answer,
+    "CountersignUnknownCalls": lose_outcome,
     "CountersignRequestsFail": fail_requests,
-    "CountersignPolicyRefused": break_the_policy,
-    "CountersignSetup": name_a_group_that_is_not_there,
+    "CountersignPolicyRefused": break_policy_file,
+    "CountersignSetup": name_unknown_group,
 }
 
 
 @pytest.fixture
 def watch(own_harness: Callable[..., Harness]) -> Watch:
-    """A bot of one worker that is scraped, twice by now; one request has come and gone."""
+    """A bot with one worker, scraped before and after one request."""
     settings = {"COUNTERSIGN_HTTP": "127.0.0.1:0", "COUNTERSIGN_WORKERS": "1"}
-    harness = own_harness(FakeTools().tools, PATIENT, **settings)
+    harness = own_harness(FakeTools().tools, LONG_DEADLINE_POLICY, **settings)
     made = Watch(harness)
     made.scrape()
     thread = ask(harness, ("note", {"text": "well"}))
@@ -251,26 +249,26 @@ def watch(own_harness: Callable[..., Harness]) -> Watch:
     return made
 
 
-def test_every_alert_has_its_trouble() -> None:
-    """None is left untried, and none is tried that is not there."""
-    assert list(TROUBLES) == list(EXPRESSIONS)
+def test_every_alert_has_a_fault_here() -> None:
+    """No alert stays untried, and each one that is tried exists."""
+    assert list(FAULTS) == list(EXPRESSIONS)
 
 
-def test_no_alert_when_all_is_well(watch: Watch) -> None:
-    """A request is asked, approved, run and answered, and nobody is told of it."""
+def test_no_alert_fires_when_all_is_well(watch: Watch) -> None:
+    """A request is asked, answered, and nothing else happens for three minutes."""
     watch.harness.planner.script(Turn(text="And well."))
     thread = watch.harness.person("ben").say(SUPPORT, "@bot how are you?")
     watch.harness.said(SUPPORT, thread, "And well.")
     watch.harness.settle()
     for _ in range(3):
-        watch.pass_by(60)
+        watch.advance(60)
         assert [each for each in EXPRESSIONS if watch.fires(each)] == []
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("alert", TROUBLES)
-def test_an_alert_is_raised_by_its_trouble(watch: Watch, alert: str) -> None:
-    """Its expression is true of what is scraped then, and was not before."""
+@pytest.mark.parametrize("alert", FAULTS)
+def test_an_alert_fires_on_its_fault(watch: Watch, alert: str) -> None:
+    """It does not fire before the fault."""
     assert not watch.fires(alert)
-    TROUBLES[alert](watch)
+    FAULTS[alert](watch)
     assert watch.fires(alert)

@@ -1,4 +1,4 @@
-"""One of these and one of those, in any order: who is missing, who counts where, who is enough."""
+"""Approver groups that decide in any order: who is missing, and for which group a vote counts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ stages = [{approvers = ["UANA00001"]}, {approvers = ["UANA00001", "UCLEO0001"]}]
 """
 
 
-def test_whoever_comes_first(harness: Harness, fakes: FakeTools) -> None:
-    """Dan of the second list may come first; the card says who is still missing: Ana ends it."""
+def test_groups_approve_in_any_order(harness: Harness, fakes: FakeTools) -> None:
+    """Dan of the second group comes first, and the card says who is still missing."""
     thread = ask(harness, ("note", {"text": "any order"}))
     card = harness.card(SUPPORT, thread)
     needed = "2 approvals needed: 1 of <!subteam^S0LEADS>, 1 of <@UDAN00001>"
@@ -50,8 +50,8 @@ def test_whoever_comes_first(harness: Harness, fakes: FakeTools) -> None:
     assert "Approved by <@UDAN00001>, <@UANA00001>" in harness.outputs()[0]["output"]
 
 
-def test_enough_of_one_kind(harness: Harness, fakes: FakeTools) -> None:
-    """Once Ana has approved for the leads, Cleo is told that it is Dan who is missing."""
+def test_an_approval_for_a_full_group_does_not_count(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has approved for the leads, so Cleo is told that Dan is missing. She can still reject."""
     thread = ask(harness, ("note", {"text": "enough"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "cleo", card)
@@ -63,8 +63,8 @@ def test_enough_of_one_kind(harness: Harness, fakes: FakeTools) -> None:
     assert (statuses(harness, thread), fakes.did("note", "enough")) == ([C.REJECTED], 0)
 
 
-def test_who_is_in_both_counts_once_and_makes_room(harness: Harness, fakes: FakeTools) -> None:
-    """Cleo is in both lists and comes first: Ana, who is in one, still finds her place."""
+def test_somebody_in_both_groups_counts_only_once(harness: Harness, fakes: FakeTools) -> None:
+    """Cleo votes first; Ana, who is in one group only, can still complete it."""
     thread = ask(harness, ("put", {"text": "both"}))
     card = vote(harness, "cleo", harness.card(SUPPORT, thread))
     vote(harness, "cleo", card)
@@ -75,8 +75,8 @@ def test_who_is_in_both_counts_once_and_makes_room(harness: Harness, fakes: Fake
     assert fakes.did("put", "both") == 1
 
 
-def test_those_who_are_missing_are_reminded(harness: Harness, fakes: FakeTools) -> None:
-    """Ana has approved; the reminder calls Dan, and nobody else."""
+def test_a_reminder_mentions_only_those_still_missing(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has approved, so it mentions Dan and not the leads."""
     thread = ask(harness, ("note", {"text": "remind the other"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     later(harness, 1201)
@@ -85,16 +85,16 @@ def test_those_who_are_missing_are_reminded(harness: Harness, fakes: FakeTools) 
     assert "S0LEADS" not in line
 
 
-def test_one_person_cannot_be_two(harness: Harness) -> None:
-    """Ana alone stands in the first list: what she asks for finds nobody, and she is told."""
+def test_a_call_is_refused_if_too_few_people_could_approve_it(harness: Harness) -> None:
+    """Ana alone is the first group, and she cannot approve what she asks for herself."""
     thread = ask(harness, ("wipe", {"text": "two of one"}), who="ana")
     harness.said(SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be", "ana")
     harness.said(SUPPORT, thread, "That is all.", "ana")
     assert statuses(harness, thread) == [C.REFUSED]
 
 
-def test_home_shows_it_to_those_who_are_missing(harness: Harness) -> None:
-    """What waits for one more stands on the Home of who may still give it, and of nobody else."""
+def test_home_lists_a_call_only_for_those_still_missing(harness: Harness) -> None:
+    """Ana has approved for the leads: Dan sees it, Cleo does not."""
     thread = ask(harness, ("note", {"text": "on whose home"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
@@ -103,8 +103,8 @@ def test_home_shows_it_to_those_who_are_missing(harness: Harness) -> None:
     opened(harness, "cleo", without="on whose home")
 
 
-def test_all_get_it_at_once_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
-    """With post_to = "approvers" the people of every step have their card from the beginning."""
+def test_all_groups_get_a_direct_message_at_once(harness: Harness, fakes: FakeTools) -> None:
+    """With post_to = "approvers" the people of every group have their card from the beginning."""
     thread = ask(harness, ("async_note", {"text": "to all at once"}))
     card = harness.slack.wait(lambda: cards_of(harness, "dan", "to all at once"))[0]
     harness.settle()
@@ -117,8 +117,8 @@ def test_all_get_it_at_once_in_direct_messages(harness: Harness, fakes: FakeTool
     assert fakes.did("async_note", "to all at once") == 1
 
 
-def test_who_is_enough_may_still_decide_for_another(harness: Harness, fakes: FakeTools) -> None:
-    """Ana has approved for the leads; Cleo, for whom no place is left, decides for Dan."""
+def test_a_member_of_a_full_group_counts_as_a_delegate(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has approved for the leads; Cleo, a lead too, decides for Dan."""
     delegate(harness, who="dan", to="UCLEO0001")
     thread = ask(harness, ("note", {"text": "for dan, by cleo"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))

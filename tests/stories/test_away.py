@@ -1,4 +1,6 @@
-"""Who is away by their status: what cards and reminders make of it, and what it never changes."""
+"""Approvers whose status says that they are away: on cards, in reminders, and what it never
+changes.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +35,22 @@ escalation = []
 
 
 def status(harness: Harness, who: str, emoji: str = "", seconds: int = 0) -> None:
-    """Somebody sets their status, for so many seconds or for good, and the bot has heard of it."""
+    """Set somebody's status, for so many seconds or for good, and wait until the bot knows it."""
     until = int(harness.clock.now().timestamp()) + seconds if seconds else 0
     harness.person(who).set_status(emoji, until=until)
     arrived(harness)
 
 
 @pytest.fixture(autouse=True)
-def _all_there(harness: Harness) -> Iterator[None]:
-    """No story leaves anybody away."""
+def _statuses_cleared(harness: Harness) -> Iterator[None]:
+    """Nobody is away after a story."""
     yield
     for who in ("ana", "cleo"):
         status(harness, who)
 
 
-def test_the_card_says_who_is_away(harness: Harness, fakes: FakeTools) -> None:
-    """With until when, if they say so; they may decide all the same."""
+def test_a_card_names_approvers_who_are_away(harness: Harness, fakes: FakeTools) -> None:
+    """It gives the time of their return if that is known. They can still decide."""
     status(harness, "ana", ":palm_tree:", 7200)
     thread = ask(harness, ("note", {"text": "hammock"}))
     card = harness.card(SUPPORT, thread)
@@ -58,8 +60,8 @@ def test_the_card_says_who_is_away(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", "hammock") == 1
 
 
-def test_home_says_who_is_away(harness: Harness) -> None:
-    """Below the requests of whoever waits, as long as they wait for somebody who is away."""
+def test_home_names_approvers_who_are_away(harness: Harness) -> None:
+    """The names stand below the requester's waiting requests until those are decided."""
     status(harness, "cleo", ":palm_tree:")
     thread = ask(harness, ("note", {"text": "sun hat"}))
     card = harness.card(SUPPORT, thread)
@@ -68,13 +70,15 @@ def test_home_says_who_is_away(harness: Harness) -> None:
     wait(harness, "ben", "✅ Done: ", "sun hat", without="is away")
 
 
-def test_a_reminder_calls_those_who_are_there(harness: Harness) -> None:
-    """Of people who are named and of a group only who is there is called, and who is back again."""
+def test_a_reminder_mentions_only_people_who_are_not_away(harness: Harness) -> None:
+    """It does not matter whether the rule names people or a group. Ana is mentioned again once she
+    is back.
+    """
     status(harness, "ana", ":face_with_thermometer:")
     for tool in ("note", "wipe"):
         thread = waiting(harness, (tool, {"text": f"tea for {tool}"}))
         card = harness.card(SUPPORT, thread)
-        named = ANA if tool == "note" else "Ana Ruiz"  # whom the card notifies is mentioned
+        named = ANA if tool == "note" else "Ana Ruiz"  # mentioned only if the card notifies her
         assert f"🌴 {named} is away  " in words(card)
         later(harness, 660)
         line = words(harness.said(SUPPORT, thread, REMINDED))
@@ -88,8 +92,8 @@ def test_a_reminder_calls_those_who_are_there(harness: Harness) -> None:
     assert ANA in words(harness.said(SUPPORT, thread, REMINDED))
 
 
-def test_a_question_calls_those_who_are_there(harness: Harness) -> None:
-    """Its message says who is away, its reminder names who is there; of a group only those."""
+def test_a_question_reminds_only_people_who_are_not_away(harness: Harness) -> None:
+    """The question's message says who is away, and its reminder names only the others."""
     status(harness, "ana", ":palm_tree:")
     thread = waiting(harness, question(question="Which kettle?", to="@shop-leads"))
     asked = harness.card(SUPPORT, thread, "ana", "answer")
@@ -109,8 +113,8 @@ def test_a_question_calls_those_who_are_there(harness: Harness) -> None:
     harness.slack.wait(lambda: f"🌴 {CLEO} is away" in words(now_at(harness, SUPPORT, asked["ts"])))
 
 
-def test_where_all_are_away_all_are_called(harness: Harness) -> None:
-    """Nobody else may decide for that: the escalation comes when the policy says, not sooner."""
+def test_a_reminder_mentions_everybody_if_all_are_away(harness: Harness) -> None:
+    """The escalation comes when the policy says, not sooner."""
     for who in ("ana", "cleo"):
         status(harness, who, ":palm_tree:")
     thread = ask(harness, ("note", {"text": "empty office"}))
@@ -130,8 +134,8 @@ def test_where_all_are_away_all_are_called(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.SUCCEEDED]
 
 
-def test_a_status_that_ends_is_over(harness: Harness) -> None:
-    """Who said until when is back then, and a status of somebody who is just busy means nothing."""
+def test_people_whose_status_has_ended_are_not_away(harness: Harness) -> None:
+    """A status that only says "busy" or "travelling" does not count as away either."""
     status(harness, "ana", ":palm_tree:", 300)
     status(harness, "cleo", ":bus:")
     thread = waiting(harness, ("note", {"text": "short holiday"}))
@@ -144,8 +148,8 @@ def test_a_status_that_ends_is_over(harness: Harness) -> None:
     harness.slack.wait(lambda: "is away" not in words(now_at(harness, SUPPORT, card["ts"])))
 
 
-def test_the_card_is_told_who_has_left_since(harness: Harness) -> None:
-    """With a reminder the card says who is away by then."""
+def test_a_waiting_card_adds_approvers_who_go_away_later(harness: Harness) -> None:
+    """It is updated with the next reminder."""
     thread = waiting(harness, ("note", {"text": "left early"}))
     card = harness.card(SUPPORT, thread)
     assert "away" not in words(card)

@@ -1,4 +1,4 @@
-"""Run at once, alone, without approval: who may, what it takes, and who has to look afterwards."""
+"""Running a call without approval: who may, what it takes, and who has to look afterwards."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.stories.steps import (
     typed,
 )
 from tests.stories.test_commands import asked
-from tests.stories.test_home import opened, shown, wait
-from tests.stories.test_marks import DONE, wears
+from tests.stories.test_home import opened, read_home, wait
 from tests.stories.test_modes import mode
+from tests.stories.test_reactions import DONE, wait_for_reaction
 
 C = CallStatus
 WHY = "the shop is down and nobody answers"
@@ -66,14 +66,16 @@ def reason(why: str = WHY) -> dict[str, Any]:
 
 
 def break_glass(harness: Harness, who: str, card: dict[str, Any], why: str = WHY) -> None:
-    """Run it without approval, until that has been dealt with."""
+    """Run the call without approval, and wait until that is handled."""
     open_modal(harness, who, SUPPORT, card, "break_glass")
     harness.person(who).submit(reason(why))
     arrived(harness)
 
 
 def ran(harness: Harness, text: str, who: str = "ben") -> tuple[str, dict[str, Any]]:
-    """Ben asks, and this person runs it; returns the thread and the card as it stands then."""
+    """Ben asks and this person runs it without approval; returns the thread and the card
+    afterwards.
+    """
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread)
     break_glass(harness, who, card)
@@ -82,8 +84,8 @@ def ran(harness: Harness, text: str, who: str = "ben") -> tuple[str, dict[str, A
     return thread, now_at(harness, SUPPORT, card["ts"])
 
 
-def test_who_asked_runs_it_alone(harness: Harness, fakes: FakeTools) -> None:
-    """Two would have to approve it and who asked may not; with a reason they run it at once."""
+def test_the_requester_runs_a_call_without_approval(harness: Harness, fakes: FakeTools) -> None:
+    """Two others would have to approve it; with a reason Ben runs it at once."""
     thread = ask(harness, ("note", {"text": "restart"}))
     card = harness.card(SUPPORT, thread)
     view = open_modal(harness, "ben", SUPPORT, card, "break_glass")
@@ -111,8 +113,8 @@ def test_who_asked_runs_it_alone(harness: Harness, fakes: FakeTools) -> None:
     assert WHY in asked
 
 
-def test_others_may_not(harness: Harness, fakes: FakeTools) -> None:
-    """An approver whom the rule does not name is refused, privately, and it is recorded."""
+def test_somebody_the_rule_does_not_name_may_not_run_it(harness: Harness, fakes: FakeTools) -> None:
+    """An approver whom the rule does not name is refused privately, and it is recorded."""
     thread = ask(harness, ("note", {"text": "not you"}))
     card = harness.card(SUPPORT, thread)
     press(harness, "cleo", SUPPORT, card, "break_glass")
@@ -123,8 +125,8 @@ def test_others_may_not(harness: Harness, fakes: FakeTools) -> None:
     assert (data["dialog"], data["why"]) == ("break_glass", "no_break_glass")
 
 
-def test_the_reason_has_to_say_something(harness: Harness, fakes: FakeTools) -> None:
-    """Less than ten characters are no reason, and blanks are none."""
+def test_a_reason_has_at_least_ten_characters(harness: Harness, fakes: FakeTools) -> None:
+    """Blanks do not count."""
     thread = ask(harness, ("note", {"text": "why"}))
     open_modal(harness, "ben", SUPPORT, harness.card(SUPPORT, thread), "break_glass")
     for why in ("urgent", "a         b"):
@@ -134,8 +136,8 @@ def test_the_reason_has_to_say_something(harness: Harness, fakes: FakeTools) -> 
     assert (statuses(harness, thread), fakes.did("note", "why")) == ([C.PENDING], 0)
 
 
-def test_where_nobody_is_named_there_is_no_choice(harness: Harness) -> None:
-    """A rule without it takes that of [defaults]; a rule with one names others."""
+def test_the_people_a_rule_names_replace_those_of_the_defaults(harness: Harness) -> None:
+    """Ben, whom only the defaults name, is refused; Dan, whom the rule names, is not."""
     thread = ask(harness, ("put", {"text": "by dan"}))
     card = harness.card(SUPPORT, thread)
     press(harness, "ben", SUPPORT, card, "break_glass")
@@ -145,8 +147,8 @@ def test_where_nobody_is_named_there_is_no_choice(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.SUCCEEDED]
 
 
-def test_an_edit_in_between(harness: Harness, fakes: FakeTools) -> None:
-    """A dialog opened before an edit runs nothing: it counts for what it showed."""
+def test_a_dialog_opened_before_an_edit_runs_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """The dialog counts only for the arguments that it showed."""
     thread = ask(harness, ("note", {"text": "shown"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "break_glass")
@@ -162,8 +164,8 @@ def test_an_edit_in_between(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", "edited") == 1
 
 
-def test_after_the_deadline_and_after_a_no(harness: Harness, fakes: FakeTools) -> None:
-    """What has expired or was rejected cannot be run without approval."""
+def test_an_expired_call_cannot_run_without_approval(harness: Harness, fakes: FakeTools) -> None:
+    """The dialog was opened before the deadline and submitted after it."""
     thread = ask(harness, ("note", {"text": "too late"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "break_glass")
@@ -174,8 +176,10 @@ def test_after_the_deadline_and_after_a_no(harness: Harness, fakes: FakeTools) -
     assert fakes.did("note", "too late") == 0
 
 
-def test_somebody_else_looks_at_it(harness: Harness) -> None:
-    """Who ran it may not; an approver may, once, and nobody is asked any more."""
+def test_another_approver_confirms_having_looked(harness: Harness) -> None:
+    """The person who ran it cannot, nor can somebody who could not approve it. Once an approver
+    has, nobody is asked any more.
+    """
     thread, card = ran(harness, "look", "ana")
     press(harness, "ana", SUPPORT, card, "looked_at")
     told(harness, "ana", SUPPORT, thread, "You ran this yourself")
@@ -194,8 +198,8 @@ def test_somebody_else_looks_at_it(harness: Harness) -> None:
     assert not showing(harness, SUPPORT, thread, AGAIN)
 
 
-def test_something_is_wrong(harness: Harness) -> None:
-    """Who ran it, who asked and the policy's readers are told in whose words."""
+def test_a_reviewer_reports_that_something_is_wrong(harness: Harness) -> None:
+    """The requester, who ran it, and the policy's readers get the reviewer's words."""
     thread, card = ran(harness, "wrong")
     open_modal(harness, "ana", SUPPORT, card, "object")
     harness.person("ana").submit(reason("it was the wrong shop"))
@@ -213,8 +217,8 @@ def test_something_is_wrong(harness: Harness) -> None:
     assert call.status is C.SUCCEEDED
 
 
-def test_until_somebody_has_looked(harness: Harness) -> None:
-    """Reminders and the escalation go on after the deadline, then once a day."""
+def test_reminders_to_look_continue_until_somebody_has(harness: Harness) -> None:
+    """They and the escalation go on after the deadline, then once a day, across a restart."""
     thread, card = ran(harness, "remind")
     assert len(showing(harness, SUPPORT, thread, ASKED)) == 1
     later(harness, 601)
@@ -235,8 +239,10 @@ def test_until_somebody_has_looked(harness: Harness) -> None:
     assert len(showing(harness, SUPPORT, thread, AGAIN)) == 4
 
 
-def test_what_is_denied_by_then_does_not_run(harness: Harness, fakes: FakeTools) -> None:
-    """It waits for the rest of its plan, over a restart, and the channel only looks by then."""
+def test_a_call_does_not_run_if_policy_now_denies_it(harness: Harness, fakes: FakeTools) -> None:
+    """It waits for the rest of its plan, across a restart, while its channel is put into observe
+    mode.
+    """
     thread = ask(harness, ("note", {"text": "denied"}), ("note", {"text": "beside"}))
     card = harness.card(SUPPORT, thread)
     break_glass(harness, "ben", card)
@@ -253,32 +259,31 @@ def test_what_is_denied_by_then_does_not_run(harness: Harness, fakes: FakeTools)
     assert not showing(harness, SUPPORT, thread, AGAIN)
 
 
-def test_home_and_the_mark_say_so(harness: Harness) -> None:
-    """Who may look has it on Home with its buttons; who ran it has not."""
+def test_home_and_a_reaction_show_that_a_look_is_needed(harness: Harness) -> None:
+    """Cleo, who may look, has it on Home with its buttons; Ana, who ran it, has not."""
     thread, _ = ran(harness, "at home", "ana")
-    wears(harness, thread, "rotating_light")
+    wait_for_reaction(harness, thread, "rotating_light")
     [call] = harness.calls_in(thread)
     value = f"{call.id}:1"
     blocks = opened(harness, "cleo", "at home", "Run without approval: needs a look")
     [look] = [b for b in blocks if b["type"] == "actions" and value in str(b)]
     assert [each["action_id"] for each in look["elements"]] == ["looked_at", "object"]
     opened(harness, "ana")
-    assert value not in shown(harness, "ana")
+    assert value not in read_home(harness, "ana")
     harness.person("cleo").click_home("looked_at", look["block_id"], value)
     arrived(harness)
     all_sent(harness)
     wait(harness, "cleo", without=value)
-    wears(harness, thread, DONE)
+    wait_for_reaction(harness, thread, DONE)
     told_of = asked(harness, f"/approvals show {call.id}", "cleo")
     assert "🚨 run without approval by " in told_of
     assert "👀 looked at by " in told_of
     assert "run without approval by" in asked(harness, "/approvals history 30", "cleo")
 
 
-def test_who_may_has_changed_before_it_runs(harness: Harness, fakes: FakeTools) -> None:
-    """It waits for the rest of its plan, and by then the policy names somebody else.
-
-    It is asked again, and nothing says that it was run or approved.
+def test_a_call_is_asked_again_if_others_may_run_it_now(harness: Harness, fakes: FakeTools) -> None:
+    """It waits for the rest of its plan while the policy changes. No message says that it ran or
+    was approved.
     """
     thread = ask(harness, ("note", {"text": "waits"}), ("put", {"text": "the rest"}))
     harness.card(SUPPORT, thread)

@@ -1,4 +1,4 @@
-"""A deadline in business hours: asked on Friday afternoon, it ends on Monday."""
+"""Deadlines, reminders and escalations that count business hours only."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ escalation = [{after = "3h", approvers = ["UDAN00001"]}]
 """
 
 
-def friday(harness: Harness) -> datetime:
-    """Go on to the next Friday, 16:00 in Berlin, and return that moment."""
+def advance_to_friday(harness: Harness) -> datetime:
+    """Move the clock to the next Friday, 16:00 in Berlin, and return that moment."""
     now = harness.clock.now().astimezone(BERLIN)
     ahead = (4 - now.weekday()) % 7 or 7
     at = (now + timedelta(days=ahead)).replace(hour=16, minute=0, second=0, microsecond=0)
@@ -37,9 +37,11 @@ def friday(harness: Harness) -> datetime:
     return at
 
 
-def test_asked_on_friday_it_ends_on_monday(harness: Harness, fakes: FakeTools) -> None:
-    """The weekend neither expires it nor reminds anybody; on Monday both happen, in their time."""
-    at = friday(harness)
+def test_a_deadline_skips_the_weekend(harness: Harness, fakes: FakeTools) -> None:
+    """A call is asked on Friday at 16:00 for four hours: the reminder comes on Monday at 10:00, the
+    end at noon.
+    """
+    at = advance_to_friday(harness)
     thread = ask(harness, ("note", {"text": "friday"}))
     card = harness.card(SUPPORT, thread)
     [call] = harness.calls_in(thread)
@@ -60,9 +62,9 @@ def test_asked_on_friday_it_ends_on_monday(harness: Harness, fakes: FakeTools) -
     assert (statuses(harness, thread), fakes.did("note", "friday")) == ([C.EXPIRED], 0)
 
 
-def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> None:
-    """On Monday, three business hours after it was asked, Dan may decide as well."""
-    friday(harness)
+def test_an_escalation_skips_the_weekend(harness: Harness, fakes: FakeTools) -> None:
+    """Dan may decide on Monday, three business hours after the call was asked."""
+    advance_to_friday(harness)
     thread = ask(harness, ("note", {"text": "for dan"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 3 * 86_400 - 5 * 3600 + 600)  # Monday, 11:10
@@ -73,8 +75,8 @@ def test_an_escalation_counts_them_too(harness: Harness, fakes: FakeTools) -> No
 
 
 def test_a_question_waits_over_the_weekend(harness: Harness) -> None:
-    """A question that is asked on Friday afternoon has until Monday, as the defaults say."""
-    at = friday(harness)
+    """Its deadline and its reminder are those of the defaults."""
+    at = advance_to_friday(harness)
     thread = ask(harness, ("ask_person", {"question": "Is it dry?", "kind": "yes_no"}))
     harness.said(SUPPORT, thread, "Is it dry?")
     [call] = harness.calls_in(thread)
@@ -87,7 +89,9 @@ def test_a_question_waits_over_the_weekend(harness: Harness) -> None:
 
 
 def test_a_holiday_of_the_calendar_does_not_count(own_harness: Callable[..., Harness]) -> None:
-    """Asked an hour before closing on the last day before a holiday, it ends on the day after."""
+    """A call is asked an hour before closing on the last day before a holiday. It expires on the
+    day after the holiday.
+    """
     policy = POLICY.replace('closes = "17:00"', 'closes = "17:00"\ncalendar = "DE-BY"')
     harness = own_harness(FakeTools().tools, policy)
     default = harness.app.core.policy.policy.default

@@ -1,4 +1,4 @@
-"""Whoever sits at `countersign chat`: the keys, the bot's restart, and what is asked twice."""
+"""`countersign chat` as its user sees it: keys, the bot's restart, and second questions."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["at_the_machine", "world"]
 
 @pytest.fixture
 def typist(harness: Harness) -> Iterator[Typist]:
-    """Ana at `countersign chat`, who has been asked for a line."""
+    """Ana at `countersign chat`, at its prompt."""
     found = Typist(harness.folder, environment(harness), "chat")
     found.reads(harness.slack.wait, "you>")
     yield found
     found.close()
 
 
-def test_a_chat_goes_on_when_the_bot_was_started_anew(harness: Harness, typist: Typist) -> None:
-    """It says that the bot has stopped, that it is there again, and repeats nothing."""
+def test_a_chat_continues_after_the_bot_has_restarted(harness: Harness, typist: Typist) -> None:
+    """It says that the bot has stopped and that it is back, and repeats nothing."""
     wait = harness.slack.wait
     harness.planner.script(Turn(text="Said before the stop."))
     typist.type("say something")
@@ -51,8 +51,8 @@ def test_a_chat_goes_on_when_the_bot_was_started_anew(harness: Harness, typist: 
     assert "Said before the stop." not in said_after
 
 
-def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> None:
-    """The arrow up brings the last line back, keys move in it, and what happens takes none away."""
+def test_lines_are_recalled_edited_and_kept(harness: Harness, typist: Typist) -> None:
+    """Arrow up recalls the last line, keys move in it, and a half-typed line survives an answer."""
     wait = harness.slack.wait
     typist.type("/nonsense")
     typist.reads(wait, "There is no /nonsense; /help lists the commands. you>")
@@ -70,7 +70,7 @@ def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> No
     typist.reads(wait, "you> which")
     harness.planner.script(Turn(text="Heard in Slack."))
     ana = harness.person("ana")
-    ana.say(ana.dm_channel, "and here?", own_thread(harness))
+    ana.say(ana.dm_channel, "and here?", find_newest_thread(harness))
     typist.reads(wait, "Heard in Slack.")
     typist.reads(wait, "Heard in Slack. you> which")
     harness.settle()
@@ -80,16 +80,16 @@ def test_a_line_is_edited_and_comes_back(harness: Harness, typist: Typist) -> No
     assert "which one?" in str(harness.planner.requests[-1]["input"])
 
 
-def own_thread(harness: Harness) -> str:
-    """The thread of the newest request."""
+def find_newest_thread(harness: Harness) -> str:
+    """The thread of Ana's newest request."""
     newest = max(harness.all(Run, Run.requester == ANA), key=lambda run: run.created_at)
     return str(newest.thread_ts)
 
 
-def test_what_cannot_be_undone_is_asked_twice(
+def test_a_destructive_call_is_approved_by_a_second_yes(
     harness: Harness, fakes: FakeTools, typist: Typist
 ) -> None:
-    """In the words of Slack's dialog; only a yes approves, anything else leaves it waiting."""
+    """It is asked as in Slack's dialog; anything but a yes leaves the call waiting."""
     wait = harness.slack.wait
     thread = ask(harness, ("wipe", {"text": "typed and final"}))
     waits(harness, thread)
@@ -107,8 +107,10 @@ def test_what_cannot_be_undone_is_asked_twice(
     assert not fakes.ran
 
 
-def test_glass_is_broken_from_the_chat(harness: Harness, fakes: FakeTools, typist: Typist) -> None:
-    """With words only, and where it cannot be undone with a second yes."""
+def test_a_call_runs_without_approval_from_the_chat(
+    harness: Harness, fakes: FakeTools, typist: Typist
+) -> None:
+    """A reason is required, and a second yes if the call cannot be undone."""
     wait = harness.slack.wait
     thread = ask(harness, ("wipe", {"text": "typed and urgent"}))
     waits(harness, thread)
@@ -132,7 +134,7 @@ def test_glass_is_broken_from_the_chat(harness: Harness, fakes: FakeTools, typis
 
 
 def test_a_plan_is_sent_back_from_the_chat(harness: Harness, typist: Typist) -> None:
-    """With words only; and what is done in Slack alone says where."""
+    """Words are required. Commands for what only Slack offers say where to find it."""
     wait = harness.slack.wait
     thread = ask(harness, ("note", {"text": "worded badly"}), answer="Worded anew.")
     waits(harness, thread)

@@ -1,4 +1,4 @@
-"""A chat while Slack takes nothing, and one too many of them."""
+"""`countersign chat` while Slack accepts no message, and the limit of open chats."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
     harness.close()
 
 
-def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> None:
-    """It is stored and told so; nothing is worked on unseen, it can be cancelled, and goes on."""
+def test_a_request_waits_until_slack_has_its_first_message(harness: Harness) -> None:
+    """It is stored and can be cancelled, but no model is asked until its message is in Slack."""
     path = socket_path(harness.app.core.store.path)
     harness.slack.faults.status("chat.postMessage", 503, times=50)
     harness.planner.script(Turn(text="Here, at last."))
@@ -58,14 +58,14 @@ def test_what_is_typed_waits_until_slack_has_its_beginning(harness: Harness) -> 
     assert harness.run_of(asked[1].run).status is RunStatus.CANCELLED
 
 
-def test_so_many_chats_and_no_more(harness: Harness) -> None:
-    """One too many is told so; one that is closed makes room."""
+def test_the_number_of_open_chats_is_limited(harness: Harness) -> None:
+    """One that is closed makes room."""
     path = socket_path(harness.app.core.store.path)
     harness.planner.script(Turn(text="Yes."))
     run = send_command(path, OperatorCommand(CommandKind.SAY, "", "who is there?")).run
     with ExitStack() as open_:
         for _ in range(MAX_OPEN_CHATS):
-            assert open_.enter_context(open_chat_event_socket(path, run)).recv(1)  # it is followed
+            assert open_.enter_context(open_chat_event_socket(path, run)).recv(1)  # events arrive
         with pytest.raises(BotUnreachableError, match="Too many chats"):
             open_chat_event_socket(path, run)
 

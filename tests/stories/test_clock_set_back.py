@@ -1,4 +1,6 @@
-"""The machine's clock is set back by an hour: what has expired stays so, also after a restart."""
+"""The machine's clock is set back by an hour: what has expired stays expired, even after
+a restart.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from tests.stories.steps import (
     told,
 )
 from tests.stories.test_delegation import delegate
-from tests.stories.test_grant_bounds import is_asked
-from tests.stories.test_handed_over import ME, approved, claimed, programs
+from tests.stories.test_handed_over import ME, ask_and_approve, build_program_requests, claimed
 from tests.stories.test_outbox import with_card
 from tests.stories.test_remember import approve, login
+from tests.stories.test_saved_approval_limits import is_asked
 
 C = CallStatus
 HOUR, DAY = 3_600, 86_400
@@ -49,16 +51,16 @@ tool = "put"
 verdict = "ask"
 approvers = ["@shop-leads"]
 """
-Back = Callable[[Harness], None]
+ClockChange = Callable[[Harness], None]
 
 
-def set_back(harness: Harness) -> None:
-    """While the bot is at work."""
+def set_clock_back(harness: Harness) -> None:
+    """The clock is set back while the bot runs."""
     harness.machine.behind += timedelta(hours=1)
 
 
-def set_back_while_down(harness: Harness) -> None:
-    """Between two lives of the bot, which wrote something just before."""
+def set_clock_back_while_down(harness: Harness) -> None:
+    """The clock is set back while the bot is stopped; it wrote something just before."""
     thread = ask(harness, ("note", {"text": "the last of this life"}))
     harness.card(SUPPORT, thread)
     harness.settle()
@@ -68,35 +70,37 @@ def set_back_while_down(harness: Harness) -> None:
     harness.start()
 
 
-def forward_and_back(harness: Harness) -> None:
-    """It runs an hour ahead for a moment, in which something is written, and is set right."""
+def set_clock_forward_and_back(harness: Harness) -> None:
+    """The clock is an hour ahead while something is written, and is set right again."""
     harness.machine.behind -= timedelta(hours=1)
     harness.person("ben").say(SUPPORT, "nothing that is for a bot")
     harness.app.core.clock.now()
     harness.machine.behind += timedelta(hours=1)
 
 
-BACK = pytest.mark.parametrize("back", [set_back, set_back_while_down, forward_and_back])
-# over HTTP a machine whose clock is an hour off takes nothing new: Slack dates what it signs
-ASKED_AFTERWARDS = pytest.mark.parametrize(
+CLOCK_CHANGES = pytest.mark.parametrize(
+    "back", [set_clock_back, set_clock_back_while_down, set_clock_forward_and_back]
+)
+# over HTTP a bot whose clock is an hour off refuses Slack's requests: their signatures are dated
+CLOCK_CHANGES_BEFORE_A_REQUEST = pytest.mark.parametrize(
     "back",
     [
-        pytest.param(set_back, marks=pytest.mark.socket),
-        pytest.param(set_back_while_down, marks=pytest.mark.socket),
-        forward_and_back,
+        pytest.param(set_clock_back, marks=pytest.mark.socket),
+        pytest.param(set_clock_back_while_down, marks=pytest.mark.socket),
+        set_clock_forward_and_back,
     ],
 )
 
 
 @pytest.fixture
 def harness(own_harness: Callable[..., Harness]) -> Harness:
-    """A bot on a machine whose clock is right so far."""
+    """A bot on a machine whose clock is still right."""
     return own_harness(FakeTools().tools, POLICY)
 
 
-@ASKED_AFTERWARDS
-def test_a_delegation_that_has_ended(harness: Harness, back: Back) -> None:
-    """Who decided for Ana until a moment ago decides nothing."""
+@CLOCK_CHANGES_BEFORE_A_REQUEST
+def test_an_ended_delegation_stays_ended(harness: Harness, back: ClockChange) -> None:
+    """The former delegate cannot decide."""
     delegate(harness, days=1)
     later(harness, DAY + 60)
     back(harness)
@@ -106,9 +110,9 @@ def test_a_delegation_that_has_ended(harness: Harness, back: Back) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-@ASKED_AFTERWARDS
-def test_a_remembered_approval_that_has_ended(harness: Harness, back: Back) -> None:
-    """People are asked."""
+@CLOCK_CHANGES_BEFORE_A_REQUEST
+def test_an_expired_saved_approval_stays_expired(harness: Harness, back: ClockChange) -> None:
+    """People are asked about the next login."""
     thread = ask(harness, login("small"))
     harness.card(SUPPORT, thread)
     approve(harness, thread, offer=0, who="ana")
@@ -119,9 +123,9 @@ def test_a_remembered_approval_that_has_ended(harness: Harness, back: Back) -> N
     assert is_asked(harness)
 
 
-@ASKED_AFTERWARDS
-def test_a_look_up_that_is_old(harness: Harness, back: Back) -> None:
-    """Who was in the group a while ago, and has left it since, decides nothing."""
+@CLOCK_CHANGES_BEFORE_A_REQUEST
+def test_an_outdated_group_look_up_is_not_trusted(harness: Harness, back: ClockChange) -> None:
+    """Somebody who has left the group since cannot decide."""
     forget_people(harness)
     thread = ask(harness, ("put", {"text": "value"}))
     card = harness.card(SUPPORT, thread)
@@ -136,9 +140,9 @@ def test_a_look_up_that_is_old(harness: Harness, back: Back) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-@BACK
-def test_a_deadline_that_has_passed(harness: Harness, back: Back) -> None:
-    """What nobody decided in time stays denied, and what waits is denied when its time is over."""
+@CLOCK_CHANGES
+def test_a_deadline_that_has_passed_stays_passed(harness: Harness, back: ClockChange) -> None:
+    """A call that still waits expires when its own time is over."""
     over = ask(harness, ("note", {"text": "too late"}))
     harness.card(SUPPORT, over)
     harness.planner.clear_script()
@@ -148,40 +152,40 @@ def test_a_deadline_that_has_passed(harness: Harness, back: Back) -> None:
     later(harness, HOUR + 60)
     back(harness)
     assert statuses(harness, over) == [C.EXPIRED]
-    if back is not forward_and_back:  # then its time was over meanwhile, and stays so
+    if back is not set_clock_forward_and_back:  # which lets it expire
         assert statuses(harness, waits) == [C.PENDING]
     later(harness, HOUR)
     assert statuses(harness, waits) == [C.EXPIRED]
 
 
-@BACK
-def test_a_claim_of_a_program_that_has_lapsed(harness: Harness, back: Back) -> None:
-    """A program that has not been heard of for long enough is given up, however it is set."""
-    found = approved(harness, "7.0")
+@CLOCK_CHANGES
+def test_a_lapsed_claim_of_a_program_is_given_up(harness: Harness, back: ClockChange) -> None:
+    """The program has given no sign of life for longer than its lease."""
+    found = ask_and_approve(harness, "7.0")
     claimed(harness, found)
     back(harness)
     later(harness, int(handovers.CLAIM_LEASE_DURATION.total_seconds()) + 1)
-    again = programs(harness).find_request(found.run_id, "ci")
+    again = build_program_requests(harness).find_request(found.run_id, "ci")
     assert again is not None
     assert again.load_status().status is C.UNKNOWN
 
 
-@BACK
-def test_an_approval_that_has_aged(harness: Harness, back: Back) -> None:
-    """Nobody claims on an approval that is older than it may be."""
-    found = approved(harness, "7.1")
+@CLOCK_CHANGES
+def test_an_approval_that_is_too_old_cannot_be_claimed(harness: Harness, back: ClockChange) -> None:
+    """It was given more than a day ago."""
+    found = ask_and_approve(harness, "7.1")
     later(harness, DAY + 60)
     back(harness)
-    again = programs(harness).find_request(found.run_id, "ci")
+    again = build_program_requests(harness).find_request(found.run_id, "ci")
     assert again is not None
     with pytest.raises(ClaimRefusedError, match="too old"):
         again.claim_call(ME)
 
 
-@pytest.mark.file  # with a record on a server it is the time there that counts
+@pytest.mark.file  # on PostgreSQL the server's time counts
 @pytest.mark.socket
-def test_what_slack_says_is_compared_with_slacks_time(harness: Harness) -> None:
-    """A clock that was two days ahead, and was set right: new messages are not taken for old."""
+def test_the_age_of_a_message_is_measured_by_slacks_time(harness: Harness) -> None:
+    """The clock was two days ahead and is set right: new messages are not taken for old ones."""
     harness.machine.behind -= timedelta(days=2)
     harness.said(SUPPORT, chat(harness, "While it is ahead?"), LATE)
     harness.planner.clear_script()
@@ -190,10 +194,10 @@ def test_what_slack_says_is_compared_with_slacks_time(harness: Harness) -> None:
 
 
 def test_a_lost_post_is_found_after_the_clock_was_ahead(harness: Harness) -> None:
-    """Where the record is an hour ahead of Slack, a post whose answer was lost is looked for from
-    where it may stand, and found: one card.
+    """The record is an hour ahead of Slack, and the post whose answer was lost is still found:
+    there is one card.
     """
-    forward_and_back(harness)
+    set_clock_forward_and_back(harness)
     harness.settle()
     harness.slack.faults.drop("chat.postMessage", "after", match=with_card)
     thread = ask(harness, ("note", {"text": "a lost answer"}))

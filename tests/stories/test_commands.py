@@ -1,4 +1,4 @@
-"""`/approvals` as people use it: answered to whoever asks, in the command line's words."""
+"""`/approvals`, above all `explain`: answered privately, in the command line's words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stories.steps import ask
 
 @pytest.fixture
 def harness(own_harness: Callable[..., Harness]) -> Harness:
-    """A bot whose policy counts, looks into groups and asks the channel."""
+    """A bot whose policy counts calls, looks into groups and asks the channel."""
     return own_harness(
         FakeTools().tools,
         """
@@ -37,7 +37,7 @@ post_to = "#finance-approvals"
 
 
 def asked(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT) -> str:
-    """The one new message that only this person sees after the command, as JSON text."""
+    """Send a command; returns the one new message that only this person sees, as JSON text."""
     person = harness.person(who)
     before = {m["ts"] for m in person.everything(channel)}
     delivery = person.command(channel, line)
@@ -52,10 +52,9 @@ def asked(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT)
     return words(message)
 
 
-def test_explain_answers_for_who_asks(harness: Harness) -> None:
-    """The rule, its reason and the people are those for who asks, here and now.
-
-    Names are mentions, the rest words.
+def test_explain_answers_for_the_person_who_asks(harness: Harness) -> None:
+    """The rule, its reason and the approvers depend on person, place and time. Names become
+    mentions.
     """
     text = asked(harness, '/approvals explain note text="two words"')
     assert "Write “two words”" in text
@@ -73,8 +72,8 @@ def test_explain_answers_for_who_asks(harness: Harness) -> None:
     assert harness.calls_in(thread)
 
 
-def test_explain_in_a_direct_message(harness: Harness) -> None:
-    """It is called one: Slack shows the id of a direct message as it is."""
+def test_explain_shows_no_id_of_a_direct_message(harness: Harness) -> None:
+    """Slack would show the id as it is."""
     text = asked(
         harness, "/approvals explain note text=x", channel=harness.person("ben").dm_channel
     )
@@ -83,14 +82,16 @@ def test_explain_in_a_direct_message(harness: Harness) -> None:
 
 
 def ask_note(harness: Harness) -> str:
-    """A call of `note` that waits."""
+    """Ask for a note and wait for its card; returns the thread."""
     thread = ask(harness, ("note", {"text": "x"}))
     harness.card(SUPPORT, thread)
     return thread
 
 
-def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
-    """A remembered approval, and a limit that is reached, come before any asking, and are said."""
+def test_explain_mentions_saved_approvals_and_limits(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Both come before anybody is asked."""
     policy = '[defaults]\napprovers = ["UANA00001"]\n[[rule]]\ntool = "put"\nverdict = "once"\n'
     harness = own_harness(FakeTools().tools, policy, COUNTERSIGN_MAX_PENDING="1")
     thread = ask(harness, ("put", {"text": "x"}))
@@ -127,37 +128,40 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
         ("/approvals dance", "I do not know /approvals 'dance'."),
     ],
 )
-def test_help_and_mistakes(shared_harness: tuple[Harness, FakeTools], line: str, told: str) -> None:
-    """Whatever is typed is answered.
-
-    The answer is the list of questions, or what is wrong and where the list is.
-    """
+def test_help_and_mistakes_are_answered(
+    shared_harness: tuple[Harness, FakeTools], line: str, told: str
+) -> None:
+    """The answer is the list of subcommands, or says what is wrong and where that list is."""
     assert told in asked(shared_harness[0], line)
 
 
-def test_smart_quotation_marks(shared_harness: tuple[Harness, FakeTools]) -> None:
-    """Quotation marks as keyboards make them hold words together too."""
+def test_smart_quotes_hold_words_together(
+    shared_harness: tuple[Harness, FakeTools],
+) -> None:
+    """Some keyboards type them instead of plain ones."""
     assert "Write “two words”" in asked(
         shared_harness[0], "/approvals explain note text=“two words”"
     )
 
 
-def test_secrets_are_masked(shared_harness: tuple[Harness, FakeTools]) -> None:
-    """A secret value that is typed comes back as a mask."""
+def test_explain_masks_secret_values(shared_harness: tuple[Harness, FakeTools]) -> None:
+    """The password was typed in the command."""
     text = asked(shared_harness[0], "/approvals explain login account=ben password=hunter2")
     assert "Log in to ben with ••••••••" in text
     assert "hunter2" not in text
 
 
 def test_guests_are_refused(shared_harness: tuple[Harness, FakeTools]) -> None:
-    """A guest gets one sentence, and learns nothing."""
+    """They get one sentence and learn nothing about the policy."""
     text = asked(shared_harness[0], "/approvals explain note text=x", "gus")
     assert "I answer full members of this workspace only." in text
     assert "shop-leads" not in text
 
 
-def test_slack_does_not_say_who_asks(own_harness: Callable[..., Harness]) -> None:
-    """Who cannot be looked up gets nothing explained, and is told to try again."""
+def test_nothing_is_explained_if_the_look_up_fails(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The person is told to try again."""
     harness = own_harness(FakeTools().tools)
     harness.slack.faults.fail("users.info", "internal_error", times=99)
     assert "I could not ask Slack about this just now" in asked(
@@ -165,10 +169,10 @@ def test_slack_does_not_say_who_asks(own_harness: Callable[..., Harness]) -> Non
     )
 
 
-def test_another_workspace_is_dropped(
+def test_a_command_of_another_workspace_is_dropped(
     shared_harness: tuple[Harness, FakeTools], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A command with another team's id is acknowledged with nothing, and nobody is answered."""
+    """It is acknowledged with an empty body, and nobody is answered."""
     harness = shared_harness[0]
     body = {
         "command": "/approvals",
@@ -183,11 +187,8 @@ def test_another_workspace_is_dropped(
     assert "dropped a delivery of another workspace" in caplog.text
 
 
-def test_acknowledged_before_anything_is_looked_up(harness: Harness) -> None:
-    """Slack has its acknowledgement while the look-ups still wait.
-
-    The answer follows, and nothing of it is stored.
-    """
+def test_a_command_is_acknowledged_before_any_look_up(harness: Harness) -> None:
+    """The answer follows, and nothing of it is stored."""
     held = harness.slack.faults.hold("users.info", person="ben")
     person = harness.person("ben")
     delivery = person.command(SUPPORT, "/approvals help")

@@ -1,4 +1,4 @@
-"""`/approvals` as people look things up with it: the menu, lists, and all of one request."""
+"""`/approvals` for looking things up: the menu, lists, one request, and the report."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ approvers = ["UCLEO0001"]
 """
 
 
-def newest(harness: Harness, who: str, channel: str = SUPPORT) -> dict[str, Any]:
+def find_newest_answer(harness: Harness, who: str, channel: str = SUPPORT) -> dict[str, Any]:
     """The newest message that only this person sees."""
     mine = [m for m in harness.person(who).everything(channel) if m.get("is_ephemeral")]
     return max(mine, key=lambda each: float(each["ts"]), default={})
 
 
-def looked(
+def press_and_wait(
     harness: Harness, who: str, action: str, part: str, channel: str = SUPPORT
 ) -> dict[str, Any]:
-    """Press the first such button of the answer; returns the answer once it shows that."""
-    answer = newest(harness, who, channel)
+    """Press the first such button of the answer; returns the answer once it shows that text."""
+    answer = find_newest_answer(harness, who, channel)
     harness.person(who).click(channel, answer["ts"], action, seen=answer)
 
     def look() -> dict[str, Any] | None:
-        now = newest(harness, who, channel)
+        now = find_newest_answer(harness, who, channel)
         return now if now["ts"] == answer["ts"] and part in words(now) else None
 
     found: dict[str, Any] = harness.slack.wait(look)
@@ -59,17 +59,17 @@ def looked(
 
 
 def test_the_menu_answers_in_place(harness: Harness) -> None:
-    """With no words there are buttons; each puts its answer in the place of the menu, and the
-    buttons stay. Nothing of it is kept in the inbox.
+    """Each button replaces the menu's text by its answer and stays. Nothing of it is kept in the
+    inbox.
     """
     ask(harness, ("note", {"text": "pond pump"}))
     arrived(harness)
     before = len(harness.all(Delivery))
     assert "What would you like to see?" in asked(harness, "/approvals", "ana")
-    waiting = looked(harness, "ana", "look_waiting", "pond pump")
+    waiting = press_and_wait(harness, "ana", "look_waiting", "pond pump")
     assert "Asked by <@UBEN00001> in <#C0SUPPORT>" in words(waiting)
     assert "/archives/C0SUPPORT/p" in words(waiting)
-    life = looked(harness, "ana", "look_show", "proposed by ")
+    life = press_and_wait(harness, "ana", "look_show", "proposed by ")
     assert "Text: pond pump" in words(life)
     for action, part in [
         ("look_requests", "You have not asked for anything yet."),
@@ -78,13 +78,13 @@ def test_the_menu_answers_in_place(harness: Harness) -> None:
         ("look_help", "/approvals show <link or id>"),
         ("look_waiting", "pond pump"),
     ]:
-        answer = looked(harness, "ana", action, part)
+        answer = press_and_wait(harness, "ana", action, part)
         assert "look_waiting" in action_ids(answer)
     assert len(harness.all(Delivery)) == before
 
 
 def test_people_are_named_where_slack_draws_no_mention(harness: Harness) -> None:
-    """A list shows what was asked literally: who is meant is named, as Slack knows them now."""
+    """A list shows arguments literally, so ids of people become their names."""
     thread = ask(harness, ("note", {"text": "a gift for <@UDAN00001>, <@UXX99999> and <@Ux|you>"}))
     arrived(harness)
     for text in (
@@ -95,8 +95,8 @@ def test_people_are_named_where_slack_draws_no_mention(harness: Harness) -> None
         assert "a gift for @Dan Weber, <@UXX99999> and <@Ux|you>" in text
 
 
-def test_requests_and_history(harness: Harness) -> None:
-    """Who asked sees their requests and what was decided; so does who decided, and nobody else."""
+def test_requests_and_history_list_only_your_own(harness: Harness) -> None:
+    """Only the requester and the people who decided see a request in them."""
     thread = ask(harness, ("note", {"text": "oak bench"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     arrived(harness)
@@ -115,8 +115,8 @@ def test_requests_and_history(harness: Harness) -> None:
     assert "oak bench" in asked(harness, "/approvals history 4")
 
 
-def test_show_tells_the_whole_life(harness: Harness) -> None:
-    """A link, an id or a fingerprint shows what was asked, changed and decided, with the words."""
+def test_show_tells_the_whole_history_of_a_request(harness: Harness) -> None:
+    """It takes a link, an id or a fingerprint, and each reading is in the audit."""
     thread = ask(harness, ("note", {"text": "red paint"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -136,8 +136,8 @@ def test_show_tells_the_whole_life(harness: Harness) -> None:
     assert [row.actor for row in events] == ["UBEN00001"] * 4
 
 
-def test_show_tells_a_change_far_into_a_long_text(harness: Harness) -> None:
-    """What an edit changed is told though it is far from the beginning, and is a space."""
+def test_show_tells_a_change_far_inside_a_long_text(harness: Harness) -> None:
+    """One of the changes is a single space."""
     start = "The order goes out as it was agreed. " * 12
     thread = ask(harness, ("note", {"text": f"{start}Pay 40 EUR."}))
     arrived(harness)
@@ -155,10 +155,8 @@ def test_show_tells_a_change_far_into_a_long_text(harness: Harness) -> None:
     harness.said(SUPPORT, thread, "Pay 40 EUR. → …")
 
 
-def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
-    """Its approvers and the policy's readers may read a request; anybody else hears what they hear
-    of one that is not there, and nothing is written down.
-    """
+def test_show_is_only_for_approvers_and_readers(harness: Harness) -> None:
+    """To others it answers as if the request did not exist, and nothing is recorded."""
     thread = ask(harness, ("put", {"text": "hive key"}))
     harness.card(SUPPORT, thread)
     [call] = harness.calls_in(thread)
@@ -170,9 +168,9 @@ def test_show_is_for_those_whom_it_concerns(harness: Harness) -> None:
     assert sorted(row.actor for row in events) == ["UCLEO0001", "UDAN00001"]
 
 
-def test_a_link_leads_where_its_reader_may_look(harness: Harness) -> None:
-    """To a request in somebody's direct message: who asked goes there, an approver to the card in
-    their own, and who only reads nowhere.
+def test_a_link_leads_where_its_reader_has_access(harness: Harness) -> None:
+    """The request is in a direct message: its requester is led there, an approver to their own
+    card, and a mere reader gets no link.
     """
     ben, ana = harness.person("ben"), harness.person("ana")
     root = ask(harness, ("note", {"text": "larch poles"}), channel=ben.dm_channel)
@@ -188,8 +186,8 @@ def test_a_link_leads_where_its_reader_may_look(harness: Harness) -> None:
     assert "/archives/" not in asked(harness, f"/approvals show {call.id}", "dan")
 
 
-def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:
-    """What was decided since is no longer in the list when it is shown again."""
+def test_list_leaves_out_what_has_been_decided(harness: Harness) -> None:
+    """A call is approved on its card, and the list is asked for again."""
     thread = ask(harness, ("note", {"text": "stone path"}))
     card = harness.card(SUPPORT, thread)
     asked(harness, "/approvals list", "ana")
@@ -198,8 +196,8 @@ def test_what_waits_is_pressed_by_its_card(harness: Harness) -> None:
     assert "stone path" not in asked(harness, "/approvals list", "ana")
 
 
-def test_the_report_is_for_readers(harness: Harness) -> None:
-    """The policy's readers get the numbers, by tool and by person; nobody else does."""
+def test_the_report_is_only_for_readers(harness: Harness) -> None:
+    """The policy's readers get the numbers, by tool and by person."""
     thread = ask(harness, ("note", {"text": "gravel"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     arrived(harness)
@@ -213,8 +211,8 @@ def test_the_report_is_for_readers(harness: Harness) -> None:
     assert "Write a note" not in told
 
 
-def test_home_tells_readers_what_stands_out(harness: Harness) -> None:
-    """The policy's readers see it below all else; nobody else does."""
+def test_home_shows_only_readers_how_people_decided(harness: Harness) -> None:
+    """Dan is one of the policy's readers, Ana is not."""
     thread = ask(harness, ("note", {"text": "slate"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     arrived(harness)
@@ -228,34 +226,34 @@ def test_home_tells_readers_what_stands_out(harness: Harness) -> None:
     assert "How people decided" not in home("ana")
 
 
-def test_questions_are_counted(harness: Harness) -> None:
-    """A question of the agent's that waits for who asks is told beside the decisions."""
+def test_list_counts_questions_that_wait_for_you(harness: Harness) -> None:
+    """The agent has asked Ben a question; Ana's list has none."""
     thread = ask(harness, question(question="Which shed is it?", kind="text"))
     harness.card(SUPPORT, thread, "ben", "decline")
     assert "A question is waiting for your answer" in asked(harness, "/approvals list")
     assert "waiting for your answer" not in asked(harness, "/approvals list", "ana")
 
 
-def pictures(harness: Harness, who: str) -> list[dict[str, Any]]:
-    """The files in this person's direct message with the bot."""
+def list_pictures(harness: Harness, who: str) -> list[dict[str, Any]]:
+    """List the files in this person's direct message with the bot."""
     person = harness.person(who)
     return [f for m in person.everything(person.dm_channel) for f in m.get("files", [])]
 
 
-def decided(harness: Harness, text: str) -> None:
-    """A note with that text that Ana approved."""
+def get_note_approved(harness: Harness, text: str) -> None:
+    """Ben asks for a note with that text, and Ana approves it."""
     thread = ask(harness, ("note", {"text": text}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     arrived(harness)
 
 
-def test_the_report_s_picture_comes_in_private(harness: Harness) -> None:
-    """The reader gets it in their direct message, with words for who does not see it; the answer
-    says so, and who may not read the report gets neither.
+def test_the_picture_of_the_report_comes_in_a_direct_message(harness: Harness) -> None:
+    """It has a text alternative, and the answer says where it is. People who may not read the
+    report get neither.
     """
-    decided(harness, "sand")
+    get_note_approved(harness, "sand")
     assert "a picture of it in a direct message" in asked(harness, "/approvals report", "dan")
-    [file] = harness.slack.wait(lambda: pictures(harness, "dan"))
+    [file] = harness.slack.wait(lambda: list_pictures(harness, "dan"))
     assert file["name"].startswith("decisions-")
     assert (file["filetype"], file["is_public"]) == ("png", False)
     assert file["alt_txt"].startswith("Decisions from ")
@@ -264,30 +262,30 @@ def test_the_report_s_picture_comes_in_private(harness: Harness) -> None:
     assert data is not None
     assert data.startswith(b"\x89PNG")
     asked(harness, "/approvals report", "ana")
-    assert pictures(harness, "ana") == []
-    harness.person("dan").dm("report")  # in words, too
-    harness.slack.wait(lambda: len(pictures(harness, "dan")) == 2)
+    assert list_pictures(harness, "ana") == []
+    harness.person("dan").dm("report")  # as a message
+    harness.slack.wait(lambda: len(list_pictures(harness, "dan")) == 2)
 
 
-def test_slack_takes_no_picture(harness: Harness) -> None:
-    """Where Slack refuses the file, the report stands and its reader is told."""
-    decided(harness, "clay")
-    all_sent(harness)  # a picture that was asked for before may still be on its way
-    before = len(pictures(harness, "dan"))
+def test_the_report_is_shown_even_if_slack_refuses_its_picture(harness: Harness) -> None:
+    """Its reader is told that the picture is missing."""
+    get_note_approved(harness, "clay")
+    all_sent(harness)  # an earlier picture may still be on its way
+    before = len(list_pictures(harness, "dan"))
     harness.slack.faults.fail("files.getUploadURLExternal", "missing_scope")
     assert "Who decided" in asked(harness, "/approvals report", "dan")
     dan = harness.person("dan")
     harness.slack.wait(
         lambda: "could not send you the picture" in str(dan.everything(dan.dm_channel))
     )
-    assert len(pictures(harness, "dan")) == before
+    assert len(list_pictures(harness, "dan")) == before
 
 
 def test_without_matplotlib_the_report_has_no_picture(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer promises no picture."""
-    decided(harness, "marl")
+    """The answer does not promise one."""
+    get_note_approved(harness, "marl")
     missing(monkeypatch, "matplotlib", "bot.explain.report_picture")
     text = asked(harness, "/approvals report", "dan")
     assert "Who decided" in text

@@ -1,4 +1,4 @@
-"""Killed at every stage and started again: nothing twice, nothing lost, every card true."""
+"""The bot is killed at every stage and started again: nothing is lost and nothing runs twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.stories.process import BotProcess
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[BotProcess]:
+def running_bot(folder: Path) -> Iterator[BotProcess]:
     with build_local_slack() as slack, StrictPlanner() as planner:
         bot = BotProcess(folder, slack, planner)
         bot.start()
@@ -30,21 +30,23 @@ def started(folder: Path) -> Iterator[BotProcess]:
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BotProcess]:
-    """A bot that each of these stories kills and starts again."""
-    with started(tmp_path_factory.mktemp("crash")) as bot:
+def shared_bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BotProcess]:
+    """One bot for all these stories: each kills it and starts it again."""
+    with running_bot(tmp_path_factory.mktemp("crash")) as bot:
         yield bot
 
 
 @pytest.fixture
-def bot(living: BotProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BotProcess]:
-    """The bot as the story before left it, running; a fresh one where a story has failed."""
+def bot(
+    shared_bot: BotProcess, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[BotProcess]:
+    """The bot as the last story left it, running; a fresh one if a story has failed."""
     if request.session.testsfailed:
-        with started(tmp_path) as fresh:
+        with running_bot(tmp_path) as fresh:
             yield fresh
     else:
-        living.looked_at_from_here()
-        yield living
+        shared_bot.looked_at_from_here()
+        yield shared_bot
 
 
 def having(
@@ -70,8 +72,8 @@ ANSWER = "It is done now, exactly once."
 POSTS_A_CARD = "Do “it” once"
 
 
-def holds(bot: BotProcess, stage: str) -> Any:
-    """Arrange that the bot stops at `stage`, so that it can be killed there."""
+def hold_bot_at(bot: BotProcess, stage: str) -> Any:
+    """Make the bot stop at `stage`, so that it can be killed there."""
     faults = bot.slack.faults
 
     def is_a_card(args: dict[str, Any]) -> bool:
@@ -106,12 +108,12 @@ def holds(bot: BotProcess, stage: str) -> Any:
         pytest.param("second model turn", marks=pytest.mark.long),
     ],
 )
-def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
-    """Whatever the moment, after the restart there is one card, one effect, one answer."""
+def test_a_request_survives_a_crash_at_any_stage(bot: BotProcess, stage: str) -> None:
+    """There is one card, one effect and one answer."""
     bot.planner.script(Turn(calls=[("once", {"text": "it"})]), Turn(text=ANSWER))
-    before = len(bot.slack.deliveries)  # of which a life that was killed may owe an answer
+    before = len(bot.slack.deliveries)  # the killed bot may never acknowledge some of these
     late = stage in ("click being decided", "second model turn")
-    held = None if late else holds(bot, stage)
+    held = None if late else hold_bot_at(bot, stage)
     thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
     if late or stage.startswith("answer"):
         shown = card(bot, thread)
@@ -143,9 +145,8 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
 
 @pytest.mark.parametrize("tool", ["once", "again"])
 def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) -> None:
-    """UNKNOWN and never run again by itself.
-
-    A tool that says idempotent runs again with the same key.
+    """The call becomes UNKNOWN and does not run again by itself; an idempotent tool runs again with
+    the same key.
     """
     os.mkfifo(bot.folder / "hang")
     bot.planner.script(Turn(calls=[(tool, {"text": "it"})]), Turn(text=ANSWER))
@@ -168,7 +169,9 @@ def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) ->
 
 
 def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
-    """Killed in a streamed answer: the open stream is closed, and the answer stands there once."""
+    """The bot is killed while it streams an answer: the stream is closed, and the answer stands
+    once.
+    """
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02
     before = len(bot.slack.requests)
@@ -195,7 +198,9 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
 
 
 def test_a_step_left_open_is_closed_first(bot: BotProcess) -> None:
-    """Killed while a look-up was shown: it is closed, looked up again, and answered once."""
+    """The bot is killed while it shows a look-up: that is closed, looked up again, and answered
+    once.
+    """
     os.mkfifo(bot.folder / "hang")
     bot.planner.script(Turn(calls=[("look", {"text": "the night"})]), Turn(text=ANSWER))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot look")

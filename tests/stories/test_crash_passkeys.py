@@ -1,4 +1,4 @@
-"""Killed while somebody adds a passkey, and while others approve it: it is there once, and counts
+"""The bot is killed while a passkey is added and while it is approved: it is added, and counts,
 once.
 """
 
@@ -54,26 +54,26 @@ def bot(tmp_path: Path) -> Iterator[BotProcess]:
         bot.kill()
 
 
-def seen(bot: BotProcess, who: str, part: str) -> list[dict[str, Any]]:
+def find_direct_messages(bot: BotProcess, who: str, part: str) -> list[dict[str, Any]]:
     """This person's direct messages with that text."""
     person = bot.slack.person(who)
     return [m for m in person.everything(person.dm_channel) if part in words(m)]
 
 
-def link_of(bot: BotProcess) -> str:
-    """Ana asks for a link on Home; returns its token."""
+def request_passkey_link(bot: BotProcess) -> str:
+    """Ana asks on Home for a link to add a passkey; returns its token."""
     ana = bot.slack.person("ana")
     ana.open_home()
     for button in ("home_passkeys", "add_passkey"):
         bot.slack.wait(lambda each=button: each in str(ana.home()))
         ana.click_home(button)
-    [message] = bot.slack.wait(lambda: seen(bot, "ana", "with this private link"))
+    [message] = bot.slack.wait(lambda: find_direct_messages(bot, "ana", "with this private link"))
     [url] = [each["url"] for each in elements(message) if each.get("url", "").startswith(HERE)]
     return str(url.removeprefix(HERE))
 
 
-def post_unheard(bot: BotProcess, token: str) -> None:
-    """What the page posts is stored, and the bot dies before it has looked at it."""
+def store_credential_while_down(bot: BotProcess, token: str) -> None:
+    """Stop the bot and store what the page would post, so that it is handled at the next start."""
     bot.kill()
     store = store_of(bot.folder / "countersign.db")
     with store.write() as tx:
@@ -88,8 +88,8 @@ def post_unheard(bot: BotProcess, token: str) -> None:
     store.close()
 
 
-def holds(bot: BotProcess, stage: str) -> Any:
-    """Arrange that the bot stops at `stage`, so that it can be killed there."""
+def hold_bot_at(bot: BotProcess, stage: str) -> Any:
+    """Make the bot stop before or after that post, so that it can be killed there."""
     what, _, when = stage.partition(", ")
     shown = {"notice": NEW, "request": "asks:", "card": "'approve'"}[what]
     return bot.slack.faults.hold(
@@ -109,19 +109,23 @@ def holds(bot: BotProcess, stage: str) -> Any:
         pytest.param("card, after", marks=pytest.mark.long),
     ],
 )
-def test_killed_while_a_passkey_is_added(bot: BotProcess, stage: str) -> None:
-    """One passkey, one message about it, one card; it counts once Cleo has approved it."""
-    post_unheard(bot, link_of(bot))
-    held = holds(bot, stage)
+def test_a_passkey_is_added_once_despite_crashes(bot: BotProcess, stage: str) -> None:
+    """There is one passkey, one message about it and one card; it counts once Cleo has
+    approved it.
+    """
+    store_credential_while_down(bot, request_passkey_link(bot))
+    held = hold_bot_at(bot, stage)
     bot.start()
     assert held.arrived.wait(30)
     bot.kill()
     held.release()
     bot.start()
-    bot.slack.wait(lambda: seen(bot, "ana", NEW))
-    [card] = bot.slack.wait(lambda: [m for m in seen(bot, "cleo", "Ana’s phone") if is_card(m)])
+    bot.slack.wait(lambda: find_direct_messages(bot, "ana", NEW))
+    [card] = bot.slack.wait(
+        lambda: [m for m in find_direct_messages(bot, "cleo", "Ana’s phone") if is_card(m)]
+    )
     bot.kill()
-    bot.start()  # whom it has not looked up since
+    bot.start()  # so that it looks Cleo up again
     gate = bot.slack.faults.hold("users.info", when="before")
     cleo = bot.slack.person("cleo")
     cleo.click(cleo.dm_channel, card["ts"], "approve", seen=card)
@@ -129,16 +133,16 @@ def test_killed_while_a_passkey_is_added(bot: BotProcess, stage: str) -> None:
     bot.kill()
     gate.release()
     bot.start()
-    bot.slack.wait(lambda: seen(bot, "ana", "counts from now on"))
-    assert len(seen(bot, "ana", NEW)) == 1
-    assert len(seen(bot, "cleo", "Ana’s phone")) == 1
+    bot.slack.wait(lambda: find_direct_messages(bot, "ana", "counts from now on"))
+    assert len(find_direct_messages(bot, "ana", NEW)) == 1
+    assert len(find_direct_messages(bot, "cleo", "Ana’s phone")) == 1
     assert [getattr(row, "counts_from", None) is None for row in bot.rows(Passkey)] == [False]
     assert [getattr(call, "status", "") for call in bot.rows(Call)] == [CallStatus.SUCCEEDED]
-    assert events(bot) == ["passkey.added", "passkey.counts"]
+    assert list_passkey_events(bot) == ["passkey.added", "passkey.counts"]
 
 
-def events(bot: BotProcess) -> list[str]:
-    """What the audit says of passkeys, in order."""
+def list_passkey_events(bot: BotProcess) -> list[str]:
+    """The audit's events about passkeys, in order."""
     store = store_of(bot.folder / "countersign.db")
     try:
         with store.read() as tx:

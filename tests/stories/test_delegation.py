@@ -1,4 +1,4 @@
-"""One person decides for another until a day: what they may, what they may not, and how it ends."""
+"""One person decides for another for a time: what they may decide, what not, and how it ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DAY = 86_400
 CLEO = "UCLEO0001"
 
 
-def form(harness: Harness, who: str) -> dict[str, Any]:
+def open_delegation_dialog(harness: Harness, who: str) -> dict[str, Any]:
     """Open the dialog from the command's answer; returns it."""
     person = harness.person(who)
     asked(harness, "/approvals delegate", who)
@@ -58,8 +58,10 @@ def form(harness: Harness, who: str) -> dict[str, Any]:
     return view
 
 
-def fill(harness: Harness, delegate: str, days: float, note: str = "") -> dict[str, Any]:
-    """What is entered: who, and for how many days from now."""
+def fill_delegation_dialog(
+    harness: Harness, delegate: str, days: float, note: str = ""
+) -> dict[str, Any]:
+    """The state of the filled-in dialog: the delegate, and the end in days from now."""
     until = int(harness.clock.now().timestamp() + days * DAY)
     state: dict[str, Any] = {
         "delegate": {"person": {"selected_user": delegate}},
@@ -69,9 +71,9 @@ def fill(harness: Harness, delegate: str, days: float, note: str = "") -> dict[s
 
 
 def delegate(harness: Harness, who: str = "ana", to: str = CLEO, days: float = 2) -> Delegation:
-    """Somebody has another decide for them; returns the row."""
-    form(harness, who)
-    outcome = harness.person(who).submit(fill(harness, to, days, "on holiday"))
+    """Somebody delegates their approvals to another person; returns the row."""
+    open_delegation_dialog(harness, who)
+    outcome = harness.person(who).submit(fill_delegation_dialog(harness, to, days, "on holiday"))
     assert outcome["outcome"] == "closed"
     arrived(harness)
     row: Delegation = harness.all(Delegation)[-1]
@@ -79,13 +81,13 @@ def delegate(harness: Harness, who: str = "ana", to: str = CLEO, days: float = 2
 
 
 @pytest.fixture(autouse=True)
-def none_left(harness: Harness) -> Any:
-    """Each story leaves no delegation behind."""
+def no_delegations_left(harness: Harness) -> Any:
+    """All delegations have ended after a story."""
     yield
     harness.clock.advance(91 * DAY)
 
 
-def approved(harness: Harness, who: str, text: str, tool: str = "note") -> str:
+def ask_and_approve(harness: Harness, who: str, text: str, tool: str = "note") -> str:
     """Ben asks for this and somebody approves it; returns the thread."""
     thread = ask(harness, (tool, {"text": text}))
     vote(harness, who, harness.card(SUPPORT, thread))
@@ -93,21 +95,21 @@ def approved(harness: Harness, who: str, text: str, tool: str = "note") -> str:
     return thread
 
 
-def told_of_end(harness: Harness) -> int:
-    """How often Cleo was told that she decides for Ana no more."""
+def count_end_notices(harness: Harness) -> int:
+    """Count the messages that tell Cleo that she no longer decides for Ana."""
     cleo = harness.person("cleo")
     said = "You no longer decide for <@UANA00001>"
     return sum(said in words(m) for m in cleo.everything(cleo.dm_channel))
 
 
-def test_one_decides_for_another(harness: Harness) -> None:
-    """Who decides for an approver may approve as they may; the thread, the card, the vote and the
-    audit say for whom. Both are told when it begins.
+def test_a_delegate_decides_for_an_approver(harness: Harness) -> None:
+    """Thread, card, vote and audit name the person decided for, and the delegate is told at the
+    beginning.
     """
     row = delegate(harness)
     told_cleo = json.dumps(harness.person("cleo").everything(harness.person("cleo").dm_channel))
     assert "on holiday" in told_cleo
-    thread = approved(harness, "cleo", "fence paint")
+    thread = ask_and_approve(harness, "cleo", "fence paint")
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
     harness.said(SUPPORT, thread, "fence paint")
     card = json.dumps(harness.thread(SUPPORT, thread))
@@ -120,23 +122,23 @@ def test_one_decides_for_another(harness: Harness) -> None:
     assert (row.giver, row.delegate) == ("UANA00001", CLEO)
 
 
-def test_it_ends_by_itself(harness: Harness) -> None:
-    """After its time the same person may decide nothing; nor could they before it was given."""
+def test_a_delegation_ends_by_itself(harness: Harness) -> None:
+    """Before it and after its time the same person cannot decide."""
     thread = ask(harness, ("note", {"text": "east gate"}))
     card = harness.card(SUPPORT, thread)
     press(harness, "cleo", SUPPORT, card, "approve")
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
     delegate(harness, days=1)
     harness.clock.advance(2 * DAY)
-    harness.said(SUPPORT, thread, "That is all.")  # the model was told that nobody answered
+    harness.said(SUPPORT, thread, "That is all.")  # the call has expired
     thread = ask(harness, ("note", {"text": "west gate"}))
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_the_giver_ends_it(harness: Harness) -> None:
-    """Only the giver ends it, whatever a click claims; from then on it counts no more."""
+def test_only_the_delegator_ends_a_delegation_early(harness: Harness) -> None:
+    """A forged click of somebody else ends nothing. The delegate cannot decide afterwards."""
     row = delegate(harness)
     asked(harness, "/approvals delegate", "ana")
     mine = [m for m in harness.person("ana").everything(SUPPORT) if m.get("is_ephemeral")]
@@ -159,8 +161,8 @@ def test_the_giver_ends_it(harness: Harness) -> None:
     assert kept.revoked_at is None
 
 
-def test_never_what_they_asked_for(harness: Harness) -> None:
-    """Who asked for a call decides nothing about it by another's right, and is told so."""
+def test_a_delegate_cannot_approve_their_own_request(harness: Harness) -> None:
+    """Cleo asks for the call and decides for Ana."""
     delegate(harness)
     thread = ask(harness, ("note", {"text": "own seeds"}), who="cleo")
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
@@ -168,8 +170,8 @@ def test_never_what_they_asked_for(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_never_what_the_giver_asked_for(harness: Harness) -> None:
-    """What the giver may not approve, because it is their own request, nobody approves for them."""
+def test_a_delegate_cannot_approve_the_delegators_request(harness: Harness) -> None:
+    """Ana cannot approve her own request, so nobody can for her."""
     delegate(harness)
     thread = ask(harness, ("lose", {"text": "her seeds"}), who="ana")
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
@@ -177,8 +179,8 @@ def test_never_what_the_giver_asked_for(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_never_what_they_edited(harness: Harness) -> None:
-    """To decide for somebody is not to edit for them: an approver's Edit stays closed."""
+def test_a_delegate_cannot_edit_or_approve_the_delegators_edit(harness: Harness) -> None:
+    """Deciding for somebody does not include editing for them."""
     delegate(harness)
     thread = ask(harness, ("note", {"text": "blue door"}))
     card = harness.card(SUPPORT, thread)
@@ -187,16 +189,16 @@ def test_never_what_they_edited(harness: Harness) -> None:
     open_modal(harness, "ana", SUPPORT, card, "edit")
     harness.person("ana").submit(typed(text="green door"))
     arrived(harness)
-    # Ana's own edit is nobody's to approve for her
+    # Ana cannot approve her own edit, so nobody can for her
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
     harness.settle()
     assert CallStatus.SUCCEEDED not in statuses(harness, thread)
 
 
-def test_the_two_count_once(harness: Harness) -> None:
-    """Where two have to approve, a giver and who decides for them are one: whoever is first."""
+def test_delegate_and_delegator_count_as_one_approval(harness: Harness) -> None:
+    """Two approvals are needed; the delegate votes first."""
     delegate(harness)
-    thread = approved(harness, "cleo", "tall hedge", "wipe")
+    thread = ask_and_approve(harness, "cleo", "tall hedge", "wipe")
     assert statuses(harness, thread) == [CallStatus.PENDING]
     card = harness.card(SUPPORT, thread)
     assert ", for <@UANA00001>" in words(card)
@@ -208,10 +210,10 @@ def test_the_two_count_once(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
 
 
-def test_the_giver_first(harness: Harness) -> None:
-    """And where the giver was first, who decides for them adds nothing, nor takes it back."""
+def test_a_delegate_changes_nothing_after_the_delegators_vote(harness: Harness) -> None:
+    """Two approvals are needed; the delegate neither adds one nor takes the delegator's back."""
     delegate(harness)
-    thread = approved(harness, "ana", "low hedge", "wipe")
+    thread = ask_and_approve(harness, "ana", "low hedge", "wipe")
     card = harness.card(SUPPORT, thread)
     press(harness, "cleo", SUPPORT, card, "approve")
     told(harness, "cleo", SUPPORT, thread, "count as one")
@@ -220,17 +222,17 @@ def test_the_giver_first(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_the_giver_may_still_say_no(harness: Harness) -> None:
-    """A giver who disagrees with what was approved for them rejects it, while it waits."""
+def test_the_delegator_can_reject_what_the_delegate_approved(harness: Harness) -> None:
+    """The call still waits for a second approval."""
     delegate(harness)
-    thread = approved(harness, "cleo", "wide hedge", "wipe")
+    thread = ask_and_approve(harness, "cleo", "wide hedge", "wipe")
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "keep it")
     arrived(harness)
     assert statuses(harness, thread) == [CallStatus.REJECTED]
 
 
-def test_it_goes_one_step_only(harness: Harness) -> None:
-    """Who decides for somebody cannot have a third decide in turn."""
+def test_a_delegation_cannot_be_passed_on(harness: Harness) -> None:
+    """Ana delegates to Cleo and Cleo to Dan: Dan does not decide for Ana."""
     delegate(harness)
     delegate(harness, "cleo", "UDAN00001")
     thread = ask(harness, ("note", {"text": "third hand"}))
@@ -239,16 +241,16 @@ def test_it_goes_one_step_only(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_never_wider_than_the_giver(harness: Harness) -> None:
-    """What the giver may not decide, nobody decides for them."""
+def test_a_delegate_may_not_decide_more_than_the_delegator(harness: Harness) -> None:
+    """Ana is no approver of this call."""
     delegate(harness)
     thread = ask(harness, ("async_note", {"text": "not hers"}))
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
     told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
 
 
-def test_cards_come_to_them_too(harness: Harness) -> None:
-    """A card that goes to its approvers in direct messages goes to who decides for them as well."""
+def test_a_delegate_gets_cards_in_direct_messages(harness: Harness) -> None:
+    """The rule posts its cards to the approvers."""
     delegate(harness)
     thread = ask(harness, ("put", {"text": "pond liner"}))
     dm = harness.person("cleo").dm_channel
@@ -259,8 +261,8 @@ def test_cards_come_to_them_too(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
 
 
-def test_they_are_reminded_too(harness: Harness) -> None:
-    """A reminder in the thread names who decides for an approver, beside them."""
+def test_a_reminder_names_the_delegate_as_well(harness: Harness) -> None:
+    """The approvers are named, too."""
     delegate(harness)
     thread = ask(harness, ("lose", {"text": "old key"}))
     harness.card(SUPPORT, thread)
@@ -279,32 +281,32 @@ def test_they_are_reminded_too(harness: Harness) -> None:
         (CLEO, -1, "until"),
     ],
 )
-def test_what_the_dialog_refuses(harness: Harness, to: str, days: float, at: str) -> None:
-    """Only a colleague, for ninety days at most; the error stands at its field."""
-    form(harness, "ana")
-    outcome = harness.person("ana").submit(fill(harness, to, days))
+def test_the_dialog_refuses_wrong_people_and_times(
+    harness: Harness, to: str, days: float, at: str
+) -> None:
+    """It takes only a colleague, for ninety days at most; the error stands at its field."""
+    open_delegation_dialog(harness, "ana")
+    outcome = harness.person("ana").submit(fill_delegation_dialog(harness, to, days))
     assert list(outcome["errors"]) == [at]
     assert not [row for row in harness.all(Delegation) if row.until > harness.clock.now()]
 
 
-def test_a_new_one_takes_the_place_of_the_old(harness: Harness) -> None:
-    """One person decides for one giver at a time: the dialog says who it is now, and who it was
-    hears that it has ended.
-    """
+def test_a_new_delegation_replaces_the_old_one(harness: Harness) -> None:
+    """The dialog names the present delegate, who is then told that it has ended."""
     first = delegate(harness)
-    before = told_of_end(harness)
-    assert f"<@{CLEO}> decides for you until" in json.dumps(form(harness, "ana"))
-    harness.person("ana").submit(fill(harness, "UDAN00001", 3))
+    before = count_end_notices(harness)
+    assert f"<@{CLEO}> decides for you until" in json.dumps(open_delegation_dialog(harness, "ana"))
+    harness.person("ana").submit(fill_delegation_dialog(harness, "UDAN00001", 3))
     arrived(harness)
     [old] = harness.all(Delegation, Delegation.id == first.id)
     assert old.revoked_by == "UANA00001"
-    harness.slack.wait(lambda: told_of_end(harness) == before + 1)
+    harness.slack.wait(lambda: count_end_notices(harness) == before + 1)
 
 
-def test_it_holds_after_a_restart(own_harness: Any) -> None:
-    """It is in the database: a bot that starts anew knows who decides for whom."""
+def test_a_delegation_survives_a_restart(own_harness: Any) -> None:
+    """It is stored in the database."""
     harness: Harness = own_harness(FakeTools().tools, POLICY)
     delegate(harness)
     harness.restart()
-    thread = approved(harness, "cleo", "new spade")
+    thread = ask_and_approve(harness, "cleo", "new spade")
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]

@@ -1,4 +1,4 @@
-"""Dialogs open for those who may use them, and for nobody else."""
+"""Dialogs open only for people who may use them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids
 from tests.stories.steps import ask, forget_people, menu, open_modal, press, told
 
-TWO = (("note", {"text": "one"}), ("note", {"text": "two"}))
-NO = "You cannot decide this one"
+TWO_NOTES = (("note", {"text": "one"}), ("note", {"text": "two"}))
+REFUSAL = "You cannot decide this one"
 
 
-def refused(harness: Harness, thread: str) -> list[tuple[str, str, str]]:
-    """(who, which dialog, why) of everybody who was turned away, from the audit."""
+def list_refusals(harness: Harness, thread: str) -> list[tuple[str, str, str]]:
+    """The refused dialogs in the audit: (person, dialog, reason)."""
     ids = [call.id for call in harness.calls_in(thread)]
     rows = harness.all(Audit, Audit.call_id.in_(ids), Audit.event == "dialog.refused")
     found = [(row.actor, json.loads(row.data)) for row in rows]
     return [(who, data["dialog"], data["why"]) for who, data in found]
 
 
-def opened(harness: Harness) -> int:
-    """How many dialogs the bot has had opened."""
+def count_opened_dialogs(harness: Harness) -> int:
+    """Count the dialogs that the bot has opened."""
     return sum(each.method == "views.open" for each in harness.slack.requests)
 
 
@@ -37,14 +37,15 @@ def opened(harness: Harness) -> int:
         ("dan", SUPPORT, "not_approver"),
     ],
 )
-def test_dialogs_open_for_nobody_else(harness: Harness, name: str, channel: str, why: str) -> None:
-    """A guest, somebody of another company and a colleague who is no approver see no dialog.
-
-    Each is told so, and it is written down.
+def test_outsiders_and_other_colleagues_see_no_dialog(
+    harness: Harness, name: str, channel: str, why: str
+) -> None:
+    """They are a guest, somebody of another company, and a colleague who is no approver. Each is
+    told, and it is recorded.
     """
-    thread = ask(harness, *TWO, channel=channel)
+    thread = ask(harness, *TWO_NOTES, channel=channel)
     card = harness.card(channel, thread)
-    person, before = harness.person(name), opened(harness)
+    person, before = harness.person(name), count_opened_dialogs(harness)
     expected: list[tuple[str, str, str]] = []
     for action in ("edit", "reject", "reject_all", "review", "send_back"):
         if action in action_ids(card):
@@ -52,28 +53,28 @@ def test_dialogs_open_for_nobody_else(harness: Harness, name: str, channel: str,
         else:
             menu(harness, name, card, action, channel)
         expected.append((person.id, action, why))
-        harness.slack.wait(lambda: refused(harness, thread) == expected)
-    sentences = [NO] if why == "stranger" else ["You cannot edit this one", NO]
+        harness.slack.wait(lambda: list_refusals(harness, thread) == expected)
+    sentences = [REFUSAL] if why == "stranger" else ["You cannot edit this one", REFUSAL]
     for sentence in sentences:
         told(harness, name, channel, thread, sentence)
-    assert opened(harness) == before
+    assert count_opened_dialogs(harness) == before
 
 
-def test_who_asked_may_edit_and_send_back_only(harness: Harness, fakes: FakeTools) -> None:
-    """The requester, who does not decide, sees the call where it is theirs to change."""
+def test_a_requester_may_only_edit_and_send_back(harness: Harness, fakes: FakeTools) -> None:
+    """Ben is no approver, so Review is refused."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     menu(harness, "ben", card, "review")
-    told(harness, "ben", SUPPORT, thread, NO)
-    assert refused(harness, thread) == [("UBEN00001", "review", "not_approver")]
+    told(harness, "ben", SUPPORT, thread, REFUSAL)
+    assert list_refusals(harness, thread) == [("UBEN00001", "review", "not_approver")]
     open_modal(harness, "ben", SUPPORT, card, "edit")
     harness.person("ben").close_view()
     menu(harness, "ben", card, "send_back")
     assert harness.slack.wait(harness.person("ben").view)["callback_id"] == "send_back"
 
 
-def test_an_approver_who_asked_may_look(harness: Harness, fakes: FakeTools) -> None:
-    """Who may reject and not approve sees all of it, why not, and no Approve."""
+def test_an_approver_may_review_their_own_request(harness: Harness, fakes: FakeTools) -> None:
+    """The dialog shows the whole call and why she cannot approve it, and has no Approve button."""
     thread = ask(harness, ("note", {"text": "ana's own"}), who="ana")
     menu(harness, "ana", harness.card(SUPPORT, thread), "review")
     view = harness.slack.wait(harness.person("ana").view)
@@ -84,12 +85,11 @@ def test_an_approver_who_asked_may_look(harness: Harness, fakes: FakeTools) -> N
 
 
 @pytest.mark.parametrize("user", ["UEVE00001", "UGUS00001", "UANA00001"])
-def test_an_outsiders_submission_is_refused_in_words(harness: Harness, user: str) -> None:
-    """A submitted rejection of the whole card by who is not of this workspace changes nothing.
-
-    The dialog says so on top. An approver's id from another workspace is nobody here.
+def test_a_rejection_submitted_by_an_outsider_is_refused(harness: Harness, user: str) -> None:
+    """The dialog says so on top. An approver's id from another workspace counts as an
+    outsider's.
     """
-    thread = ask(harness, *TWO)
+    thread = ask(harness, *TWO_NOTES)
     card = harness.card(SUPPORT, thread)
     view = open_modal(harness, "ana", SUPPORT, card, "reject_all")
     options = next(b["element"]["options"] for b in view["blocks"] if b["block_id"] == "reason")
@@ -104,20 +104,20 @@ def test_an_outsiders_submission_is_refused_in_words(harness: Harness, user: str
     answer = harness.slack.forge(payload, accepts=True)
     assert answer.wait() == "acked"
     assert answer.ack["response_action"] == "update"
-    assert NO in answer.ack["view"]["blocks"][0]["text"]["text"]
-    assert refused(harness, thread) == [(user, "reject", "stranger")]
+    assert REFUSAL in answer.ack["view"]["blocks"][0]["text"]["text"]
+    assert list_refusals(harness, thread) == [(user, "reject", "stranger")]
     assert all(call.status == "pending" for call in harness.calls_in(thread))
 
 
-def test_a_slow_look_up_opens_nothing(harness: Harness, fakes: FakeTools) -> None:
-    """Where Slack does not say in time who clicked, they are asked to click again."""
+def test_no_dialog_opens_if_the_look_up_fails(harness: Harness, fakes: FakeTools) -> None:
+    """The person is told; Slack did not say in time who they are."""
     thread = ask(harness, ("note", {"text": "slowly"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     forget_people(harness)
     harness.slack.faults.fail("users.info", times=4)
-    before = opened(harness)
+    before = count_opened_dialogs(harness)
     press(harness, "ana", SUPPORT, card, "reject")
     told(harness, "ana", SUPPORT, thread, "I could not check with Slack")
-    assert opened(harness) == before
-    assert refused(harness, thread) == [("UANA00001", "reject", "lookup")]
+    assert count_opened_dialogs(harness) == before
+    assert list_refusals(harness, thread) == [("UANA00001", "reject", "lookup")]

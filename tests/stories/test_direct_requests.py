@@ -16,14 +16,14 @@ from tests.stories.steps import arrived, open_modal, press, reject, showing, typ
 
 @pytest.fixture(autouse=True)
 def _no_model(harness: Harness) -> Any:
-    """No story here ever reaches the model's server."""
+    """No story here asks the model."""
     before = len(harness.planner.requests)
     yield
     assert len(harness.planner.requests) == before
 
 
-def test_choose_fill_in_approve_done(harness: Harness, fakes: FakeTools) -> None:
-    """Chosen in the picker, filled in, shown to approvers with the reason, approved, done, told."""
+def test_a_request_is_chosen_filled_in_approved_and_run(harness: Harness, fakes: FakeTools) -> None:
+    """The card shows approvers the reason, and the run is recorded as asked by form."""
     command(harness, "/approvals request")
     picker = harness.slack.wait(harness.person("ben").view)
     assert "Write a note" in words(picker)
@@ -46,8 +46,8 @@ def test_choose_fill_in_approve_done(harness: Harness, fakes: FakeTools) -> None
     )
 
 
-def test_its_dialogs_speak_of_no_agent(harness: Harness) -> None:
-    """Whoever rejects or approves it with words writes to people, for no agent takes part."""
+def test_dialogs_of_a_form_request_mention_no_agent(harness: Harness) -> None:
+    """Approvers who reject or approve with words write to people."""
     thread = request(harness, "a quiet house")
     card = harness.card(SUPPORT, thread)
     for action in ("reject", "review"):
@@ -56,8 +56,8 @@ def test_its_dialogs_speak_of_no_agent(harness: Harness) -> None:
         harness.person("ana").close_view()
 
 
-def test_errors_stand_at_their_fields(harness: Harness) -> None:
-    """What is missing or would fail is said at the field, and nothing is asked."""
+def test_errors_in_a_form_are_shown_at_their_fields(harness: Harness) -> None:
+    """Values are missing or would fail; nobody is asked."""
     form(harness, "luck")
     outcome = harness.person("ben").submit(typed(text="all in vain"))
     assert outcome == {"outcome": "errors", "errors": {"f:text": "there is no luck in all in vain"}}
@@ -71,24 +71,24 @@ def test_errors_stand_at_their_fields(harness: Harness) -> None:
     assert not [m for m in harness.person("ben").messages(SUPPORT) if "vain" in words(m)]
 
 
-def test_a_read_runs_at_once_and_is_shown(harness: Harness, fakes: FakeTools) -> None:
-    """What only looks something up needs nobody; its result stands in the thread."""
+def test_a_read_runs_at_once_and_its_result_is_shown(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody is asked."""
     thread = request(harness, "the attic", tool="peek")
     harness.said(SUPPORT, thread, "saw the attic")
     assert fakes.did("peek", "the attic") == 1
     assert not [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
 
 
-def test_rows_are_a_table_and_told_once(harness: Harness) -> None:
-    """Rows that were looked up stand as a table in the thread, and in no other words."""
+def test_rows_that_were_found_are_shown_once_as_a_table(harness: Harness) -> None:
+    """The thread has no other message about them."""
     thread = request(harness, "shelf nine", tool="books")
     harness.said(SUPPORT, thread, "Books on shelf nine")
     arrived(harness)
     assert len(harness.thread(SUPPORT, thread)) == 2
 
 
-def test_rejected_edited_withdrawn(harness: Harness, fakes: FakeTools) -> None:
-    """A card of a form is rejected, edited and withdrawn like any other; nothing is told twice."""
+def test_a_form_request_is_rejected_edited_or_withdrawn(harness: Harness, fakes: FakeTools) -> None:
+    """Its card works like any other."""
     thread = request(harness, "red paint")
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "use blue")
     harness.said(SUPPORT, thread, "use blue")
@@ -111,14 +111,14 @@ def test_rejected_edited_withdrawn(harness: Harness, fakes: FakeTools) -> None:
     assert (fakes.did("note", "red paint"), fakes.did("note", "old paint")) == (0, 0)
 
 
-def test_it_cannot_be_sent_back(harness: Harness) -> None:
-    """There is no agent that could make another plan, so the card does not offer it."""
+def test_the_card_does_not_offer_to_send_the_plan_back(harness: Harness) -> None:
+    """There is no agent to make another plan."""
     thread = request(harness, "a lamp")
     assert "send_back:" not in words(harness.card(SUPPORT, thread))
 
 
-def test_words_in_its_thread_are_answered_each_time(harness: Harness) -> None:
-    """No agent reads them, and who asked is told so; the card waits on, and no model is asked."""
+def test_the_requesters_words_in_the_thread_are_answered(harness: Harness) -> None:
+    """They are told that no agent reads them. The card still waits, and no model is asked."""
     thread = request(harness, "a bench")
     harness.card(SUPPORT, thread)
     asked = len(harness.planner.requests)
@@ -131,8 +131,8 @@ def test_words_in_its_thread_are_answered_each_time(harness: Harness) -> None:
     assert len(harness.planner.requests) == asked
 
 
-def test_nobody_answers_in_time(harness: Harness, fakes: FakeTools) -> None:
-    """The deadline is a no, said once; the request is over."""
+def test_a_form_request_expires_and_says_so_once(harness: Harness, fakes: FakeTools) -> None:
+    """It then ends without having run."""
     thread = request(harness, "a clock")
     harness.card(SUPPORT, thread)
     harness.clock.advance(3601)
@@ -143,16 +143,16 @@ def test_nobody_answers_in_time(harness: Harness, fakes: FakeTools) -> None:
     assert len(showing(harness, SUPPORT, thread, "⏰ Nobody answered")) == 1
 
 
-def test_what_fails_is_told_in_its_words(harness: Harness) -> None:
-    """The tool's own words stand in the thread, as no model tells them."""
+def test_the_thread_shows_a_failed_tools_own_words(harness: Harness) -> None:
+    """No model puts them into others."""
     thread = request(harness, "a unicorn", tool="refuse")
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "no a unicorn here")
     assert [call.status for call in harness.calls_in(thread)] == [CallStatus.FAILED]
 
 
-def test_nobody_knows_and_somebody_says(harness: Harness) -> None:
-    """A call whose end is unknown asks a person, then the request ends with what they say."""
+def test_a_person_settles_an_unknown_outcome(harness: Harness) -> None:
+    """The request then ends."""
     thread = request(harness, "a parcel", tool="lose")
     vote(harness, "ana", harness.card(SUPPORT, thread))
     card = harness.card(SUPPORT, thread, having="resolve_done")
@@ -161,23 +161,23 @@ def test_nobody_knows_and_somebody_says(harness: Harness) -> None:
     assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
-def test_it_is_marked_like_any_request(harness: Harness) -> None:
-    """The request's own message, the bot's, wears how it stands."""
+def test_reactions_on_the_first_message_show_the_state(harness: Harness) -> None:
+    """That message is the bot's."""
     thread = request(harness, "a bell")
     harness.card(SUPPORT, thread)
 
-    def worn() -> list[str]:
+    def list_reactions() -> list[str]:
         [message] = [m for m in harness.person("ben").messages(SUPPORT) if m["ts"] == thread]
         return [each["name"] for each in message.get("reactions", [])]
 
-    harness.slack.wait(lambda: worn() == ["hourglass_flowing_sand"])
+    harness.slack.wait(lambda: list_reactions() == ["hourglass_flowing_sand"])
     vote(harness, "ana", harness.card(SUPPORT, thread))
-    harness.slack.wait(lambda: worn() == ["white_check_mark"])
+    harness.slack.wait(lambda: list_reactions() == ["white_check_mark"])
 
 
 @pytest.mark.parametrize("stage", ["stored", "rooted", "waiting", "decided"])
-def test_it_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -> None:
-    """Whenever the process ends, the request is asked once, runs once, and is told once."""
+def test_a_form_request_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -> None:
+    """It is asked once, runs once and is reported once, whatever stage it had reached."""
     text = f"a bridge, {stage}"
     form(harness, "note")
     if stage == "stored":
@@ -206,14 +206,14 @@ def test_it_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -
     assert len(showing(harness, SUPPORT, thread, "✅ Done")) == 1
 
 
-def test_a_guest_is_told_that_members_ask(harness: Harness) -> None:
-    """Who is no full member gets no form, and a sentence."""
+def test_a_guest_gets_no_form(harness: Harness) -> None:
+    """Only full members may ask."""
     command(harness, "/approvals request note", who="gus")
     assert harness.person("gus").view() is None
 
 
-def test_its_whole_life_is_told(harness: Harness) -> None:
-    """`/approvals show` tells who asked with a form, why, and who decided; no agent is in it."""
+def test_show_tells_the_history_of_a_form_request(harness: Harness) -> None:
+    """It names the form, the reason and the decision, and no agent."""
     thread = request(harness, "a kite", why="the wind is good")
     card = harness.card(SUPPORT, thread)
     assert "Why:" in words(card)

@@ -1,4 +1,4 @@
-"""Editing a call before it is approved: errors at the fields, a new revision, dead buttons."""
+"""Editing a call before it is approved: errors at the fields, a new revision, old buttons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stories.messages import action_ids, value_of, words
 from tests.stories.steps import ask, now_at, on_top, open_modal, reject, told, typed
 
 REFUND = ("refund_order", {"order_id": 1031, "amount": "40.00", "reason": "damaged"})
-COUNTS = """
+EDITOR_COUNTS_POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
 editor_counts = true
@@ -30,23 +30,22 @@ tool = "put"
 verdict = "ask"
 reasons = "approve"
 """
-FINANCE_ONLY = """
+FINANCE_POLICY = """
 [defaults]
 approvers = ["@finance"]
 post_to = "C0FINANCE"
 """
 
 
-def revisions(harness: Harness, thread: str) -> list[dict[str, Any]]:
+def list_revisions(harness: Harness, thread: str) -> list[dict[str, Any]]:
     [call] = harness.calls_in(thread)
     found = sorted(harness.all(Revision, Revision.call_id == call.id), key=lambda row: row.number)
     return [json.loads(row.arguments) for row in found]
 
 
 def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Harness) -> None:
-    """Errors stand at their fields and store nothing.
-
-    Saving makes a revision that kills older buttons.
+    """Errors stand at their fields and store nothing; a saved edit is a new revision, for which
+    older buttons do not count.
     """
     before = harness.shop.get_order(1031).refunded
     thread = ask(harness, REFUND)
@@ -56,7 +55,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
     assert outcome["outcome"] == "errors"
     assert list(outcome["errors"]) == ["f:amount"]
     assert "2" in outcome["errors"]["f:amount"]
-    assert len(revisions(harness, thread)) == 1
+    assert len(list_revisions(harness, thread)) == 1
 
     assert harness.person("ana").submit(typed(amount="25"))["outcome"] == "closed"
     harness.said(SUPPORT, thread, "✏️")
@@ -66,7 +65,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
     assert '"25.00"' in words(edited)
     assert "Edited by <@UANA00001>" in words(edited)
     assert value_of(edited, "approve").endswith(":2")
-    assert [r["amount"] for r in revisions(harness, thread)] == ["40", "25"]
+    assert [r["amount"] for r in list_revisions(harness, thread)] == ["40", "25"]
 
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
     told(harness, "cleo", SUPPORT, thread, "This was out of date")
@@ -82,8 +81,8 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
     assert "Approved by <@UCLEO0001>" in output["output"]
 
 
-def test_an_edit_of_what_an_earlier_build_asked(harness: Harness) -> None:
-    """A gate that was written with all of its defaults is the same gate: nobody is told again."""
+def test_a_call_asked_by_an_earlier_build_can_be_edited(harness: Harness) -> None:
+    """A gate stored with all its defaults counts as the same gate, so nobody is notified again."""
     before = harness.shop.get_order(1031).refunded
     thread = ask(harness, REFUND)
     card = harness.card(SUPPORT, thread)
@@ -103,8 +102,8 @@ def test_an_edit_of_what_an_earlier_build_asked(harness: Harness) -> None:
     assert harness.shop.get_order(1031).refunded - before == 24
 
 
-def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
-    """Type, range and a missing value are told in the modal only."""
+def test_the_model_is_not_told_of_an_invalid_edit(harness: Harness) -> None:
+    """Wrong types, values out of range and missing values are errors of the dialog only."""
     thread = ask(harness, REFUND)
     card = harness.card(SUPPORT, thread)
     asked = len(harness.planner.requests)
@@ -117,7 +116,7 @@ def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
     assert "f:note" in person.submit(typed(amount="40.00", note="n" * 600))["errors"]
     person.close_view()
     harness.settle()
-    assert revisions(harness, thread) == [
+    assert list_revisions(harness, thread) == [
         {"amount": "40", "note": None, "order_id": 1031, "reason": "damaged"}
     ]
     assert len(harness.planner.requests) == asked
@@ -125,13 +124,13 @@ def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
 
 
 def test_an_edit_that_changes_nothing_is_no_edit(harness: Harness, fakes: FakeTools) -> None:
-    """Saving the dialog untouched leaves the revision, the buttons and the editor's right."""
+    """There is no new revision, and the editor may still approve."""
     thread = ask(harness, ("note", {"text": "as it is"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
     assert harness.person("ana").submit()["outcome"] == "closed"
     harness.settle()
-    assert len(revisions(harness, thread)) == 1
+    assert len(list_revisions(harness, thread)) == 1
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -140,7 +139,7 @@ def test_an_edit_that_changes_nothing_is_no_edit(harness: Harness, fakes: FakeTo
 
 
 def test_nobody_approves_their_own_edit(harness: Harness, fakes: FakeTools) -> None:
-    """Who edited counts as a requester: another approver has to say yes."""
+    """The editor is refused; another approver has to decide."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -157,10 +156,7 @@ def test_nobody_approves_their_own_edit(harness: Harness, fakes: FakeTools) -> N
 
 
 def test_the_requester_may_edit_but_not_approve(harness: Harness, fakes: FakeTools) -> None:
-    """By default the requester corrects their own request and an approver decides.
-
-    Others may not edit.
-    """
+    """Other people may not edit at all."""
     thread = ask(harness, ("note", {"text": "tpyo"}))
     card = harness.card(SUPPORT, thread)
     harness.person("dan").click(SUPPORT, card["ts"], "edit")
@@ -176,8 +172,8 @@ def test_the_requester_may_edit_but_not_approve(harness: Harness, fakes: FakeToo
     assert fakes.did("note", "typo") == 1
 
 
-def test_editing_while_another_approves(harness: Harness, fakes: FakeTools) -> None:
-    """The edit of a call approved meanwhile is refused in the modal and changes nothing."""
+def test_an_edit_after_an_approval_changes_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """The dialog was open while somebody else approved."""
     thread = ask(harness, ("note", {"text": "first"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -188,14 +184,11 @@ def test_editing_while_another_approves(harness: Harness, fakes: FakeTools) -> N
     harness.person("ana").close_view()
     harness.settle()
     assert (fakes.did("note", "first"), fakes.did("note", "second")) == (1, 0)
-    assert len(revisions(harness, thread)) == 1
+    assert len(list_revisions(harness, thread)) == 1
 
 
-def test_two_editors_at_once(harness: Harness, fakes: FakeTools) -> None:
-    """The second of two edits of the same revision is told that the request has changed.
-
-    Nothing is merged.
-    """
+def test_the_second_of_two_edits_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """The two are not merged."""
     thread = ask(harness, ("note", {"text": "both edit"}))
     card = harness.card(SUPPORT, thread)
     for name in ("ana", "cleo"):
@@ -206,16 +199,15 @@ def test_two_editors_at_once(harness: Harness, fakes: FakeTools) -> None:
     assert "out of date" in on_top(harness, "cleo")
     harness.person("cleo").close_view()
     harness.settle()
-    assert [r["text"] for r in revisions(harness, thread)] == ["both edit", "by ana"]
+    assert [r["text"] for r in list_revisions(harness, thread)] == ["both edit", "by ana"]
 
 
-def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Harness]) -> None:
-    """With editor_counts the dialog offers to approve what is saved.
-
-    There is one revision, one vote on it, one effect.
+def test_an_editor_who_counts_can_save_and_approve(own_harness: Callable[..., Harness]) -> None:
+    """With editor_counts the dialog offers it: one revision, one vote on it, one effect. The
+    requester cannot approve that way.
     """
     fakes = FakeTools()
-    harness = own_harness(fakes.tools, COUNTS)
+    harness = own_harness(fakes.tools, EDITOR_COUNTS_POLICY)
     thread = ask(harness, ("note", {"text": "draft"}))
     card = harness.card(SUPPORT, thread)
     view = open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -236,16 +228,13 @@ def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Har
         typed(text="x") | {"then": {"v": {"selected_options": box["options"]}}}
     )
     assert "You cannot decide this one" in outcome["errors"]["then"]
-    assert len(revisions(harness, thread)) == 1
+    assert len(list_revisions(harness, thread)) == 1
 
 
 def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., Harness]) -> None:
-    """A new preview has to be looked at; what is approved in Review only is not approved in Edit.
-
-    So it is with what wants words.
-    """
+    """Saving approves neither a call whose preview is new nor one that needs Review or words."""
     fakes = FakeTools()
-    harness = own_harness(fakes.tools, COUNTS)
+    harness = own_harness(fakes.tools, EDITOR_COUNTS_POLICY)
 
     def edited(tool: str, text: str) -> tuple[str, dict[str, Any]]:
         thread = ask(harness, (tool, {"text": "history"}))
@@ -256,7 +245,7 @@ def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., 
         assert harness.person("ana").submit(typed(text=text) | chosen)["outcome"] == "closed"
         return thread, card
 
-    thread, _ = edited("luck", "poetry")  # its preview says the same as before
+    thread, _ = edited("luck", "poetry")  # its preview has not changed
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("luck", "poetry") == 1
 
@@ -277,15 +266,15 @@ def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., 
         harness.person("ana").close_view()
 
 
-def test_an_edit_under_another_rule_needs_both_rules_people(
+def test_an_edit_under_another_rule_needs_both_groups_of_approvers(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """Policy is asked anew for the edited call: its place, and its approvers too."""
+    """The card moves to the channel of the new rule."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools)
     thread = ask(harness, ("note", {"text": "small"}))
     card = harness.card(SUPPORT, thread)
-    harness.policy = FINANCE_ONLY
+    harness.policy = FINANCE_POLICY
     harness.restart()
     open_modal(harness, "ben", SUPPORT, card, "edit")
     assert harness.person("ben").submit(typed(text="large"))["outcome"] == "closed"
@@ -310,8 +299,8 @@ def test_an_edit_under_another_rule_needs_both_rules_people(
     assert fakes.did("note", "large") == 1
 
 
-def test_a_rejected_edit_reads_as_edited_and_rejected(harness: Harness, fakes: FakeTools) -> None:
-    """After an edit and a rejection nothing has run, neither the old nor the new arguments."""
+def test_an_edited_and_rejected_call_does_not_run(harness: Harness, fakes: FakeTools) -> None:
+    """Neither the old nor the new arguments have run."""
     thread = ask(harness, ("note", {"text": "old"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -335,11 +324,9 @@ def ring(args: Nothing, context: ToolContext) -> str:
     return "It rang."
 
 
-def test_where_there_is_nothing_to_edit_there_is_no_button(
-    own_harness: Callable[..., Harness],
-) -> None:
-    """A call without arguments is approved or rejected as it is."""
-    harness = own_harness([ring], COUNTS)
+def test_a_call_without_arguments_has_no_edit_button(own_harness: Callable[..., Harness]) -> None:
+    """It can be approved or rejected."""
+    harness = own_harness([ring], EDITOR_COUNTS_POLICY)
     card = harness.card(SUPPORT, ask(harness, ("ring", {})))
     assert {"approve", "reject_now"} <= set(action_ids(card))
     assert "edit" not in action_ids(card)

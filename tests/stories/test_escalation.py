@@ -1,4 +1,4 @@
-"""While nobody answers: who is reminded, who may decide later, what is never said twice."""
+"""While nobody decides: reminders, escalations, and what is never said twice."""
 
 from __future__ import annotations
 
@@ -61,22 +61,22 @@ escalation = []
 """
 
 
-def said(harness: Harness, thread: str, what: str) -> int:
-    """How many lines of the thread say that."""
+def count_messages(harness: Harness, thread: str, what: str) -> int:
+    """Count the messages of the thread with that text."""
     return len(showing(harness, SUPPORT, thread, what))
 
 
-def test_more_people_after_a_time(harness: Harness, fakes: FakeTools) -> None:
-    """Before, Dan is no approver.
-
-    After half an hour he is told, and decides on the very card that was there.
-    """
+def test_an_escalation_lets_more_people_decide(harness: Harness, fakes: FakeTools) -> None:
+    """Dan is told after half an hour, and decides on the card that was already there."""
     thread = ask(harness, ("note", {"text": "escalated"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 1700)
     vote(harness, "dan", card)
     told(harness, "dan", SUPPORT, thread, "You cannot decide this one")
-    assert (statuses(harness, thread), said(harness, thread, ESCALATED)) == ([C.PENDING], 0)
+    assert (statuses(harness, thread), count_messages(harness, thread, ESCALATED)) == (
+        [C.PENDING],
+        0,
+    )
     later(harness, 120)
     assert "⏫ <@UDAN00001>: nobody has decided this yet" in words(
         harness.said(SUPPORT, thread, ESCALATED)
@@ -87,8 +87,8 @@ def test_more_people_after_a_time(harness: Harness, fakes: FakeTools) -> None:
     assert (statuses(harness, thread), fakes.did("note", "escalated")) == ([C.SUCCEEDED], 1)
 
 
-def test_the_first_people_keep_their_say(harness: Harness, fakes: FakeTools) -> None:
-    """After the escalation the earlier card is as good as before for those it named."""
+def test_the_first_approvers_can_still_decide_later(harness: Harness, fakes: FakeTools) -> None:
+    """Their card from before the escalation still counts."""
     thread = ask(harness, ("note", {"text": "still mine"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 1801)
@@ -98,11 +98,8 @@ def test_the_first_people_keep_their_say(harness: Harness, fakes: FakeTools) -> 
     assert fakes.did("note", "still mine") == 1
 
 
-def test_a_click_just_before_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """A click counts at the time it was stored.
-
-    Decided after the escalation, it was still too early.
-    """
+def test_a_click_before_the_escalation_does_not_count(harness: Harness, fakes: FakeTools) -> None:
+    """The click is handled after the escalation, but counts for the time it was stored."""
     thread = ask(harness, ("note", {"text": "too early"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -120,11 +117,8 @@ def test_a_click_just_before_the_escalation(harness: Harness, fakes: FakeTools) 
     assert fakes.did("note", "too early") == 1
 
 
-def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
-    """Who comes in gets a card of their own.
-
-    The copy that was there goes on being valid, and both die together.
-    """
+def test_an_escalation_sends_further_direct_messages(harness: Harness, fakes: FakeTools) -> None:
+    """The first approver's copy stays valid, and one decision updates both."""
     thread = ask(harness, ("put", {"text": "in private"}))
     [first] = harness.slack.wait(lambda: cards_of(harness, "ana", "in private"))
     harness.settle()
@@ -138,8 +132,10 @@ def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
     assert not cards_of(harness, "dan", "in private")
 
 
-def test_a_quorum_that_takes_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """It needs two people and has one until Dan comes in: asked all the same, and run with both."""
+def test_a_quorum_can_be_reached_by_an_escalation(harness: Harness, fakes: FakeTools) -> None:
+    """Two people are needed, and until the escalation there is only one; the call is asked all the
+    same.
+    """
     fakes.go_on.set()
     thread = ask(harness, ("slow", {"text": "both"}))
     card = harness.card(SUPPORT, thread)
@@ -152,19 +148,19 @@ def test_a_quorum_that_takes_the_escalation(harness: Harness, fakes: FakeTools) 
     assert (statuses(harness, thread), fakes.did("slow", "both")) == ([C.SUCCEEDED], 1)
 
 
-def test_nobody_until_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """The list is empty at first: nobody sees a card until somebody can decide."""
+def test_with_no_approvers_a_call_awaits_its_escalation(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody sees a card before."""
     thread = ask(harness, ("lose", {"text": "empty"}))
     harness.slack.wait(lambda: statuses(harness, thread) == [C.PENDING])
     harness.settle()
-    assert said(harness, thread, "I have asked") == 0
+    assert count_messages(harness, thread, "I have asked") == 0
     later(harness, 1801)
     vote(harness, "dan", harness.card(SUPPORT, thread, "dan"))
     harness.slack.wait(lambda: fakes.did("lose", "empty") == 1)
 
 
-def test_down_over_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """The process was down at the moment: it is said once, however often it starts."""
+def test_an_escalation_missed_while_down_is_told_once(harness: Harness, fakes: FakeTools) -> None:
+    """Another start of the process does not repeat it."""
     thread = ask(harness, ("note", {"text": "while down"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -174,42 +170,39 @@ def test_down_over_the_escalation(harness: Harness, fakes: FakeTools) -> None:
     harness.said(SUPPORT, thread, ESCALATED)
     harness.restart()
     later(harness, 60)
-    assert said(harness, thread, ESCALATED) == 1
+    assert count_messages(harness, thread, ESCALATED) == 1
     vote(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "while down") == 1
 
 
-def test_a_reminder_goes_to_who_has_not_voted(harness: Harness, fakes: FakeTools) -> None:
-    """Each reminder comes once, to those who are still needed, and never after the end.
-
-    A restart does not repeat it.
-    """
+def test_a_reminder_goes_to_those_who_have_not_voted(harness: Harness, fakes: FakeTools) -> None:
+    """Each comes once, a restart repeats none, and none comes after the end."""
     thread = ask(harness, ("async_note", {"text": "remind"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
     later(harness, 540)
-    assert said(harness, thread, REMINDED) == 0
+    assert count_messages(harness, thread, REMINDED) == 0
     later(harness, 120)
     line = words(harness.said(SUPPORT, thread, REMINDED))
     assert "<@UCLEO0001>" in line
     assert "<@UANA00001>" not in line
     harness.restart()
     later(harness, 300)
-    assert said(harness, thread, REMINDED) == 1
+    assert count_messages(harness, thread, REMINDED) == 1
     later(harness, 300)
-    assert said(harness, thread, REMINDED) == 2
+    assert count_messages(harness, thread, REMINDED) == 2
     vote(harness, "cleo", card)
     harness.said(SUPPORT, thread, "That is all.")
     later(harness, 1800)
-    assert (said(harness, thread, REMINDED), said(harness, thread, ESCALATED)) == (2, 0)
+    assert (
+        count_messages(harness, thread, REMINDED),
+        count_messages(harness, thread, ESCALATED),
+    ) == (2, 0)
 
 
-def test_a_reminder_does_not_call_a_whole_group(harness: Harness, fakes: FakeTools) -> None:
-    """While nobody of the group has voted it is called by its name.
-
-    Then only those who have not.
-    """
+def test_reminders_mention_a_group_until_a_member_votes(harness: Harness, fakes: FakeTools) -> None:
+    """Afterwards they mention only the members who have not voted."""
     thread = ask(harness, ("wipe", {"text": "nobody yet"}))
     harness.card(SUPPORT, thread)
     later(harness, 660)
@@ -223,39 +216,45 @@ def test_a_reminder_does_not_call_a_whole_group(harness: Harness, fakes: FakeToo
     assert "S0LEADS" not in line
 
 
-def test_nothing_is_said_after_the_decision(harness: Harness, fakes: FakeTools) -> None:
-    """Decided before its time came: neither a reminder nor an escalation follows."""
+def test_no_reminder_or_escalation_follows_a_decision(harness: Harness, fakes: FakeTools) -> None:
+    """None follows a cancelled request, either."""
     thread = ask(harness, ("note", {"text": "quick"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "That is all.")
     later(harness, 3000)
-    assert said(harness, thread, ESCALATED) == 0
+    assert count_messages(harness, thread, ESCALATED) == 0
     thread = ask(harness, ("async_note", {"text": "over"}))
     harness.card(SUPPORT, thread)
     harness.person("ben").say(SUPPORT, "@bot cancel", thread)
     harness.slack.wait(lambda: statuses(harness, thread) == [C.CANCELLED])
     later(harness, 3000)
-    assert (said(harness, thread, REMINDED), said(harness, thread, ESCALATED)) == (0, 0)
+    assert (
+        count_messages(harness, thread, REMINDED),
+        count_messages(harness, thread, ESCALATED),
+    ) == (0, 0)
 
 
-def test_an_edit_repeats_nothing(harness: Harness, fakes: FakeTools) -> None:
-    """What was said before an edit is not said again after it.
-
-    What is due later is, about what it has become.
-    """
+def test_an_edit_repeats_no_reminder(harness: Harness, fakes: FakeTools) -> None:
+    """Later reminders come when they are due, about the edited call."""
     thread = ask(harness, ("async_note", {"text": "plain"}))
     card = harness.card(SUPPORT, thread)
     later(harness, 660)
-    assert said(harness, thread, REMINDED) == 1
+    assert count_messages(harness, thread, REMINDED) == 1
     open_modal(harness, "ben", SUPPORT, card, "edit")
     harness.person("ben").submit(typed(text="fancy"))
     arrived(harness)
     later(harness, 60)
-    assert said(harness, thread, REMINDED) == 1
+    assert count_messages(harness, thread, REMINDED) == 1
     later(harness, 540)
-    assert (said(harness, thread, REMINDED), said(harness, thread, ESCALATED)) == (2, 0)
+    assert (
+        count_messages(harness, thread, REMINDED),
+        count_messages(harness, thread, ESCALATED),
+    ) == (2, 0)
     later(harness, 600)
-    assert (said(harness, thread, REMINDED), said(harness, thread, ESCALATED)) == (2, 1)
+    assert (
+        count_messages(harness, thread, REMINDED),
+        count_messages(harness, thread, ESCALATED),
+    ) == (2, 1)
     assert "Write “fancy”" in words(harness.said(SUPPORT, thread, ESCALATED))
     for who in ("dan", "cleo"):
         vote(harness, who, card)
@@ -263,11 +262,14 @@ def test_an_edit_repeats_nothing(harness: Harness, fakes: FakeTools) -> None:
     assert (fakes.did("async_note", "plain"), fakes.did("async_note", "fancy")) == (0, 1)
 
 
-def test_the_deadline_comes_first(harness: Harness, fakes: FakeTools) -> None:
-    """The process slept over reminder, escalation and deadline: only the deadline is told."""
+def test_only_the_deadline_is_told_if_all_were_missed(harness: Harness, fakes: FakeTools) -> None:
+    """The process slept through reminders, escalation and deadline."""
     thread = ask(harness, ("async_note", {"text": "slept"}))
     harness.card(SUPPORT, thread)
     later(harness, 4000)
     harness.said(SUPPORT, thread, "That is all.")
-    assert (said(harness, thread, REMINDED), said(harness, thread, ESCALATED)) == (0, 0)
+    assert (
+        count_messages(harness, thread, REMINDED),
+        count_messages(harness, thread, ESCALATED),
+    ) == (0, 0)
     assert statuses(harness, thread) == [C.EXPIRED]

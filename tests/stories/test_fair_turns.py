@@ -1,4 +1,4 @@
-"""One person's many slow requests hold up nobody else: neither what is approved nor what is new."""
+"""One person's many slow requests delay neither approved calls nor new requests of others."""
 
 from __future__ import annotations
 
@@ -15,60 +15,63 @@ from tests.stories.fakes import FakeTools, Note
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask_for, chat
 
-MANY = 64
-SOON = 2.0  # seconds
-OF_ONE = 5  # of eight workers, with what nobody has approved
-APPROVED_OF_ONE = 6
+FLOOD_SIZE = 64
+MAX_SECONDS_TO_START = 2.0
+MAX_RUNS_OF_ONE_PERSON = 5  # workers, of eight, for one person's unapproved work
+MAX_RUNS_WITH_APPROVED_CALLS = 6  # the same for approved work
 
 
-def running(harness: Harness, name: str) -> list[Run]:
-    """The requests of this person that are worked on."""
+def list_running(harness: Harness, name: str) -> list[Run]:
+    """The requests of this person that are running."""
     person = harness.person(name).id
     return harness.all(Run, Run.requester == person, Run.status == RunStatus.RUNNING)
 
 
-def flood(harness: Harness) -> list[RequestHold]:
-    """Ben asks for 64 things at once, each a model turn that takes long."""
-    holds = [harness.planner.hold_next_request() for _ in range(OF_ONE)]
-    for number in range(MANY):
+def flood_with_requests(harness: Harness) -> list[RequestHold]:
+    """Ben asks for 64 things at once, each a slow model turn."""
+    holds = [harness.planner.hold_next_request() for _ in range(MAX_RUNS_OF_ONE_PERSON)]
+    for number in range(FLOOD_SIZE):
         harness.person("ben").say(SUPPORT, f"@bot think hard about {number}")
     for hold in holds:
         assert hold.arrived.wait(30)
     harness.slack.wait(
-        lambda: len(harness.all(Run, Run.status == RunStatus.READY)) == MANY - OF_ONE
+        lambda: (
+            len(harness.all(Run, Run.status == RunStatus.READY))
+            == FLOOD_SIZE - MAX_RUNS_OF_ONE_PERSON
+        )
     )
     return holds
 
 
-def test_an_approved_call_begins_beside_a_flood(harness: Harness, fakes: FakeTools) -> None:
-    """Beside one person's 64 slow requests another's approved call starts within two seconds, and
-    another's new request has its turn of the model: all while none of the 64 has ended.
+def test_a_flood_of_requests_delays_no_approved_call(harness: Harness, fakes: FakeTools) -> None:
+    """The call starts within two seconds, and another person's new request is answered, before any
+    of the 64 requests has ended.
     """
     harness.planner.script(Turn(calls=[("note", {"text": "beside the flood"})]))
     thread = harness.person("dan").say(SUPPORT, "@bot note it")
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    holds = flood(harness)
+    holds = flood_with_requests(harness)
     harness.planner.script(Turn(text="Noted beside them."))
     clicked = time.monotonic()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: fakes.did("note", "beside the flood"))
-    assert time.monotonic() - clicked < SOON
+    assert time.monotonic() - clicked < MAX_SECONDS_TO_START
     harness.said(SUPPORT, thread, "Noted beside them.")
     harness.said(SUPPORT, chat(harness, "A new one.", who="cleo"), "A new one.")
-    assert len(running(harness, "ben")) == OF_ONE
+    assert len(list_running(harness, "ben")) == MAX_RUNS_OF_ONE_PERSON
     for hold in holds:
         hold.release()
     harness.settle()
     ended = harness.all(Run, Run.requester == harness.person("ben").id)
-    assert {each.status for each in ended[-MANY:]} == {RunStatus.COMPLETED}
+    assert {each.status for each in ended[-FLOOD_SIZE:]} == {RunStatus.COMPLETED}
 
 
 def test_approved_calls_of_one_person_leave_workers_for_others(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """One person's eight slow calls were approved: another's approved call and another's new
-    request begin beside them, and all eight are done in the end, each once.
+    """Eight slow calls of one person were approved. Another's approved call and a third person's
+    new request begin beside them, and all eight are done in the end, each once.
     """
     cards = [ask_for(harness, f"slowly {number}", "slow") for number in range(8)]
     harness.planner.script(Turn(calls=[("note", {"text": "beside slow calls"})]))
@@ -77,24 +80,24 @@ def test_approved_calls_of_one_person_leave_workers_for_others(
     harness.settle()
     for _, each in cards:
         harness.person("ana").click(SUPPORT, each["ts"], "approve")
-    harness.slack.wait(lambda: len(running(harness, "ben")) == APPROVED_OF_ONE)
+    harness.slack.wait(lambda: len(list_running(harness, "ben")) == MAX_RUNS_WITH_APPROVED_CALLS)
     harness.planner.script(Turn(text="Noted beside slow calls."))
     clicked = time.monotonic()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: fakes.did("note", "beside slow calls"))
-    assert time.monotonic() - clicked < SOON
+    assert time.monotonic() - clicked < MAX_SECONDS_TO_START
     harness.said(SUPPORT, other, "Noted beside slow calls.")
     harness.said(SUPPORT, chat(harness, "Quite new.", who="cleo"), "Quite new.")
-    assert len(running(harness, "ben")) == APPROVED_OF_ONE
+    assert len(list_running(harness, "ben")) == MAX_RUNS_WITH_APPROVED_CALLS
     fakes.go_on.set()
     harness.settle()
     assert [fakes.did("slow", f"slowly {number}") for number in range(8)] == [1] * 8
 
 
-def test_a_long_request_gives_way_between_two_steps(
+def test_a_long_request_lets_another_in_between_two_steps(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """With one worker, a request of many steps lets another in between two of them, and goes on."""
+    """There is one worker; the long request then goes on."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools, COUNTERSIGN_WORKERS="1")
     steps = [Turn(calls=[("peek", {"text": f"step {number}"})]) for number in range(3)]
@@ -119,7 +122,7 @@ def test_a_long_request_gives_way_between_two_steps(
 
 
 def test_calls_that_hang_leave_threads_for_others(own_harness: Callable[..., Harness]) -> None:
-    """Tools that go on after their time is over, as one that hangs, keep no other from running."""
+    """Six calls go on after their time limit, with two workers."""
     fakes, go_on = FakeTools(), threading.Event()
 
     @tool(title="Hang", effect="Hang over “{text}”", does=Effect.READ, timeout=0.2)

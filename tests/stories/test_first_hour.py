@@ -1,5 +1,4 @@
-"""The first hour of somebody who knows nothing, with the demo's stand-in: each line is read.
-
+"""A newcomer's first hour with the demo; every line that they see is checked for readable words.
 Set COUNTERSIGN_FIRST_HOUR to a file to read it all yourself.
 """
 
@@ -19,7 +18,7 @@ from tests.stories.first_hour import FINANCE, SUPPORT, Hour, because, typed
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hour]:
+def demo_hour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hour]:
     """The demo as `make demo` starts it, with its two days of history."""
     with ExitStack() as stack:
         hour = Hour(start_demo(stack, tmp_path_factory.mktemp("hour"), 0, {}, build, StrictPlanner))
@@ -29,16 +28,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hour]:
 
 
 @pytest.fixture
-def hour(whole: Hour, request: pytest.FixtureRequest) -> Iterator[Hour]:
-    """One act of it; afterwards nothing was said in it that no person would say."""
-    whole.lines += ["", "", f"#### {request.node.name}"]
-    since = len(whole.lines)
-    yield whole
-    assert whole.unspeakable(since) == []
+def hour(demo_hour: Hour, request: pytest.FixtureRequest) -> Iterator[Hour]:
+    """The same demo for each test; at its end every line that was shown is one that a person would
+    say.
+    """
+    demo_hour.lines += ["", "", f"#### {request.node.name}"]
+    since = len(demo_hour.lines)
+    yield demo_hour
+    assert demo_hour.unspeakable(since) == []
 
 
-def test_who_is_new_is_greeted(hour: Hour) -> None:
-    """Greeted with what it is, and told by `help` what it can do; neither needs a request."""
+def test_a_newcomer_is_greeted_and_helped(hour: Hour) -> None:
+    """The greeting says what the bot is, `help` what it can do; neither begins a request."""
     cleo = hour.person("cleo")
     cleo.open_dm()
     hour.rest()
@@ -51,19 +52,19 @@ def test_who_is_new_is_greeted(hour: Hour) -> None:
     assert "Copy one of these" in text
 
 
-def test_a_first_question(hour: Hour) -> None:
-    """What only looks something up is answered at once, and a word of thanks as well."""
+def test_a_question_is_answered_at_once(hour: Hour) -> None:
+    """The agent looks something up, and also answers a word of thanks."""
     thread = hour.says("what is the status of order 1042?")
     hour.replies("thanks!", thread)
     text = hour.reads(thread)
     assert "Mara Lindqvist" in text
-    assert "something else" not in text  # nothing in what was found reads like a claim
+    assert "something else" not in text  # the found order does not read like a claim of the agent
     assert "Approve" not in text
     assert "You are welcome." in text
 
 
-def test_a_first_request(hour: Hour) -> None:
-    """Its own requester may not approve it, nor do words; somebody else does, and it is done."""
+def test_a_request_is_approved_by_somebody_else_and_done(hour: Hour) -> None:
+    """The requester can approve it neither by button nor in words."""
     thread = hour.says("refund 15 EUR of order 1042, the mug was chipped")
     hour.presses("ben", "approve", thread)
     hour.replies("yes", thread)
@@ -75,8 +76,8 @@ def test_a_first_request(hour: Hour) -> None:
     assert "That is done." in text
 
 
-def test_an_approver_edits(hour: Hour) -> None:
-    """Both amounts stand on the card; who edited may not approve, and the last amount is paid."""
+def test_an_edited_amount_is_approved_by_another_and_paid(hour: Hour) -> None:
+    """The card shows both amounts, and the editor cannot approve."""
     thread = hour.says("refund 40 EUR of order 1041, it arrived broken")
     hour.presses("ana", "edit", thread)
     hour.dialog("ana", **typed(amount="30"))
@@ -86,8 +87,8 @@ def test_an_approver_edits(hour: Hour) -> None:
     assert "Refunded 30.00 EUR of order 1041" in hour.reads(thread)
 
 
-def test_an_approver_rejects(hour: Hour) -> None:
-    """The reason is told to who asked, and the agent does not ask again by itself."""
+def test_a_rejected_refund_is_not_asked_again_by_itself(hour: Hour) -> None:
+    """The requester gets the reason."""
     thread = hour.says("refund 20 EUR of order 1035, it came late")
     hour.presses("ana", "reject", thread)
     hour.dialog("ana", **because("other"), words={"text": {"value": "we paid this last week"}})
@@ -100,8 +101,8 @@ def test_an_approver_rejects(hour: Hour) -> None:
     assert "cancelled the request" in hour.reads(thread)
 
 
-def test_a_plan_is_approved_at_once(hour: Hour) -> None:
-    """Two calls on one card, one click for both, one line for each, and one answer."""
+def test_a_plan_is_approved_with_one_click(hour: Hour) -> None:
+    """One card has both calls."""
     thread = hour.says(
         "refund 3 EUR of order 1030, it came late, and refund 4 EUR of order 1033, it came late"
     )
@@ -112,10 +113,8 @@ def test_a_plan_is_approved_at_once(hour: Hour) -> None:
     assert "Refunded 4.00 EUR of order 1033" in text
 
 
-def test_a_plan_of_two_kinds(hour: Hour) -> None:
-    """What others decide stands in their channel, and the thread says so; one fails, one is not
-    run.
-    """
+def test_two_groups_decide_a_plan_in_their_own_channels(hour: Hour) -> None:
+    """The thread says that another group reviews a part. One call runs, the other is rejected."""
     thread = hour.says("cancel order 1048, ordered twice, and refund 6 EUR of order 1036, late")
     assert "Another approver group is reviewing part of this." in hour.reads(thread)
     hour.reads(None, "cleo", FINANCE)
@@ -127,8 +126,8 @@ def test_a_plan_of_two_kinds(hour: Hour) -> None:
     hour.reads(None, "cleo", FINANCE)
 
 
-def test_beside_a_card(hour: Hour) -> None:
-    """A question is answered beside the card, which still waits; another amount remakes it."""
+def test_a_question_leaves_the_card_waiting(hour: Hour) -> None:
+    """Another amount replaces the card, and so does sending the plan back."""
     thread = hour.says("refund 14 EUR of order 1037, one packet was open")
     hour.says("what are you waiting for?", thread)
     assert "has not run" in hour.reads(thread)
@@ -142,8 +141,8 @@ def test_beside_a_card(hour: Hour) -> None:
 
 
 @pytest.mark.parametrize("words", ["cancel", "never mind", "please cancel that", "stop it!"])
-def test_a_request_is_taken_back(hour: Hour, words: str) -> None:
-    """Whatever people say to take a request back takes it back, without a mention."""
+def test_the_requester_cancels_in_their_own_words(hour: Hour, words: str) -> None:
+    """They need no mention."""
     thread = hour.says(f"refund {len(words)} EUR of order 1045, it came late")
     hour.card(thread, "ana", "approve")
     hour.replies(words, thread)
@@ -152,8 +151,8 @@ def test_a_request_is_taken_back(hour: Hour, words: str) -> None:
     assert "[*Approve" not in text
 
 
-def test_something_is_missing(hour: Hour) -> None:
-    """It asks for the order by a question, and for the amount in words; then it goes on."""
+def test_the_agent_asks_for_missing_details(hour: Hour) -> None:
+    """It asks for the order by a question and for the amount in words; then it goes on."""
     thread = hour.says("refund 3 EUR, the lid was missing")
     assert "Which order is it?" in hour.reads(thread)
     hour.replies("1042", thread)
@@ -184,16 +183,16 @@ def test_something_is_missing(hour: Hour) -> None:
         ("approve everything", "I did not understand"),
     ],
 )
-def test_what_it_cannot_do(hour: Hour, words: str, part: str) -> None:
-    """It says why in a sentence, asks nobody, and claims nothing."""
+def test_the_agent_says_why_it_cannot_do_something(hour: Hour, words: str, part: str) -> None:
+    """It asks nobody and claims nothing."""
     text = hour.reads(hour.says(words))
     assert part in text
     assert "Approve" not in text
     assert "is done" not in text
 
 
-def test_nobody_answers_in_time(hour: Hour) -> None:
-    """People are reminded, then silence is no; the agent says what can be done."""
+def test_people_are_reminded_and_then_the_call_expires(hour: Hour) -> None:
+    """The agent then says what can be done."""
     thread = hour.says("refund 102 EUR of order 1053, the board was cracked")
     hour.later(31)
     hour.reads(thread)
@@ -203,8 +202,8 @@ def test_nobody_answers_in_time(hour: Hour) -> None:
     assert "Ask me again" in text
 
 
-def test_without_the_agent(hour: Hour) -> None:
-    """A form, the same card, the same line; afterwards it can be asked again with its values."""
+def test_a_form_is_decided_like_a_request_and_asked_again(hour: Hour) -> None:
+    """The second form is filled with the first one's values."""
     ben = hour.person("ben")
     ben.command(SUPPORT, "/approvals request refund_order")
     reason = {"f:reason": {"v": {"selected_option": "late"}}}
@@ -224,8 +223,8 @@ def test_without_the_agent(hour: Hour) -> None:
     hour.reads(again)
 
 
-def test_an_approval_is_remembered(hour: Hour) -> None:
-    """The next refund of that order asks nobody, and says why; the record shows what stands."""
+def test_a_saved_approval_runs_the_next_refund(hour: Hour) -> None:
+    """The next refund of that order says why nobody was asked."""
     thread = hour.says("refund 1 EUR of order 1047, a candle was bent")
     hour.presses("ana", "review", thread)
     hour.dialog("ana", remember={"offer": {"selected_option": "0"}})
@@ -237,8 +236,8 @@ def test_an_approval_is_remembered(hour: Hour) -> None:
     assert "Order 1047" in hour.asks("ana", "/approvals grants")
 
 
-def test_somebody_decides_for_another(hour: Hour) -> None:
-    """Ana has Dan decide for her: he is told so, approves in her name, and the card says it."""
+def test_a_delegate_approves_for_an_approver(hour: Hour) -> None:
+    """Dan is told, and the card says for whom he approved."""
     hour.delegates("ana", "UDAN00001", 3)
     assert "@ana asked you to decide for them until" in hour.reads(None, "dan", "DDAN00001")
     thread = hour.says("refund 6 EUR of order 1051, the vase was scratched")
@@ -249,8 +248,8 @@ def test_somebody_decides_for_another(hour: Hour) -> None:
     assert "@dan" in hour.asks("ana", "/approvals delegate")
 
 
-def test_somebody_else_is_asked(hour: Hour) -> None:
-    """The agent asks Dan for Ben; only Dan's answer counts, and Ben is told it."""
+def test_the_agent_asks_another_person_for_the_requester(hour: Hour) -> None:
+    """Ben is told Dan's answer; Ana's does not count."""
     thread = hour.says("ask <@UDAN00001>: which shelf are the vases on?")
     hour.reads(thread, "dan")
     hour.replies("the top one, I think", thread, "ana")
@@ -259,8 +258,8 @@ def test_somebody_else_is_asked(hour: Hour) -> None:
     assert "The answer is: “the blue one by the door”." in hour.reads(thread)
 
 
-def test_the_shop_s_database(hour: Hour) -> None:
-    """A query is answered with a table; a change is shown with its rows, and two steps decide."""
+def test_the_shops_database_is_queried_and_changed(hour: Hour) -> None:
+    """A query is answered with a table; a change is shown with its rows and takes two approvals."""
     hour.reads(hour.says("run `SELECT name, stock FROM product WHERE stock < 20` on shop"))
     thread = hour.says("run `UPDATE product SET stock = 20 WHERE sku = 'CLOCK'` on shop")
     hour.reads(thread, "ana")
@@ -272,16 +271,16 @@ def test_the_shop_s_database(hour: Hour) -> None:
     assert "That is done." in hour.reads(thread)
 
 
-def test_a_post_in_a_channel(hour: Hour) -> None:
-    """Whoever is in the channel decides about what is said there, but for who asked."""
+def test_members_of_a_channel_decide_about_a_post_there(hour: Hour) -> None:
+    """The requester is not one of them."""
     thread = hour.says("post “the shop is closed on Monday” in #general")
     hour.reads(thread, "dan")
     hour.presses("dan", "approve", thread)
     assert "That is done." in hour.reads(thread)
 
 
-def test_what_the_commands_answer(hour: Hour) -> None:
-    """Each question behind /approvals is answered in sentences, to who asks alone."""
+def test_each_command_is_answered_in_sentences(hour: Hour) -> None:
+    """The answer is only for the person who asks."""
     for who, command in (
         ("ana", "/approvals"),
         ("ana", "/approvals list"),
@@ -297,8 +296,8 @@ def test_what_the_commands_answer(hour: Hour) -> None:
         assert hour.asks(who, command)
 
 
-def test_what_home_shows(hour: Hour) -> None:
-    """What waits, what was asked and what was decided, for who decides and for who asks."""
+def test_home_shows_what_waits_and_what_was_decided(hour: Hour) -> None:
+    """An approver, a requester and somebody who only decided each see their part."""
     thread = hour.says("cancel order 1050, the customer ordered twice")
     assert thread
     assert "Waiting for you" in hour.home("cleo", "order 1050")

@@ -1,6 +1,5 @@
-"""Whatever Slack may deliver, from another workspace: acknowledged, and nothing comes of it.
-
-One row for each event, button, choice, dialog, shortcut and command; each listener has a row.
+"""Whatever Slack may deliver from another workspace is acknowledged, and nothing comes of it. There
+is a row for each event, button, choice, dialog, shortcut and command.
 """
 
 from __future__ import annotations
@@ -43,24 +42,24 @@ from tests.stories import harness as shared
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived, ask_for
 
-POLICY = shared.POLICY.read_text("utf-8")  # in a harness where nobody has opened Home before
+POLICY = shared.POLICY.read_text("utf-8")  # for a harness of its own: nobody has opened Home
 ANA, BEN = "UANA00001", "UBEN00001"
 Json = dict[str, Any]
-# whose a payload may be that is not ours
+# workspaces and organisations that are not ours
 FOREIGN = {
     "another workspace": {"team_id": "T0ELSEWHERE", "enterprise_id": None},
     "another organisation": {"team_id": "T0ELSEWHERE", "enterprise_id": "E0ELSEWHERE"},
     "a whole organisation": {"team_id": None, "enterprise_id": "E0ELSEWHERE"},
 }
-OURS = {"team_id": TEAM, "enterprise_id": None}
-# what nothing but a payload of ours may make the bot ask of Slack
-UNHEARD = ("close", "options")  # Slack sends these only to who has asked for them
+OUR_WORKSPACE = {"team_id": TEAM, "enterprise_id": None}
+UNSUBSCRIBED = ("close", "options")  # Slack sends these only to apps that ask for them
+# methods that only a payload of our workspace may make the bot call
 ACTS = ("chat.postMessage", "chat.update", "chat.delete", "chat.startStream", "reactions", "views")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One payload: the way it comes by, and what is in it."""
+    """One payload: how it arrives, and its content."""
 
     name: str
     kind: str  # events_api, interactive or slash_commands
@@ -69,17 +68,17 @@ class Row:
 
 @dataclass(frozen=True)
 class About:
-    """The request that waits, which all of this is about."""
+    """The waiting request that all payloads are about."""
 
     thread: str
     card: str
     run: str
     plan: str
     call: str
-    number: int  # of its call in the outbox
+    number: int  # of its card in the outbox
 
     def target(self, action: Action) -> Any:
-        """What a button of that name is about."""
+        """The target of a button of that name."""
         return {
             CallTarget: CallTarget(self.call, 0),
             CardTarget: CardTarget(self.plan, 0, self.number),
@@ -94,8 +93,8 @@ class About:
         }[_TARGET_TYPE_BY_ACTION[action]]
 
 
-def events(about: About) -> Iterator[tuple[str, Json]]:
-    """Every event that the app subscribes to, such that it would do something."""
+def list_events(about: About) -> Iterator[tuple[str, Json]]:
+    """Every event that the app subscribes to, each with an effect if it were ours."""
     place = {"channel": SUPPORT, "thread_ts": about.thread}
     asks = {"user": BEN, "channel": SUPPORT, "text": "<@UBOT00001> from elsewhere"}
     group = {"id": "S0LEADS", "handle": "shop-leads", "users": [BEN]}
@@ -133,7 +132,7 @@ def events(about: About) -> Iterator[tuple[str, Json]]:
     yield "a DM opened", {**whole["app_home_opened"], "tab": "messages", "type": "app_home_opened"}
 
 
-def elements(about: About) -> Iterator[tuple[str, Json]]:
+def list_elements(about: About) -> Iterator[tuple[str, Json]]:
     """Every button, and every choice of the card's menu."""
     for action in Action:
         target = about.target(action)
@@ -147,8 +146,8 @@ def elements(about: About) -> Iterator[tuple[str, Json]]:
         yield f"{OVERFLOW_MENU_ACTION_ID}: {action}", option
 
 
-def dialogs(about: About) -> Iterator[tuple[str, Json]]:
-    """Every dialog, filled in such that it would do something."""
+def list_dialogs(about: About) -> Iterator[tuple[str, Json]]:
+    """Every dialog, filled in such that it would have an effect if it were ours."""
     call = CallTarget(about.call, 0)
     subjects = {
         DialogId.REVIEW: call,
@@ -181,8 +180,8 @@ def dialogs(about: About) -> Iterator[tuple[str, Json]]:
         )
 
 
-def interactions(about: About, whose: Json) -> Iterator[tuple[str, Json]]:
-    """Every payload of somebody who clicks, submits or chooses."""
+def list_interactions(about: About, whose: Json) -> Iterator[tuple[str, Json]]:
+    """Every click, submission, shortcut and menu query."""
     team, enterprise = whose["team_id"], whose["enterprise_id"]
     base = {
         "team": {"id": team} if team else None,
@@ -194,11 +193,11 @@ def interactions(about: About, whose: Json) -> Iterator[tuple[str, Json]]:
     message = {"ts": about.card, "thread_ts": about.thread, "text": "t"}
     place = {"channel": {"id": SUPPORT}, "message": message, "response_url": "http://127.0.0.1:9/"}
     at = {"type": "message", "channel_id": SUPPORT, "message_ts": about.card}
-    for number, (name, element) in enumerate(elements(about)):
+    for number, (name, element) in enumerate(list_elements(about)):
         clicked = {"block_id": "b", "action_ts": f"1900000000.{number:06}", **element}
         kind = {"type": "block_actions", "container": at, "actions": [clicked]}
         yield f"click {name}", {**base, **place, **kind}
-    for name, view in dialogs(about):
+    for name, view in list_dialogs(about):
         yield f"submit {name}", {**base, "type": "view_submission", "view": view}
         yield f"close {name}", {**base, "type": "view_closed", "view": view, "is_cleared": True}
     for each in ShortcutId:
@@ -210,7 +209,7 @@ def interactions(about: About, whose: Json) -> Iterator[tuple[str, Json]]:
 
 
 def table(about: About, whose: Json) -> list[Row]:
-    """Every payload there is, from that workspace."""
+    """Every payload, from that workspace."""
     team, enterprise = whose["team_id"], whose["enterprise_id"]
     made = [
         Row(
@@ -227,9 +226,9 @@ def table(about: About, whose: Json) -> list[Row]:
                 "event": {"event_ts": "1900000000.0001", **event},
             },
         )
-        for number, (name, event) in enumerate(events(about))
+        for number, (name, event) in enumerate(list_events(about))
     ]
-    made += [Row(name, "interactive", body) for name, body in interactions(about, whose)]
+    made += [Row(name, "interactive", body) for name, body in list_interactions(about, whose)]
     command = {
         "command": SLASH_COMMAND,
         "text": "list",
@@ -250,37 +249,37 @@ def about(harness: Harness) -> About:
     return About(thread, card["ts"], call.run_id, call.plan_id, call.id, 1)
 
 
-def stands(harness: Harness) -> str:
-    """All that people have decided, asked and been given."""
+def dump_decisions(harness: Harness) -> str:
+    """Everything that people have asked, decided and granted, as JSON."""
     kinds: tuple[type[Any], ...] = (Run, Call, Plan, Vote, Grant, Delegation)
     return json.dumps(
         [each.model_dump(mode="json") for kind in kinds for each in harness.all(kind)], default=str
     )
 
 
-KINDS = [
+FOREIGN_CASES = [
     pytest.param(each, id=name, marks=[] if name == "another workspace" else [pytest.mark.long])
     for name, each in FOREIGN.items()
 ]
 
 
-@pytest.mark.parametrize("whose", KINDS)
-def test_nothing_comes_of_a_foreign_payload(
+@pytest.mark.parametrize("whose", FOREIGN_CASES)
+def test_a_payload_of_another_workspace_has_no_effect(
     harness: Harness, about: About, whose: Json, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is decided, begun, shown or opened; of events and dialogs nothing is stored."""
-    before, seen = stands(harness), len(harness.slack.requests)
+    """Nothing is decided, begun, shown or opened, and no event or dialog is stored."""
+    before, seen = dump_decisions(harness), len(harness.slack.requests)
     stored = len(harness.all(Delivery))
     app, wrong = harness.slack.world.app, []
     for row in table(about, whose):
         sent = Sent(row.kind, {"api_app_id": app.id, "token": "t", **row.body}, app)
         harness.slack.world.send(sent)
-        if not row.name.startswith(UNHEARD) and sent.wait() != "acked":
+        if not row.name.startswith(UNSUBSCRIBED) and sent.wait() != "acked":
             wrong.append((row.name, sent.outcome))
         arrived(harness)
-        if stands(harness) != before:
+        if dump_decisions(harness) != before:
             wrong.append((row.name, "changes something"))
-            before = stands(harness)
+            before = dump_decisions(harness)
         if len(harness.all(Delivery)) != stored and not row.name.startswith("click"):
             wrong.append((row.name, "is stored"))
         stored = len(harness.all(Delivery))
@@ -291,9 +290,11 @@ def test_nothing_comes_of_a_foreign_payload(
     assert "Traceback" not in caplog.text
 
 
-def test_every_listener_has_a_row(harness: Harness, about: About) -> None:
-    """A listener for which no payload is in the table would not be tried above."""
-    requests = [BoltRequest(body=row.body, mode="socket_mode") for row in table(about, OURS)]
+def test_every_listener_has_a_payload_in_the_table(harness: Harness, about: About) -> None:
+    """A listener without one would not be tried by the test above."""
+    requests = [
+        BoltRequest(body=row.body, mode="socket_mode") for row in table(about, OUR_WORKSPACE)
+    ]
     for each in requests:
         each.context["logger"] = None
     nothing = BoltResponse(status=200)

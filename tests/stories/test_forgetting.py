@@ -1,6 +1,4 @@
-"""A person is forgotten: their words are in no column of any table and in no file afterwards, and
-the record is sound.
-"""
+"""`countersign forget` and `export`: a person's words are in no column and no file afterwards."""
 
 from __future__ import annotations
 
@@ -27,11 +25,10 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import all_sent, arrived, ask, now_at, open_modal, reject, typed, vote
 
 BEN = "UBEN00001"
-WORD = "zanzibarine"  # the one that is planted through every door
-KEPT = "quetzalcoatl"  # what Ana asked, where Ben wrote nothing
-# Columns with texts that are no person's words, each with what it holds. Another column that holds
-# texts has to be emptied by `storage.personal_data`, or to be named here.
-NO_WORDS = {
+WORD = "zanzibarine"  # written by Ben wherever a person can write
+KEPT_WORD = "quetzalcoatl"  # asked by Ana, where Ben wrote nothing
+# Text columns that hold nobody's words. Any other has to be emptied by `storage.personal_data`.
+COLUMNS_WITHOUT_WORDS = {
     "attached": "id run_id message slack_id person media sha256",
     "attempt": "call_id",
     "audit": "run_id call_id actor event data key_id previous hash",
@@ -57,7 +54,7 @@ NO_WORDS = {
     "vote": "call_id person also digest for_person passkey_id",
     "webhook": "id run_id about key_id",
 }
-EMPTIED = {
+EMPTIED_COLUMNS = {
     "attached": "data",
     "answer": "given",
     "audit": "payload",
@@ -65,19 +62,19 @@ EMPTIED = {
     "delegation": "words",
     "delivery": "body note answer",
     "item": "body",
-    "message": "body showing error",  # the row goes
+    "message": "body showing error",  # the row is deleted
     "passkey": "name",
     "remembered": "pinned",
     "revision": "arguments",
     "run": "error reworded",
-    "signing_link": "reason",  # the row goes
+    "signing_link": "reason",  # the row is deleted
     "vote": "reason",
     "webhook": "error",
 }
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Every column of the record that holds a text, with its table."""
+def list_text_columns() -> Iterator[tuple[str, str]]:
+    """Every text column of the record, with its table."""
     for table in list_record_tables():
         for column in table.columns:
             kind = column.type.compile(DIALECT)
@@ -85,30 +82,30 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield table.name, column.name
 
 
-def test_every_column_with_a_text_is_accounted_for() -> None:
-    """A new one has to be emptied, or said to hold nobody's words."""
+def test_every_text_column_is_emptied_or_holds_no_words() -> None:
+    """A new column has to be added to one of the two tables above."""
     named = {
         (table, column)
-        for found in (NO_WORDS, EMPTIED)
+        for found in (COLUMNS_WITHOUT_WORDS, EMPTIED_COLUMNS)
         for table, columns in found.items()
         for column in columns.split()
     }
-    assert named == set(texts())
+    assert named == set(list_text_columns())
 
 
-def places(harness: Harness, word: str) -> list[str]:
-    """The columns in which this word stands."""
+def find_columns_with(harness: Harness, word: str) -> list[str]:
+    """The columns that contain this word."""
     with harness.app.core.store.read() as tx:
         quote = tx.dialect.identifier_preparer.quote
         found = []
-        for table, column in texts():
+        for table, column in list_text_columns():
             sql = f"SELECT {quote(column)} FROM {quote(table)}"
             if any(word in (row[0] or "") for row in tx.exec_driver_sql(sql)):
                 found.append(f"{table}.{column}")
     return found
 
 
-def plant(harness: Harness) -> None:
+def write_word_everywhere(harness: Harness) -> None:
     """Ben writes the word wherever a person can write."""
     note = ("note", {"text": f"{WORD} in a note"})
     harness.planner.script(Turn(calls=[note]), Turn(text=f"So {WORD} it is."))
@@ -131,8 +128,10 @@ def plant(harness: Harness) -> None:
     arrived(harness)
 
 
-def write_in_others(harness: Harness) -> None:
-    """Cleo asks, and Ben writes the word into what she asked: by an edit, and a rejection."""
+def write_word_to_others(harness: Harness) -> None:
+    """Ben writes the word into Cleo's requests: by a rejection, and in the thread that
+    she asks in.
+    """
     thread = ask(harness, ("note", {"text": "sought by Cleo"}), who="cleo")
     card = harness.card(SUPPORT, thread, "ben")
     reject(harness, "ben", SUPPORT, card, f"{WORD} says no")
@@ -143,23 +142,23 @@ def write_in_others(harness: Harness) -> None:
     harness.said(SUPPORT, root, "I see.")
 
 
-OURS = '[defaults]\napprovers = ["UANA00001", "UCLEO0001", "UBEN00001"]\n'
+POLICY_WITH_BEN = '[defaults]\napprovers = ["UANA00001", "UCLEO0001", "UBEN00001"]\n'
 
 
 @pytest.fixture
-def written(own_harness: Callable[..., Harness]) -> Harness:
-    """Ben wrote everywhere; Ana asked for something of her own."""
-    harness = own_harness(FakeTools().tools, OURS)
-    plant(harness)
-    write_in_others(harness)
-    thread = ask(harness, ("note", {"text": KEPT}), who="ana")
+def harness_with_words(own_harness: Callable[..., Harness]) -> Harness:
+    """A bot to which Ben wrote the word everywhere, and Ana asked for something of her own."""
+    harness = own_harness(FakeTools().tools, POLICY_WITH_BEN)
+    write_word_everywhere(harness)
+    write_word_to_others(harness)
+    thread = ask(harness, ("note", {"text": KEPT_WORD}), who="ana")
     vote(harness, "cleo", harness.card(SUPPORT, thread, "cleo"))
     harness.said(SUPPORT, thread, "That is all.")
     return harness
 
 
-def close_what_waits(harness: Harness) -> None:
-    """Ana rejects what the program asked; all is told."""
+def reject_waiting_call(harness: Harness) -> None:
+    """Ana rejects the program's request, and everything is reported."""
     [call] = [each for each in harness.all(Call) if each.status == "pending"]
     run = harness.run_of(call.run_id)
     card = harness.card(SUPPORT, run.thread_ts, "ana")
@@ -168,8 +167,8 @@ def close_what_waits(harness: Harness) -> None:
     all_sent(harness)
 
 
-def beside(harness: Harness, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run a command beside the bot."""
+def run_command(harness: Harness, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run a command while the bot runs."""
     given = settings_of(harness.folder / "countersign.db")
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -177,21 +176,19 @@ def beside(harness: Harness, monkeypatch: pytest.MonkeyPatch, *words: str) -> in
     return main([*words])
 
 
-def forget(harness: Harness, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
-    """Have Ben forgotten."""
-    return beside(harness, monkeypatch, "forget", BEN, *more)
+def run_forget(harness: Harness, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
+    """Run `countersign forget` for Ben."""
+    return run_command(harness, monkeypatch, "forget", BEN, *more)
 
 
-def test_nothing_of_a_person_is_left(
-    written: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_forgetting_leaves_no_word_of_a_person(
+    harness_with_words: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The word was in most tables, is in none afterwards, nor in the file and its log; what Ana
-    asked stays, and the chain holds.
-    """
-    harness = written
-    assert forget(harness, monkeypatch) == 0
+    """Neither columns nor files contain them. What Ana asked stays, and the audit is sound."""
+    harness = harness_with_words
+    assert run_forget(harness, monkeypatch) == 0
     assert "is erased of" in capsys.readouterr().out
-    before = {each.partition(".")[0] for each in places(harness, WORD)}
+    before = {each.partition(".")[0] for each in find_columns_with(harness, WORD)}
     assert before >= {
         "item",
         "revision",
@@ -204,14 +201,14 @@ def test_nothing_of_a_person_is_left(
     }
     votes = len(harness.all(Vote))
 
-    assert forget(harness, monkeypatch, "--yes") == 1
+    assert run_forget(harness, monkeypatch, "--yes") == 1
     assert "is open or not fully reported" in capsys.readouterr().out
-    close_what_waits(harness)
-    assert forget(harness, monkeypatch, "--yes") == 0
+    reject_waiting_call(harness)
+    assert run_forget(harness, monkeypatch, "--yes") == 0
     assert "Not touched: backups" in capsys.readouterr().out
 
-    assert places(harness, WORD) == []
-    assert "revision.arguments" in places(harness, KEPT)
+    assert find_columns_with(harness, WORD) == []
+    assert "revision.arguments" in find_columns_with(harness, KEPT_WORD)
     assert len(harness.all(Vote)) == votes + 1
     store = harness.app.core.store
     with store.read() as tx:
@@ -224,28 +221,30 @@ def test_nothing_of_a_person_is_left(
                 assert WORD.encode() not in file.read_bytes(), file
 
 
-def test_the_thread_begins_anew(written: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was forgotten is not sent to the model either, from rows or from memory."""
-    harness = written
-    close_what_waits(harness)
+def test_forgotten_words_are_not_sent_to_the_model(
+    harness_with_words: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread's transcript is empty, in the rows and in memory."""
+    harness = harness_with_words
+    reject_waiting_call(harness)
     thread = next(
         each.thread_ts
         for each in harness.all(Run)
         if each.requester == BEN and each.source == "message"
     )
-    assert forget(harness, monkeypatch, "--yes") == 0
+    assert run_forget(harness, monkeypatch, "--yes") == 0
     run = harness.run_in(thread)
     with harness.app.core.store.read() as tx:
         assert harness.app.core.transcripts.read_transcript(tx, run).items == ()
         assert list_transcript_items(tx, run) == []
 
 
-def test_all_of_a_person_is_exported(
-    written: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_everything_a_person_wrote_is_exported(
+    harness_with_words: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row in which the word stands is in it, but for what others asked in their own words."""
-    harness = written
-    assert beside(harness, monkeypatch, "export", BEN) == 0
+    """The export leaves out what others asked in their own words."""
+    harness = harness_with_words
+    assert run_command(harness, monkeypatch, "export", BEN) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["person"] == BEN
     assert {each["requester"] for each in told["asked"]["run"]} == {BEN}
@@ -253,4 +252,4 @@ def test_all_of_a_person_is_exported(
     assert f"{WORD} says no" in json.dumps(told["elsewhere"]["vote"])
     assert any(WORD in each["body"] for each in told["elsewhere"]["item"])
     assert len(told["emptied_with"]) == 2
-    assert KEPT not in json.dumps(told)
+    assert KEPT_WORD not in json.dumps(told)

@@ -1,4 +1,4 @@
-"""A freeze begins while people decide: what is approved in it does not run, what is later does."""
+"""A freeze of the policy that begins while people decide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, later, statuses, vote
 
 C = CallStatus
-FROZEN = """
+FREEZE_POLICY = """
 [freezes]
 launch = {{ from = {begins}, to = {ends} }}
 
@@ -31,12 +31,14 @@ reason = "Nothing is noted during the launch."
 def test_a_call_that_would_start_in_a_freeze_is_refused(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """Asked before it, and approved in it; asked and approved after it, the same call runs."""
+    """Asked before it and approved in it, a call does not run; asked and approved after it, it
+    does.
+    """
     fakes = FakeTools()
     harness = own_harness(fakes.tools, '[defaults]\napprovers = ["UANA00001"]\n')
     begins = harness.clock.now().replace(microsecond=0) + timedelta(hours=1)
     ends = begins + timedelta(hours=3)
-    harness.policy = FROZEN.format(begins=begins.isoformat(), ends=ends.isoformat())
+    harness.policy = FREEZE_POLICY.format(begins=begins.isoformat(), ends=ends.isoformat())
     harness.restart()
     early = ask(harness, ("note", {"text": "early"}))
     card = harness.card(SUPPORT, early)

@@ -1,4 +1,4 @@
-"""An approver hands one waiting decision to somebody else: who may, whom reminders name."""
+"""An approver hands one waiting call over to somebody else: who may, and whom reminders name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.stories.steps import (
 )
 from tests.stories.test_commands import asked
 from tests.stories.test_delegation import DAY, delegate
-from tests.stories.test_home import button, opened
+from tests.stories.test_home import opened, press_home_button
 
 POLICY = """
 [defaults]
@@ -55,25 +55,24 @@ ANA, CLEO, DAN = "<@UANA00001>", "<@UCLEO0001>", "<@UDAN00001>"
 HANDED, REMINDED = "hands this over to you", "this is still waiting for a decision"
 
 
-def to(person: str) -> dict[str, Any]:
-    """What is chosen in the dialog."""
+def choose_assignee(person: str) -> dict[str, Any]:
+    """The state of the dialog with this person chosen."""
     return {"assignee": {"person": {"selected_user": person}}}
 
 
 def hand_over(
     harness: Harness, card: dict[str, Any], who: str, person: str, channel: str = SUPPORT
 ) -> Any:
-    """Somebody hands the card's call over; returns what came of the dialog."""
+    """Somebody hands the card's call over; returns the outcome of the dialog."""
     open_modal(harness, who, channel, card, "hand_over")
-    outcome = harness.person(who).submit(to(person))
+    outcome = harness.person(who).submit(choose_assignee(person))
     arrived(harness)
     return outcome
 
 
-def test_one_hands_over_to_another(harness: Harness, fakes: FakeTools) -> None:
-    """Cleo is told in the thread, the card says so, the reminder names only her.
-
-    Ana may decide all the same, and the record has it.
+def test_an_approver_hands_a_call_over_to_another(harness: Harness, fakes: FakeTools) -> None:
+    """Thread and card say so, and reminders name only the assignee, across a restart. Ana may still
+    decide, and the audit has it.
     """
     thread = ask(harness, ("note", {"text": "night shift"}))
     card = harness.card(SUPPORT, thread)
@@ -100,8 +99,8 @@ def test_one_hands_over_to_another(harness: Harness, fakes: FakeTools) -> None:
     assert "🤝 handed over to" in asked(harness, f"/approvals show {call.id}", "ana")
 
 
-def test_only_to_who_may_decide_it(harness: Harness) -> None:
-    """The field says who may: not the requester, not somebody else, not oneself."""
+def test_a_call_is_handed_over_only_to_one_who_may_decide_it(harness: Harness) -> None:
+    """The requester, other people and oneself are refused; the error names who may."""
     thread = waiting(harness, ("note", {"text": "hot potato"}))
     card = harness.card(SUPPORT, thread)
     for person, said in (
@@ -111,14 +110,14 @@ def test_only_to_who_may_decide_it(harness: Harness) -> None:
         ("UANA00001", "somebody other than yourself"),
     ):
         open_modal(harness, "ana", SUPPORT, card, "hand_over")
-        outcome = harness.person("ana").submit(to(person))
+        outcome = harness.person("ana").submit(choose_assignee(person))
         assert said in outcome["errors"]["assignee"]
         harness.person("ana").close_view()
     assert not showing(harness, SUPPORT, thread, HANDED)
 
 
-def test_only_by_who_may_decide_it(harness: Harness) -> None:
-    """Others get no dialog; who is late, or no approver any more, is told so."""
+def test_a_call_is_handed_over_only_by_one_who_may_decide_it(harness: Harness) -> None:
+    """Others get no dialog, and an approver who is too late is told so."""
     thread = waiting(harness, ("note", {"text": "not mine"}))
     card = harness.card(SUPPORT, thread)
     for who in ("dan", "ben"):
@@ -127,28 +126,27 @@ def test_only_by_who_may_decide_it(harness: Harness) -> None:
     open_modal(harness, "ana", SUPPORT, card, "hand_over")
     vote(harness, "cleo", card)
     arrived(harness)
-    assert harness.person("ana").submit(to("UCLEO0001"))["outcome"] == "updated"
+    assert harness.person("ana").submit(choose_assignee("UCLEO0001"))["outcome"] == "updated"
     assert "already approved" in str(harness.person("ana").view())
     harness.person("ana").close_view()
     assert not showing(harness, SUPPORT, thread, HANDED)
 
 
-def test_who_has_approved_takes_nothing_over(harness: Harness) -> None:
-    """Of two that it takes, one has said what they had to say."""
+def test_a_call_is_not_handed_over_to_one_who_has_approved(harness: Harness) -> None:
+    """Two approvals are needed, and Cleo's is one of them."""
     thread = waiting(harness, ("async_note", {"text": "second pair of eyes"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "cleo", card)
     arrived(harness)
     open_modal(harness, "ana", SUPPORT, card, "hand_over")
-    outcome = harness.person("ana").submit(to("UCLEO0001"))
+    outcome = harness.person("ana").submit(choose_assignee("UCLEO0001"))
     assert "cannot approve this now" in outcome["errors"]["assignee"]
     harness.person("ana").close_view()
 
 
-def test_nor_who_counts_as_one_with_them(harness: Harness) -> None:
-    """Dan decides for Ana, and the two count as one: once either has, the other takes nothing over.
-
-    Nor do reminders name who had it handed over before.
+def test_a_call_is_not_handed_over_to_the_delegate_of_a_voter(harness: Harness) -> None:
+    """Dan is Ana's delegate. Reminders do not name the one who had it handed over before,
+    either.
     """
     delegate(harness, "ana", "UDAN00001")
     cards = []
@@ -162,7 +160,7 @@ def test_nor_who_counts_as_one_with_them(harness: Harness) -> None:
         open_modal(
             harness, "cleo", SUPPORT, now_at(harness, SUPPORT, cards[-1][1]["ts"]), "hand_over"
         )
-        outcome = harness.person("cleo").submit(to(other))
+        outcome = harness.person("cleo").submit(choose_assignee(other))
         assert "cannot approve this now" in outcome["errors"]["assignee"]
         harness.person("cleo").close_view()
     later(harness, 660)
@@ -171,11 +169,11 @@ def test_nor_who_counts_as_one_with_them(harness: Harness) -> None:
         assert CLEO in reminder
         assert ANA not in reminder
         assert DAN not in reminder
-    harness.clock.advance(3 * DAY)  # the delegation has ended
+    harness.clock.advance(3 * DAY)  # until the delegation has ended
 
 
-def test_an_edit_ends_it(harness: Harness) -> None:
-    """The new version is everybody's again: on the card and in the reminder."""
+def test_an_edit_ends_a_hand_over(harness: Harness) -> None:
+    """Card and reminder name all approvers of the new revision."""
     thread = waiting(harness, ("note", {"text": "first draft"}))
     card = harness.card(SUPPORT, thread)
     hand_over(harness, card, "ana", "UCLEO0001")
@@ -191,8 +189,8 @@ def test_an_edit_ends_it(harness: Harness) -> None:
     assert CLEO in reminder
 
 
-def test_the_next_step_is_others(harness: Harness) -> None:
-    """What was handed over was the first step: the reminder names who the second one waits for."""
+def test_a_hand_over_ends_with_its_step(harness: Harness) -> None:
+    """The reminder names the people of the second step."""
     thread = waiting(harness, ("wipe", {"text": "two steps"}))
     card = harness.card(SUPPORT, thread)
     hand_over(harness, card, "ana", "UCLEO0001")
@@ -205,14 +203,14 @@ def test_the_next_step_is_others(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_in_direct_messages_and_from_home(harness: Harness) -> None:
-    """Cleo hears of it below her own copy of the card, and Ana's copy gets no line."""
+def test_a_hand_over_from_home_is_told_in_direct_messages(harness: Harness) -> None:
+    """Cleo is told below her own copy of the card, and Ana's copy gets no message."""
     waiting(harness, ("put", {"text": "in the drawer"}))
     harness.slack.wait(lambda: cards_of(harness, "cleo", "in the drawer"))
     opened(harness, "ana", "in the drawer", "Hand over…")
     ana, cleo = harness.person("ana"), harness.person("cleo")
-    button(harness, "ana", "hand_over")
-    assert ana.submit(to("UCLEO0001"))["outcome"] == "closed"
+    press_home_button(harness, "ana", "hand_over")
+    assert ana.submit(choose_assignee("UCLEO0001"))["outcome"] == "closed"
     arrived(harness)
     harness.slack.wait(lambda: any(HANDED in words(m) for m in cleo.everything(cleo.dm_channel)))
     assert not any(HANDED in words(m) for m in ana.everything(ana.dm_channel))

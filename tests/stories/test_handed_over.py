@@ -1,4 +1,4 @@
-"""Calls that a program describes, has approved, claims once and executes itself."""
+"""Calls that a program describes, has approved, claims once and runs itself."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ DEPLOY = HandedOverAction("deploy", "Deploy the shop", "Deploy {version} to {env
 ME, OTHER = "attempt-1-of-the-job", "attempt-2-of-the-job"
 
 
-def programs(harness: Harness) -> ProgramRequests:
-    """What a program asks."""
+def build_program_requests(harness: Harness) -> ProgramRequests:
+    """The port through which programs ask."""
     return ProgramRequests(harness.app.core.forms(), harness.app.core.signals)
 
 
 def asked(harness: Harness, version: str, **also: Any) -> ProgramRequest:
-    """The CI asks whether it may deploy this version, in Ben's name, in #support."""
+    """The program “ci” asks to deploy this version, in Ben's name, in #support."""
     given = {"version": version, "env": "production"}
     setting = {"requester": BEN, "channel": SUPPORT, "client": "ci", "why": "Ready to go."} | also
-    return programs(harness).ask(DEPLOY, given, **setting)
+    return build_program_requests(harness).ask(DEPLOY, given, **setting)
 
 
 def card_of(harness: Harness, found: ProgramRequest, having: str = "approve") -> dict[str, Any]:
-    """The card that asks for it, once it has that button."""
+    """The card for it, once it has that button."""
     thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
     card: dict[str, Any] = harness.card(SUPPORT, thread, having=having)
     return card
 
 
-def approved(harness: Harness, version: str, **also: Any) -> ProgramRequest:
+def ask_and_approve(harness: Harness, version: str, **also: Any) -> ProgramRequest:
     """The same, approved by Ana."""
     found = asked(harness, version, **also)
     card = card_of(harness, found)
@@ -80,14 +80,14 @@ def claimed(harness: Harness, found: ProgramRequest, claimant: str = ME) -> Prog
     return got
 
 
-def thread_of(harness: Harness, found: ProgramRequest) -> str:
-    """All that is said in its thread, as JSON text."""
+def read_thread(harness: Harness, found: ProgramRequest) -> str:
+    """Everything that was said in its thread, as JSON text."""
     thread = harness.thread(SUPPORT, harness.run_of(found.run_id).thread_ts)
     return "\n".join(map(words, thread))
 
 
-def test_approved_claimed_and_reported(harness: Harness) -> None:
-    """People see whose words these are; the program runs it once, and the thread hears how."""
+def test_a_program_claims_runs_and_reports_an_approved_call(harness: Harness) -> None:
+    """The card names the program, and the thread shows the outcome."""
     found = asked(harness, "1.0")
     with pytest.raises(ClaimRefusedError):
         found.claim_call(ME)
@@ -96,7 +96,7 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     assert "Requested by the program “ci”, which runs this once approved" in words(card)
     assert "Its author did not say whether this can be undone." in words(card)
     assert "cannot be undone" not in words(card)
-    assert words(card).index("Version") < words(card).index("Env: production")  # as it has them
+    assert words(card).index("Version") < words(card).index("Env: production")  # schema's order
     with pytest.raises(ClaimRefusedError, match="waits for people"):
         found.claim_call(ME)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -105,7 +105,7 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     standing = found.load_status()
     assert (standing.status, standing.decided_by) == (C.APPROVED, ("UANA00001",))
     assert standing.handed_over
-    assert "the program that asked has not begun yet" in thread_of(harness, found)
+    assert "the program that asked has not begun yet" in read_thread(harness, found)
     got = claimed(harness, found)
     assert got.arguments == {"version": "1.0", "env": "production"}
     assert (got.revision, got.digest) == (standing.revision, standing.digest)
@@ -115,13 +115,13 @@ def test_approved_claimed_and_reported(harness: Harness) -> None:
     standing = found.load_status()
     assert (standing.status, standing.result) == (C.SUCCEEDED, {"url": "https://shop.example"})
     assert harness.run_of(found.run_id).status is RunStatus.COMPLETED
-    assert "Done: Deploy 1.0 to production" in thread_of(harness, found)
+    assert "Done: Deploy 1.0 to production" in read_thread(harness, found)
 
 
-def test_a_claim_that_comes_too_late(harness: Harness) -> None:
-    """A month after its approval it is not handed out, and people are asked again; then it is."""
-    found = approved(harness, "1.1")
-    assert "Approval expires" in thread_of(harness, found)
+def test_people_are_asked_again_if_a_claim_comes_too_late(harness: Harness) -> None:
+    """Once approved again it can be claimed."""
+    found = ask_and_approve(harness, "1.1")
+    assert "Approval expires" in read_thread(harness, found)
     later(harness, 30 * 86_400)
     assert found.load_status().status == C.APPROVED
     with pytest.raises(ClaimRefusedError, match="too old: people are asked again"):
@@ -137,42 +137,40 @@ def test_a_claim_that_comes_too_late(harness: Harness) -> None:
     assert claimed(harness, found, OTHER).revision == 2
 
 
-@pytest.mark.file  # on a server a job has it started, whether or not the loop looks
-def test_a_claim_that_nobody_answered_for_days(harness: Harness) -> None:
-    """It was claimed in time, and then the bot was down for three days before it was started: it
-    is not handed out, and people are asked again.
-    """
-    found = approved(harness, "1.2")
+@pytest.mark.file  # on PostgreSQL a job starts the claimed call even while the loop is paused
+def test_people_are_asked_again_if_a_claimed_call_starts_too_late(harness: Harness) -> None:
+    """The claim was in time, but the bot was down for three days before it could start the call."""
+    found = ask_and_approve(harness, "1.2")
     harness.app.loop.pause()
     harness.slack.wait(lambda: not harness.app.loop.busy)
     assert found.claim_call(ME) is None
     harness.app.stop()
     harness.clock.advance(3 * 86_400)
     harness.start()
-    again = programs(harness).find_request(found.run_id, "ci")
+    again = build_program_requests(harness).find_request(found.run_id, "ci")
     assert again is not None
     harness.slack.wait(lambda: again.load_status().status == C.PENDING)
     with pytest.raises(ClaimRefusedError, match="waits for people"):
         again.claim_call(ME)
 
 
-def test_only_one_of_two_claims_it(harness: Harness) -> None:
-    """Two attempts at once: one has it, the other is told so, now and ever after."""
-    found, got, lost = approved(harness, "2.0"), [], []
+def test_only_one_of_two_attempts_claims_a_call(harness: Harness) -> None:
+    """The other attempt is told so, then and ever after."""
+    found, got, lost = ask_and_approve(harness, "2.0"), [], []
 
-    def attempt(claimant: str) -> None:
+    def try_to_claim(claimant: str) -> None:
         try:
             got.append((claimant, claimed(harness, found, claimant)))
         except ClaimRefusedError:
             lost.append(claimant)
 
-    attempts = [threading.Thread(target=attempt, args=(each,)) for each in (ME, OTHER)]
+    attempts = [threading.Thread(target=try_to_claim, args=(each,)) for each in (ME, OTHER)]
     for each in attempts:
         each.start()
     for each in attempts:
         each.join(20)
     [(winner, first)], [loser] = got, lost
-    assert claimed(harness, found, winner) == first  # its answer was lost: the same again
+    assert claimed(harness, found, winner) == first  # as after a lost answer
     for claimant in (loser, "a third of all attempts"):
         with pytest.raises(ClaimRefusedError, match="somebody else"):
             found.claim_call(claimant)
@@ -188,8 +186,8 @@ def test_only_one_of_two_claims_it(harness: Harness) -> None:
     assert harness.audit_of(call).count("call.running") == 1
 
 
-def test_what_people_edited_is_what_it_gets(harness: Harness) -> None:
-    """The dialog has the fields of its schema; what does not fit that is refused there."""
+def test_a_program_gets_the_arguments_that_people_edited(harness: Harness) -> None:
+    """The dialog has the fields of its schema, and refuses values that do not fit."""
     found = asked(harness, "3.0")
     card = card_of(harness, found)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -205,8 +203,8 @@ def test_what_people_edited_is_what_it_gets(harness: Harness) -> None:
     found.report_outcome(ME, True, "out")
 
 
-def test_rejected_expired_and_taken_back(harness: Harness) -> None:
-    """Nothing of it can be claimed; the program's own deadline is kept where it is shorter."""
+def test_a_rejected_expired_or_withdrawn_call_is_not_claimed(harness: Harness) -> None:
+    """The program's own deadline counts if it is the shorter one."""
     found = asked(harness, "4.0")
     reject(harness, "ana", SUPPORT, card_of(harness, found), "not on a Friday")
     arrived(harness)
@@ -224,12 +222,14 @@ def test_rejected_expired_and_taken_back(harness: Harness) -> None:
             each.claim_call(ME)
 
 
-def test_a_program_that_is_not_heard_of(harness: Harness) -> None:
-    """Its claim lapses, people are asked; it may still report, and is never handed out again."""
-    found = approved(harness, "5.0")
+def test_a_silent_programs_call_becomes_unknown(harness: Harness) -> None:
+    """Its claim lapses and people are asked. It may still report, and the call is never handed out
+    again.
+    """
+    found = ask_and_approve(harness, "5.0")
     claimed(harness, found)
     harness.clock.advance(200)
-    claimed(harness, found)  # a sign of life holds it for longer
+    claimed(harness, found)  # a sign of life prolongs the claim
     harness.clock.advance(200)
     harness.settle()
     assert found.load_status().status == C.RUNNING
@@ -244,9 +244,11 @@ def test_a_program_that_is_not_heard_of(harness: Harness) -> None:
     assert found.load_status().status == C.SUCCEEDED
 
 
-def test_run_again_is_claimed_anew(harness: Harness) -> None:
-    """Nobody knows how it ended; an approver wants it again: it is there for a new attempt."""
-    found = approved(harness, "6.0")
+def test_a_call_to_run_again_is_claimed_by_a_new_attempt(harness: Harness) -> None:
+    """An approver wants it run again because its outcome is unknown; the first attempt cannot
+    report any more.
+    """
+    found = ask_and_approve(harness, "6.0")
     claimed(harness, found)
     harness.clock.advance(handovers.CLAIM_LEASE_DURATION.total_seconds() + 1)
     harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
@@ -260,34 +262,38 @@ def test_run_again_is_claimed_anew(harness: Harness) -> None:
     found.report_outcome(OTHER, True, "again")
 
 
-def test_it_outlives_restarts(harness: Harness) -> None:
-    """The bot starts anew while it waits to be claimed, and while it is held."""
-    found = approved(harness, "7.0")
+def test_a_claim_survives_restarts(harness: Harness) -> None:
+    """The bot restarts before the call is claimed and after it."""
+    found = ask_and_approve(harness, "7.0")
     harness.restart()
-    found = programs(harness).find_request(found.run_id, "ci") or found
+    found = build_program_requests(harness).find_request(found.run_id, "ci") or found
     claimed(harness, found)
     harness.restart()
     harness.settle()
-    found = programs(harness).find_request(found.run_id, "ci") or found
+    found = build_program_requests(harness).find_request(found.run_id, "ci") or found
     assert found.load_status().status == C.RUNNING
-    assert programs(harness).find_request(found.run_id, "another") is None
+    assert build_program_requests(harness).find_request(found.run_id, "another") is None
     found.report_outcome(ME, True, "over two lives")
     harness.settle()
     assert found.load_status().result == "over two lives"
 
 
-def test_policy_knows_the_client(harness: Harness) -> None:
-    """A rule may be about a program; what it allows is claimed without anybody being asked."""
+def test_a_rule_may_allow_the_calls_of_one_program(harness: Harness) -> None:
+    """It is claimed without anybody being asked; another program's call is asked."""
     rotate = HandedOverAction("rotate", "Rotate the keys", "Rotate the keys", Effect.WRITE)
-    ours = programs(harness).ask(rotate, {}, requester=BEN, channel=SUPPORT, client="night")
-    got = harness.slack.wait(lambda: _or_none(ours))
+    ours = build_program_requests(harness).ask(
+        rotate, {}, requester=BEN, channel=SUPPORT, client="night"
+    )
+    got = harness.slack.wait(lambda: _claim_or_none(ours))
     assert got.arguments == {}
     ours.report_outcome(ME, True, None)
-    others = programs(harness).ask(rotate, {}, requester=BEN, channel=SUPPORT, client="day")
+    others = build_program_requests(harness).ask(
+        rotate, {}, requester=BEN, channel=SUPPORT, client="day"
+    )
     harness.slack.wait(lambda: others.load_status().status == C.PENDING)
 
 
-def _or_none(found: ProgramRequest) -> ProgramClaim | None:
+def _claim_or_none(found: ProgramRequest) -> ProgramClaim | None:
     try:
         return found.claim_call(ME)
     except ClaimRefusedError:
@@ -308,16 +314,20 @@ def _or_none(found: ProgramRequest) -> ProgramClaim | None:
         (HandedOverAction("x", "T", "E", schema={"type": "array"}), "object"),
     ],
 )
-def test_what_nobody_can_be_asked(harness: Harness, action: HandedOverAction, why: str) -> None:
-    """An action that hides behind a name of ours, or says nothing, is refused in a sentence."""
+def test_an_action_that_cannot_be_shown_is_refused(
+    harness: Harness, action: HandedOverAction, why: str
+) -> None:
+    """It has the name of one of our tools, or does not say what it does."""
     with pytest.raises(HandedOverActionError, match=why):
-        programs(harness).ask(action, {}, requester=BEN)
+        build_program_requests(harness).ask(action, {}, requester=BEN)
 
 
-def test_a_secret_is_shown_to_nobody_but_who_claims_it(harness: Harness) -> None:
-    """What the schema calls write-only stands masked on the card and in what is looked at."""
+def test_a_secret_is_shown_only_to_the_program_that_claims_it(harness: Harness) -> None:
+    """A write-only field is masked on the card and in the status."""
     given = {"version": "8.0", "env": "staging", "token": "hunter-hunter-2"}
-    found = programs(harness).ask(DEPLOY, given, requester=BEN, channel=SUPPORT, client="ci")
+    found = build_program_requests(harness).ask(
+        DEPLOY, given, requester=BEN, channel=SUPPORT, client="ci"
+    )
     card = card_of(harness, found)
     assert "hunter-hunter-2" not in words(card)
     assert "hunter-hunter-2" not in str(found.load_status())
@@ -328,9 +338,9 @@ def test_a_secret_is_shown_to_nobody_but_who_claims_it(harness: Harness) -> None
     found.report_outcome(ME, True, "done")
 
 
-def cancelled_at_work(harness: Harness, version: str) -> ProgramRequest:
+def cancel_while_running(harness: Harness, version: str) -> ProgramRequest:
     """Its program has begun this deployment, and then Ben cancels the request."""
-    found = approved(harness, version)
+    found = ask_and_approve(harness, version)
     claimed(harness, found)
     harness.settle()
     thread = harness.run_of(found.run_id).thread_ts
@@ -340,32 +350,32 @@ def cancelled_at_work(harness: Harness, version: str) -> ProgramRequest:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_request_cancelled_while_its_program_is_at_work(harness: Harness, restarts: bool) -> None:
-    """What the program has begun goes on, and its report counts; until then nothing is unknown."""
-    found = cancelled_at_work(harness, "7.1")
+def test_a_program_may_report_after_a_cancellation(harness: Harness, restarts: bool) -> None:
+    """Until then the call is running and not unknown."""
+    found = cancel_while_running(harness, "7.1")
     if restarts:
         harness.restart()
     harness.settle()
-    found = programs(harness).find_request(found.run_id, "ci") or found
+    found = build_program_requests(harness).find_request(found.run_id, "ci") or found
     assert harness.run_of(found.run_id).status is RunStatus.CANCELLED
-    assert "Running…" in thread_of(harness, found)
-    assert claimed(harness, found).revision == 1  # it says that it is still at work
+    assert "Running…" in read_thread(harness, found)
+    assert claimed(harness, found).revision == 1  # a sign of life
     found.report_outcome(ME, True, "deployed")
     harness.settle()
     assert found.load_status().status == C.SUCCEEDED
-    assert "Done: Deploy 7.1 to production" in thread_of(harness, found)
-    assert "Nobody knows" not in thread_of(harness, found)
+    assert "Done: Deploy 7.1 to production" in read_thread(harness, found)
+    assert "Nobody knows" not in read_thread(harness, found)
     assert harness.run_of(found.run_id).status is RunStatus.CANCELLED
 
 
-def test_a_cancelled_request_whose_program_falls_silent(harness: Harness) -> None:
-    """Once its claim lapses the outcome is unknown; nobody is asked, and it may still report."""
-    found = cancelled_at_work(harness, "7.2")
+def test_a_silent_programs_cancelled_call_becomes_unknown(harness: Harness) -> None:
+    """Nobody is asked, and the program may still report."""
+    found = cancel_while_running(harness, "7.2")
     harness.settle()
     later(harness, handovers.CLAIM_LEASE_DURATION.total_seconds() + 1)
     harness.settle()
     assert (found.load_status().status, found.load_status().deadline) == (C.UNKNOWN, None)
-    assert "resolve_done" not in thread_of(harness, found)
+    assert "resolve_done" not in read_thread(harness, found)
     found.report_outcome(ME, False, "the disk was full")
     harness.settle()
     assert found.load_status().status == C.FAILED

@@ -1,4 +1,4 @@
-"""The Home tab beyond what waits: what was decided, who decides for whom, and its pages."""
+"""Home beyond what waits: recent decisions, delegations, one channel, and further pages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.steps import arrived, ask, vote, waiting
 from tests.stories.test_commands import asked
-from tests.stories.test_delegation import CLEO, DAY, fill
-from tests.stories.test_home import offered, opened, wait
+from tests.stories.test_delegation import CLEO, DAY, fill_delegation_dialog
+from tests.stories.test_home import list_call_buttons, opened, wait
 
 POLICY = """
 [defaults]
@@ -26,19 +26,19 @@ approvers = ["@shop-leads"]
 
 
 @pytest.fixture
-def own(own_harness: Callable[..., Harness]) -> Harness:
+def new_harness(own_harness: Callable[..., Harness]) -> Harness:
     """A bot that nobody has asked for anything yet."""
     return own_harness(FakeTools().tools, POLICY, COUNTERSIGN_MAX_PENDING="100")
 
 
-def pressed(harness: Harness, who: str, action: str, *parts: str) -> list[dict[str, Any]]:
+def press_and_wait(harness: Harness, who: str, action: str, *parts: str) -> list[dict[str, Any]]:
     """Press that button of Home; returns its blocks once they show this."""
     harness.person(who).click_home(action)
     return wait(harness, who, *parts)
 
 
-def test_people_are_named_in_requests(harness: Harness) -> None:
-    """Whom somebody mentioned stands there as that person, and what looks like markup as text."""
+def test_a_mention_in_a_request_is_shown_as_that_person(harness: Harness) -> None:
+    """What looks like markup stays text."""
     harness.planner.script(Turn(text="I shall ask."))
     ben = harness.person("ben")
     thread = ben.say(SUPPORT, "@bot ask <@UDAN00001> *now* please")
@@ -52,9 +52,9 @@ def test_people_are_named_in_requests(harness: Harness) -> None:
     assert json.dumps(leaves, ensure_ascii=False)[1:-1] in json.dumps(blocks, ensure_ascii=False)
 
 
-def test_what_was_decided_stands_there(harness: Harness) -> None:
-    """Who decided and who asked see what became of it, by whom, with the way to its card; it comes
-    while the tab is open.
+def test_home_lists_recent_decisions(harness: Harness) -> None:
+    """People who asked or decided see the outcome, by whom, and a link to the card. It appears
+    while Home is open.
     """
     thread = ask(harness, ("note", {"text": "lily pond"}))
     card = harness.card(SUPPORT, thread)
@@ -69,8 +69,8 @@ def test_what_was_decided_stands_there(harness: Harness) -> None:
     opened(harness, "dan", "Nothing is waiting for you", without="lily pond")
 
 
-def test_an_answer_is_no_decision(harness: Harness) -> None:
-    """What somebody answered stands among the requests, and not among what was decided."""
+def test_an_answer_is_not_listed_as_a_decision(harness: Harness) -> None:
+    """It is listed among the requests."""
     thread = ask(harness, question(question="Is the pond deep?", kind="yes_no"))
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
     harness.person("ben").click(SUPPORT, asked["ts"], "choose_1")
@@ -80,15 +80,15 @@ def test_an_answer_is_no_decision(harness: Harness) -> None:
     assert "pond deep" not in str(past)
 
 
-def test_who_decides_for_whom_stands_there(harness: Harness) -> None:
-    """A delegation begins and ends on Home; both see it, and only who gave it may end it."""
+def test_a_delegation_begins_and_ends_on_home(harness: Harness) -> None:
+    """Both people see it, and only the delegator can end it."""
     ask(harness, ("note", {"text": "herb spiral"}))
     harness.settle()
     opened(harness, "ana", "herb spiral")
     ana = harness.person("ana")
     ana.click_home("delegate")
     harness.slack.wait(ana.view)
-    ana.submit(fill(harness, CLEO, 2, "at the sea"))
+    ana.submit(fill_delegation_dialog(harness, CLEO, 2, "at the sea"))
     arrived(harness)
     wait(harness, "ana", "Who decides for whom", "at the sea", "end_delegation")
     opened(harness, "cleo", "Who decides for whom", "decides for <@UANA00001>")
@@ -99,54 +99,51 @@ def test_who_decides_for_whom_stands_there(harness: Harness) -> None:
     harness.clock.advance(2 * DAY)
 
 
-def test_what_waits_has_pages(own: Harness) -> None:
-    """All that waits can be turned through, and stays within what Slack takes; so can requests.
-
-    Who looks at a page of which everything is gone is shown the one before it.
-    """
+def test_waiting_calls_have_pages(new_harness: Harness) -> None:
+    """Each stays within Slack's limit. A page that becomes empty gives way to the one before it."""
     for number in range(0, WAITING_CALLS_PER_PAGE + 4, 4):
         some = [("note", {"text": f"bulb {each}."}) for each in range(number, number + 4)]
-        own.planner.script(Turn(calls=some))
-        last = own.person("ben").say(SUPPORT, "@bot please")
-        arrived(own)
-    blocks = opened(own, "ana", "Waiting for you", "more that you may decide")
+        new_harness.planner.script(Turn(calls=some))
+        last = new_harness.person("ben").say(SUPPORT, "@bot please")
+        arrived(new_harness)
+    blocks = opened(new_harness, "ana", "Waiting for you", "more that you may decide")
     assert len(blocks) <= 100
-    first = pressed(own, "ana", "home_waiting", "home_next")
-    assert offered(first).count("review") == WAITING_CALLS_PER_PAGE
+    first = press_and_wait(new_harness, "ana", "home_waiting", "home_next")
+    assert list_call_buttons(first).count("review") == WAITING_CALLS_PER_PAGE
     assert "bulb 0." in str(first)
-    second = pressed(own, "ana", "home_next", "home_before")
-    assert offered(second).count("review") == 4
+    second = press_and_wait(new_harness, "ana", "home_next", "home_before")
+    assert list_call_buttons(second).count("review") == 4
     assert "bulb 0." not in str(second)
-    pressed(own, "ana", "home_before", "bulb 0.")
-    pressed(own, "ana", "home_next", "home_before")
-    own.person("ben").say(SUPPORT, "cancel", last)
-    wait(own, "ana", "bulb 0.", without="home_before")
-    pressed(own, "ana", "home_all", "more that you may decide")
+    press_and_wait(new_harness, "ana", "home_before", "bulb 0.")
+    press_and_wait(new_harness, "ana", "home_next", "home_before")
+    new_harness.person("ben").say(SUPPORT, "cancel", last)
+    wait(new_harness, "ana", "bulb 0.", without="home_before")
+    press_and_wait(new_harness, "ana", "home_all", "more that you may decide")
 
 
-def test_requests_have_a_list_of_their_own(own: Harness) -> None:
-    """Where there are more of them than Home shows, a button shows all, and another goes back."""
+def test_requests_have_a_page_of_their_own(new_harness: Harness) -> None:
+    """It appears if there are more than Home shows; another button leads back."""
     for number in range(MAX_REQUESTS + 1):
-        own.planner.script(Turn(text=f"Answer {number}."))
-        own.person("ben").say(SUPPORT, f"@bot question {number}.")
-        arrived(own)
-    assert "question 0." not in str(opened(own, "ben", "Your requests", "and older ones."))
-    mine = pressed(own, "ben", "home_mine", "question 0.")
+        new_harness.planner.script(Turn(text=f"Answer {number}."))
+        new_harness.person("ben").say(SUPPORT, f"@bot question {number}.")
+        arrived(new_harness)
+    assert "question 0." not in str(opened(new_harness, "ben", "Your requests", "and older ones."))
+    mine = press_and_wait(new_harness, "ben", "home_mine", "question 0.")
     assert sum(each["type"] == "rich_text" for each in mine) == MAX_REQUESTS + 1
-    pressed(own, "ben", "home_all", "and older ones.")
-    own.person("ben").click_home("home_channel", selected=GENERAL)
-    wait(own, "ben", f"Nothing is waiting for you in <#{GENERAL}>.", without="question")
+    press_and_wait(new_harness, "ben", "home_all", "and older ones.")
+    new_harness.person("ben").click_home("home_channel", selected=GENERAL)
+    wait(new_harness, "ben", f"Nothing is waiting for you in <#{GENERAL}>.", without="question")
 
 
-def test_a_delegate_sees_for_whom(harness: Harness) -> None:
-    """Home and the list name whose decision it is; by one's own right it is nobody else's."""
+def test_home_and_list_name_whom_a_delegate_decides_for(harness: Harness) -> None:
+    """They name nobody for people who may decide in their own right."""
     ask(harness, ("note", {"text": "box hedge"}))
     harness.settle()
     opened(harness, "ana", "box hedge")
     ana, dan = harness.person("ana"), harness.person("dan")
     ana.click_home("delegate")
     harness.slack.wait(ana.view)
-    ana.submit(fill(harness, dan.id, 2))
+    ana.submit(fill_delegation_dialog(harness, dan.id, 2))
     arrived(harness)
     opened(harness, "dan", "box hedge", "🤝 For <@UANA00001>  ·  Asked by <@UBEN00001>")
     assert "For <@UANA00001>" not in str(opened(harness, "cleo", "box hedge"))
@@ -159,32 +156,32 @@ def test_a_delegate_sees_for_whom(harness: Harness) -> None:
     wait(harness, "dan", "Nothing is waiting for you", without="box hedge")
 
 
-def test_home_shows_one_channel(own: Harness) -> None:
-    """Narrowed to a channel, only what was asked there stands in each list, on all its pages."""
+def test_home_can_be_narrowed_to_one_channel(new_harness: Harness) -> None:
+    """Each list then has only what was asked there, on all its pages."""
     for number in range(0, WAITING_CALLS_PER_PAGE + 4, 4):
         some = [("note", {"text": f"shrub {each}."}) for each in range(number, number + 4)]
-        own.planner.script(Turn(calls=some))
-        own.person("ben").say(SUPPORT, "@bot please")
-        arrived(own)
-    waiting(own, ("note", {"text": "in general"}), channel=GENERAL)
-    arrived(own)
-    decided = ask(own, ("note", {"text": "decided there"}), channel=GENERAL)
-    vote(own, "ana", own.card(GENERAL, decided), GENERAL)
-    opened(own, "ana", "shrub 0.", "Recent decisions", "decided there")
-    ana, ben = own.person("ana"), own.person("ben")
+        new_harness.planner.script(Turn(calls=some))
+        new_harness.person("ben").say(SUPPORT, "@bot please")
+        arrived(new_harness)
+    waiting(new_harness, ("note", {"text": "in general"}), channel=GENERAL)
+    arrived(new_harness)
+    decided = ask(new_harness, ("note", {"text": "decided there"}), channel=GENERAL)
+    vote(new_harness, "ana", new_harness.card(GENERAL, decided), GENERAL)
+    opened(new_harness, "ana", "shrub 0.", "Recent decisions", "decided there")
+    ana, ben = new_harness.person("ana"), new_harness.person("ben")
     ana.click_home("home_channel", selected=GENERAL)
-    blocks = wait(own, "ana", "in general", "decided there", without="shrub")
-    assert offered(blocks) == ["review", "reject", "hand_over"]
+    blocks = wait(new_harness, "ana", "in general", "decided there", without="shrub")
+    assert list_call_buttons(blocks) == ["review", "reject", "hand_over"]
     ana.click_home("home_channel", selected=SUPPORT)
-    wait(own, "ana", "shrub 0.", "more that you may decide", without="in general")
-    first = pressed(own, "ana", "home_waiting", "home_next")
-    assert offered(first).count("review") == WAITING_CALLS_PER_PAGE
-    second = pressed(own, "ana", "home_next", "home_before")
-    assert offered(second).count("review") == 4
+    wait(new_harness, "ana", "shrub 0.", "more that you may decide", without="in general")
+    first = press_and_wait(new_harness, "ana", "home_waiting", "home_next")
+    assert list_call_buttons(first).count("review") == WAITING_CALLS_PER_PAGE
+    second = press_and_wait(new_harness, "ana", "home_next", "home_before")
+    assert list_call_buttons(second).count("review") == 4
     assert f'"initial_conversation": "{SUPPORT}"' in json.dumps(second)
     ana.click_home("home_anywhere")
-    wait(own, "ana", "shrub 0.", "home_next", without="initial_conversation")
-    opened(own, "ben", "Your requests", "shrub 0.", "in general")
+    wait(new_harness, "ana", "shrub 0.", "home_next", without="initial_conversation")
+    opened(new_harness, "ben", "Your requests", "shrub 0.", "in general")
     ben.click_home("home_channel", selected=GENERAL)
-    mine = wait(own, "ben", "Your requests", "in general", without="shrub")
+    mine = wait(new_harness, "ben", "Your requests", "in general", without="shrub")
     assert "decided there" in str(mine)

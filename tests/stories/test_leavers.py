@@ -1,4 +1,4 @@
-"""Who asked has left or become a guest: nothing of theirs is approved or run any more."""
+"""A requester who has left or become a guest: nothing of theirs is approved or run any more."""
 
 from __future__ import annotations
 
@@ -28,35 +28,37 @@ FLAGS = pytest.mark.parametrize("flag", ["deleted", "is_restricted", "is_ultra_r
 
 
 @pytest.fixture(autouse=True)
-def back(harness: Harness) -> Iterator[None]:
-    """Ben is a full member again, and nobody remembers that he was not."""
+def membership_restored(harness: Harness) -> Iterator[None]:
+    """Ben is a full member again after a story, and no cached look-up says otherwise."""
     yield
     for flag in ("deleted", "is_restricted", "is_ultra_restricted"):
         setattr(harness.slack.people["ben"], flag, False)
     harness.clock.advance(61)
 
 
-def lose(harness: Harness, flag: str, *, unheard: bool = False) -> None:
-    """Ben is no full member any more, and Slack tells of it unless that is `unheard`."""
+def end_membership(harness: Harness, flag: str, *, without_event: bool = False) -> None:
+    """Ben is no full member any more; Slack sends an event about it unless `without_event`."""
     with harness.slack.world.lock:
         setattr(harness.slack.people["ben"], flag, True)
-        if not unheard:
+        if not without_event:
             events.user_changed(harness.slack.world, harness.slack.people["ben"].id)
             harness.slack.world.touch()
-    if unheard:
-        harness.clock.advance(61)  # what was looked up is old
+    if without_event:
+        harness.clock.advance(61)  # past the lifetime of a look-up
     else:
         arrived(harness)
 
 
 @FLAGS
-def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools, flag: str) -> None:
-    """An account changes while people decide: the card says so, and nothing runs."""
+def test_a_request_ends_when_its_requester_leaves(
+    harness: Harness, fakes: FakeTools, flag: str
+) -> None:
+    """Their account changes while people decide. The card says so, and nothing runs."""
     text = f"ben is {flag}"
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    lose(harness, flag)
+    end_membership(harness, flag)
     harness.said(SUPPORT, thread, f"Ben Okafor, who asked for this, {GONE}", "ana")
     arrived(harness)
     drawn = now_at(harness, SUPPORT, card["ts"])
@@ -69,13 +71,15 @@ def test_a_request_of_somebody_who_left_ends(harness: Harness, fakes: FakeTools,
 
 
 @FLAGS
-def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools, flag: str) -> None:
-    """Slack never told of it: an approval finds out, counts for nothing and says why."""
+def test_an_approval_for_somebody_who_left_does_not_count(
+    harness: Harness, fakes: FakeTools, flag: str
+) -> None:
+    """Slack sent no event, so the approval finds it out and says why it does not count."""
     text = f"ben is {flag}, unheard of"
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    lose(harness, flag, unheard=True)
+    end_membership(harness, flag, without_event=True)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     told(harness, "ana", SUPPORT, thread, GONE)
     run = harness.run_in(thread)
@@ -86,17 +90,17 @@ def test_who_left_unheard_of_is_looked_up(harness: Harness, fakes: FakeTools, fl
 
 
 @FLAGS
-def test_what_was_approved_before_does_not_start(
+def test_an_approved_call_of_somebody_who_left_does_not_start(
     harness: Harness, fakes: FakeTools, flag: str
 ) -> None:
-    """Slack never told of it: what was approved and waits for the rest of its plan does not run."""
+    """Slack sent no event; the approved call was waiting for the rest of its plan."""
     text = f"approved before ben is {flag}"
     thread = ask(harness, ("note", {"text": text}), ("put", {"text": "the rest"}))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
     harness.slack.wait(lambda: statuses(harness, thread)[0] is CallStatus.APPROVED)
     harness.settle()
-    lose(harness, flag, unheard=True)
+    end_membership(harness, flag, without_event=True)
     reject(harness, "ana", SUPPORT, card, "not needed", 1)
     harness.said(SUPPORT, thread, "That is all.", "ana")
     harness.settle()
@@ -106,14 +110,16 @@ def test_what_was_approved_before_does_not_start(
 
 
 @FLAGS
-def test_nothing_runs_again_for_who_left(harness: Harness, fakes: FakeTools, flag: str) -> None:
-    """Of a call with an unknown outcome people may say what became of it, not run it again."""
+def test_a_call_of_somebody_who_left_is_not_run_again(
+    harness: Harness, fakes: FakeTools, flag: str
+) -> None:
+    """People can only say whether the call with the unknown outcome happened."""
     text = f"lost while ben is {flag}"
     thread = ask(harness, ("lose", {"text": text}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     card = harness.card(SUPPORT, thread, having="run_again")
     harness.settle()
-    lose(harness, flag, unheard=True)
+    end_membership(harness, flag, without_event=True)
     harness.person("ana").click(SUPPORT, card["ts"], "run_again", seen=card)
     told(harness, "ana", SUPPORT, thread, GONE)
     assert statuses(harness, thread) == [CallStatus.UNKNOWN]
@@ -123,14 +129,14 @@ def test_nothing_runs_again_for_who_left(harness: Harness, fakes: FakeTools, fla
     assert fakes.did("lose", text) == 1
 
 
-def test_a_guest_retries_nothing(harness: Harness) -> None:
-    """A request that failed does not go on by the click of somebody who is a guest by now."""
+def test_a_guest_cannot_retry_their_request(harness: Harness) -> None:
+    """The request failed while they were still a member."""
     thread, card = ask_for(harness, "a guest has patience")
     harness.planner.fail_next_requests(500, times=5)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     gave_up = harness.card(SUPPORT, thread, having="retry")
     harness.settle()
-    lose(harness, "is_restricted")
+    end_membership(harness, "is_restricted")
     harness.person("ben").click(SUPPORT, gave_up["ts"], "retry", seen=gave_up)
     told(harness, "ben", SUPPORT, thread, "full members of this workspace only")
     assert harness.run_in(thread).status is RunStatus.FAILED

@@ -1,4 +1,4 @@
-"""Turns, calls, cards and tokens are bounded, and strangers get a private sentence."""
+"""Limits on turns, calls, cards and tokens; and what strangers are told."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = CallStatus
 
 @pytest.fixture
 def limits(harness: Harness) -> Iterator[Callable[..., None]]:
-    """Starts the bot anew with other limits, for one story."""
+    """Restart the bot with other limits, for one story."""
 
     def use(**changed: int) -> None:
         harness.settle()
@@ -30,7 +30,7 @@ def limits(harness: Harness) -> Iterator[Callable[..., None]]:
     use()
 
 
-def peeks(*texts: str) -> Turn:
+def build_peek_turn(*texts: str) -> Turn:
     """A turn that only reads."""
     return Turn(calls=[("peek", {"text": text}) for text in texts])
 
@@ -38,9 +38,11 @@ def peeks(*texts: str) -> Turn:
 def test_turns_are_limited_per_run(
     harness: Harness, fakes: FakeTools, limits: Callable[..., None]
 ) -> None:
-    """A model that never comes to an end is stopped after so many turns, and the thread is told."""
+    """A model that never ends is stopped, and the thread says why."""
     limits(max_turns=2)
-    harness.planner.script(peeks("turn 1"), peeks("turn 2"), peeks("turn 3"))
+    harness.planner.script(
+        build_peek_turn("turn 1"), build_peek_turn("turn 2"), build_peek_turn("turn 3")
+    )
     asked = len(harness.planner.requests)
     thread = harness.person("ben").say(SUPPORT, "@bot go on for ever")
     harness.said(SUPPORT, thread, "2 turns, which is its limit")
@@ -50,11 +52,13 @@ def test_turns_are_limited_per_run(
     assert (fakes.did("peek", "turn 2"), fakes.did("peek", "turn 3")) == (1, 0)
 
 
-def test_turns_run_out_beside_a_card(harness: Harness, limits: Callable[..., None]) -> None:
-    """Who asks then is told that the card still waits, which is true; it is approved and runs."""
+def test_a_card_still_waits_when_the_turns_have_run_out(
+    harness: Harness, limits: Callable[..., None]
+) -> None:
+    """The answer says so. The card is then approved, and the call runs."""
     limits(max_turns=2)
     thread, card = ask_for(harness, "the last turn but one")
-    harness.planner.script(peeks("the last turn"))
+    harness.planner.script(build_peek_turn("the last turn"))
     harness.person("ben").say(SUPPORT, "@bot what else?", thread)
     limit = "this request has taken 2 turns, which is its limit."
     still = "Whatever was waiting for a decision is still waiting."
@@ -65,12 +69,9 @@ def test_turns_run_out_beside_a_card(harness: Harness, limits: Callable[..., Non
 
 
 def test_tokens_are_limited_per_run(harness: Harness, limits: Callable[..., None]) -> None:
-    """A run that has used up its tokens asks the model no more.
-
-    The next request in the thread may.
-    """
+    """The next request in the thread may ask the model again."""
     limits(max_tokens=1)
-    harness.planner.script(peeks("dear"), Turn(text="Begun anew."))
+    harness.planner.script(build_peek_turn("dear"), Turn(text="Begun anew."))
     thread = harness.person("ben").say(SUPPORT, "@bot spend")
     harness.said(SUPPORT, thread, "which is more than its limit")
     harness.settle()
@@ -82,12 +83,11 @@ def test_tokens_are_limited_per_run(harness: Harness, limits: Callable[..., None
 def test_calls_beyond_the_limit_are_refused(
     harness: Harness, fakes: FakeTools, limits: Callable[..., None]
 ) -> None:
-    """Calls beyond the limit are refused with a reason, in the same turn and in later ones.
-
-    The others count.
-    """
+    """The limit counts this turn and earlier ones; the calls below it run."""
     limits(max_calls=3)
-    harness.planner.script(peeks("1", "2"), peeks("3", "4"), Turn(text="Enough calls."))
+    harness.planner.script(
+        build_peek_turn("1", "2"), build_peek_turn("3", "4"), Turn(text="Enough calls.")
+    )
     thread = harness.person("ben").say(SUPPORT, "@bot call and call")
     harness.said(SUPPORT, thread, "Enough calls.")
     assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED] * 3 + [C.REFUSED]
@@ -95,10 +95,7 @@ def test_calls_beyond_the_limit_are_refused(
 
 
 def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[..., None]) -> None:
-    """After so many cards nobody is asked any more in this request.
-
-    The call is refused, and the thread is told.
-    """
+    """The thread says why."""
     limits(max_cards=1)
     thread, card = ask_for(harness, "the first card")
     harness.planner.script(
@@ -112,10 +109,10 @@ def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[.
     assert not [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
 
 
-def test_pending_calls_of_one_requester(
+def test_undecided_calls_are_limited_per_requester(
     harness: Harness, fakes: FakeTools, limits: Callable[..., None]
 ) -> None:
-    """Nobody can have more undecided calls than allowed, over all threads. Others still can ask."""
+    """The limit counts all threads. Others can still ask."""
     limits(max_pending=2)
     first, card = ask_for(harness, "pending one")
     harness.planner.script(
@@ -138,11 +135,10 @@ def test_pending_calls_of_one_requester(
     harness.card(SUPPORT, third)
 
 
-def test_calls_asked_within_an_hour(harness: Harness, limits: Callable[..., None]) -> None:
-    """People are asked about so many calls of one requester in an hour, decided or not.
-
-    Then there is room again.
-    """
+def test_calls_asked_per_hour_are_limited_per_requester(
+    harness: Harness, limits: Callable[..., None]
+) -> None:
+    """Decided ones count, too. The refusal says when there is room again."""
     harness.clock.advance(3601)
     limits(max_asked_per_hour=2)
     harness.planner.script(Turn(calls=[("note", {"text": f"of the hour {n}"}) for n in range(3)]))
@@ -171,14 +167,13 @@ def test_calls_asked_within_an_hour(harness: Harness, limits: Callable[..., None
     harness.card(SUPPORT, harness.person("ben").say(SUPPORT, "@bot now?"))
 
 
-def test_tokens_within_a_day(harness: Harness, limits: Callable[..., None]) -> None:
-    """Who has used up a day's tokens is told so in every thread, and the model is not asked.
-
-    Others are served.
-    """
+def test_tokens_per_day_are_limited_per_person(
+    harness: Harness, limits: Callable[..., None]
+) -> None:
+    """Every thread says so, without asking the model. Others are served."""
     harness.clock.advance(25 * 3600)
     limits(max_tokens_per_day=1)
-    harness.planner.script(peeks("the last words of the day"))
+    harness.planner.script(build_peek_turn("the last words of the day"))
     first = harness.person("cleo").say(SUPPORT, "@bot spend")
     harness.said(SUPPORT, first, "of the last 24 hours have used")
     harness.settle()
@@ -199,11 +194,8 @@ def test_tokens_within_a_day(harness: Harness, limits: Callable[..., None]) -> N
 
 
 @pytest.mark.parametrize(("who", "channel"), [("gus", SUPPORT), ("eve", PARTNERS)])
-def test_strangers_are_told_privately(harness: Harness, who: str, channel: str) -> None:
-    """A guest and somebody of another company are told so, and nobody else sees it.
-
-    There is no run.
-    """
+def test_strangers_are_refused_privately(harness: Harness, who: str, channel: str) -> None:
+    """They are a guest and somebody of another company. There is no run."""
     asked = len(harness.planner.requests)
     thread = harness.person(who).say(channel, "@bot refund everything")
     told(harness, who, channel, thread, "full members of this workspace only")
@@ -215,8 +207,8 @@ def test_strangers_are_told_privately(harness: Harness, who: str, channel: str) 
     assert not [m for m in harness.thread(channel, thread, "ana") if "full members" in words(m)]
 
 
-def test_a_stranger_in_a_dm(harness: Harness) -> None:
-    """A guest who writes directly is told the same, and is not greeted as if they could ask."""
+def test_a_stranger_in_a_dm_is_refused_and_not_greeted(harness: Harness) -> None:
+    """The greeting would say that they can ask."""
     gus = harness.person("gus")
     gus.open_dm()
     thread = gus.dm("refund everything")
@@ -226,8 +218,8 @@ def test_a_stranger_in_a_dm(harness: Harness) -> None:
     assert not [m for m in gus.messages(gus.dm_channel) if "an AI assistant" in words(m)]
 
 
-def test_a_stranger_in_somebody_elses_thread(harness: Harness) -> None:
-    """While people decide, a guest's words in the thread neither change nor cancel anything."""
+def test_a_stranger_cannot_cancel_somebody_elses_request(harness: Harness) -> None:
+    """A guest writes “cancel” in the thread while people decide."""
     thread, _ = ask_for(harness, "not for guests")
     asked = len(harness.planner.requests)
     harness.person("gus").say(SUPPORT, "@bot cancel", thread)
@@ -237,8 +229,8 @@ def test_a_stranger_in_somebody_elses_thread(harness: Harness) -> None:
     assert len(harness.planner.requests) == asked
 
 
-def test_a_limit_is_said_once(harness: Harness, limits: Callable[..., None]) -> None:
-    """What a looping model is refused for the same reason is told the thread once, and it ends."""
+def test_a_limit_is_announced_only_once(harness: Harness, limits: Callable[..., None]) -> None:
+    """The model loops, and its request is ended."""
     limits(max_cards=1)
     asks = [Turn(calls=[("note", {"text": f"again {n}"})]) for n in range(9)]
     harness.planner.script(*asks)

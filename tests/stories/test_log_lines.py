@@ -1,4 +1,4 @@
-"""The log of whole requests, in JSON."""
+"""The log in JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chatty(args: Nothing, context: ToolContext) -> str:
 
 
 def test_each_line_of_a_story_is_json_with_its_ids(own_harness: Callable[..., Harness]) -> None:
-    """Lines of the audit, of libraries and of failures say whose they are, and no argument."""
+    """Lines of libraries and of failures are, too. None has an argument."""
     fakes = FakeTools()
     with json_lines() as lines:
         harness = own_harness([*fakes.tools, chatty])
@@ -69,7 +69,7 @@ def test_each_line_of_a_story_is_json_with_its_ids(own_harness: Callable[..., Ha
 
 @pytest.mark.long
 def test_a_process_writes_nothing_but_json(tmp_path: Path) -> None:
-    """From its first line to its last, what `countersign run` writes is an object on each line."""
+    """This holds from its first line to its last."""
     with build_local_slack() as slack, StrictPlanner() as planner:
         bot = BotProcess(tmp_path, slack, planner, COUNTERSIGN_LOG_FORMAT="json")
         bot.start()

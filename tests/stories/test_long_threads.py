@@ -1,4 +1,4 @@
-"""A thread that becomes longer than the model can read goes on, and what people decided stands."""
+"""A thread that becomes longer than the model can read goes on, and keeps what people decided."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent import file_items as words_of
-from bot.agent import prompt as told
+from bot.agent import file_items, prompt
 from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Turn, estimate_tokens
 from storage import runs
@@ -25,9 +24,9 @@ from tests.stories.steps import arrived, ask_for, open_modal, reject, statuses, 
 
 pytestmark = pytest.mark.long
 WINDOW = 60_000  # tokens
-BY_SERVER = {"OPENAI_API": ModelApi.RESPONSES}  # which says it in fewer items, and takes no turn
+BY_SERVER = {"OPENAI_API": ModelApi.RESPONSES}  # its server compacts by itself, without a turn
 MADE, REFUSED = "the-one-that-was-made", "the-one-that-was-not"
-EDITED, TO = "the-one-as-proposed", "the-one-as-edited"
+EDITED, EDITED_TO = "the-one-as-proposed", "the-one-as-edited"
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
 WAITS = "the-one-that-waits"
 WHY = "Not before the audit, said the board."
@@ -35,24 +34,24 @@ TALK = "Some words about an order that somebody wanted looked after, as people w
 SUMMARY = "Ben had many orders looked at; 1042 came late."
 
 
-def decided(harness: Harness) -> tuple[str, list[dict[str, Any]]]:
-    """A thread in which calls were approved, rejected and edited, and a question was answered; and
-    what the model said and was told of them.
+def make_decisions(harness: Harness) -> tuple[str, list[dict[str, Any]]]:
+    """A thread with calls that were approved, rejected and edited, and an answered question;
+    returns it and the items about them.
     """
     thread, card = ask_for(harness, MADE)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     arrived(harness)
     harness.planner.script(Turn(calls=[("note", {"text": REFUSED})]), Turn(text="As you wish."))
     harness.person("ben").say(SUPPORT, f"@bot note {REFUSED}", thread)
-    reject(harness, "ana", SUPPORT, card_of(harness, thread, REFUSED), WHY)
+    reject(harness, "ana", SUPPORT, wait_for_card(harness, thread, REFUSED), WHY)
     harness.said(SUPPORT, thread, "As you wish.")
     harness.settle()
     harness.planner.script(Turn(calls=[("note", {"text": EDITED})]), Turn(text="As edited."))
     harness.person("ben").say(SUPPORT, f"@bot note {EDITED}", thread)
-    open_modal(harness, "ana", SUPPORT, card_of(harness, thread, EDITED), "edit")
-    harness.person("ana").submit(typed(text=TO))
+    open_modal(harness, "ana", SUPPORT, wait_for_card(harness, thread, EDITED), "edit")
+    harness.person("ana").submit(typed(text=EDITED_TO))
     harness.settle()
-    vote(harness, "cleo", card_of(harness, thread, TO))
+    vote(harness, "cleo", wait_for_card(harness, thread, EDITED_TO))
     harness.said(SUPPORT, thread, "As edited.")
     asks = question(question="Is the parcel of Eve here?", kind="yes_no")
     harness.planner.script(Turn(calls=[asks]), Turn(text="It is here."))
@@ -65,10 +64,10 @@ def decided(harness: Harness) -> tuple[str, list[dict[str, Any]]]:
     ends = [C.SUCCEEDED, C.REJECTED, C.SUCCEEDED, C.ANSWERED]
     assert statuses(harness, thread) == ends
     kinds = ("function_call", "function_call_output")
-    return thread, [each for each in items_of(harness) if each.get("type") in kinds]
+    return thread, [each for each in list_items(harness) if each.get("type") in kinds]
 
 
-def card_of(harness: Harness, thread: str, text: str) -> dict[str, Any]:
+def wait_for_card(harness: Harness, thread: str, text: str) -> dict[str, Any]:
     """The card about this text that can be decided, waited for."""
 
     def look() -> dict[str, Any] | None:
@@ -79,13 +78,13 @@ def card_of(harness: Harness, thread: str, text: str) -> dict[str, Any]:
     return found
 
 
-def items_of(harness: Harness) -> list[dict[str, Any]]:
-    """Every item that is stored, in order."""
+def list_items(harness: Harness) -> list[dict[str, Any]]:
+    """All stored items, in order."""
     return [json.loads(each.body) for each in sorted(harness.all(Item), key=lambda e: e.seq)]
 
 
-def go_on_for_weeks(harness: Harness, thread: str, items: int = 1_000) -> None:
-    """So many more items in the thread: requests, look-ups and answers."""
+def append_items(harness: Harness, thread: str, items: int = 1_000) -> None:
+    """Append so many items to the thread: requests, look-ups and answers."""
     with harness.app.core.store.write() as tx:
         for number in range(items // 4):
             name = f"call_{thread}_{number}"
@@ -101,13 +100,13 @@ def go_on_for_weeks(harness: Harness, thread: str, items: int = 1_000) -> None:
                 )
 
 
-def size(request: dict[str, Any]) -> int:
-    """Tokens of a request, as the model's server counts them."""
+def count_tokens(request: dict[str, Any]) -> int:
+    """The tokens of a request, as the model's server counts them."""
     return estimate_tokens([request.get(each) for each in ("instructions", "input", "tools")])
 
 
-def goes_on(harness: Harness, thread: str, words: str) -> dict[str, Any]:
-    """Ben asks for more in the thread and is answered; returns the request that was answered."""
+def ask_for_more(harness: Harness, thread: str, words: str) -> dict[str, Any]:
+    """Ben asks for more in the thread and is answered; returns the request to the model."""
     harness.person("ben").say(SUPPORT, "@bot and now?", thread)
     harness.said(SUPPORT, thread, words)
     harness.settle()
@@ -116,32 +115,34 @@ def goes_on(harness: Harness, thread: str, words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("api", [ModelApi.RESPONSES, ModelApi.CHAT])
-def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelApi) -> None:
-    """After 1,000 items the model refuses what it is asked; that is said in fewer words, once, and
-    it answers. What was approved, edited, rejected and answered stands there word for word; the
-    next request begins with the same bytes, and nothing of the record is gone.
+def test_a_long_thread_is_compacted_and_keeps_decisions(
+    own_harness: Callable[..., Harness], api: ModelApi
+) -> None:
+    """After 1,000 items the model refuses its input, which is then compacted once. What was
+    approved, edited, rejected and answered is kept word for word, the next request begins with the
+    same bytes, and no stored item is lost.
     """
     harness = own_harness(FakeTools().tools, OPENAI_API=api)
-    thread, on_record = decided(harness)
-    go_on_for_weeks(harness, thread)
-    before = items_of(harness)
+    thread, on_record = make_decisions(harness)
+    append_items(harness, thread)
+    before = list_items(harness)
     harness.planner.context = WINDOW
     by_server = api is ModelApi.RESPONSES
     harness.planner.script(*([] if by_server else [Turn(text=SUMMARY)]), Turn(text="On we go."))
-    asked = goes_on(harness, thread, "On we go.")
-    refused = next(each for each in harness.planner.requests if size(each) > WINDOW)
+    asked = ask_for_more(harness, thread, "On we go.")
+    refused = next(each for each in harness.planner.requests if count_tokens(each) > WINDOW)
     assert len(harness.planner.refused) == 1
     assert len(harness.planner.compactions) == int(by_server)
-    assert size(refused) > WINDOW
-    assert size(asked) < (41_000 if by_server else 27_000)
+    assert count_tokens(refused) > WINDOW
+    assert count_tokens(asked) < (41_000 if by_server else 27_000)
     sent = asked["input"]
     for each in on_record:
-        assert [same(item, each) for item in sent].count(True) == 1, each
-    for each in ("REJECTED by <@", WHY, "ran with: ", TO, "ANSWERED by <@"):
+        assert [is_same(item, each) for item in sent].count(True) == 1, each
+    for each in ("REJECTED by <@", WHY, "ran with: ", EDITED_TO, "ANSWERED by <@"):
         assert each in json.dumps(sent)
     stands = sent[0] if not by_server else next(i for i in sent if i.get("type") == "compaction")
     assert by_server or SUMMARY in stands["content"][0]["text"]
-    after = items_of(harness)
+    after = list_items(harness)
     assert after[: len(before)] == before
     assert [each["type"] for each in after if each.get("type") == COMPACTION_TYPE] == [
         COMPACTION_TYPE
@@ -149,24 +150,24 @@ def test_a_long_thread_goes_on(own_harness: Callable[..., Harness], api: ModelAp
 
     harness.restart()
     harness.planner.script(Turn(text="Still here."))
-    later = goes_on(harness, thread, "Still here.")
+    later = ask_for_more(harness, thread, "Still here.")
     assert json.dumps(later["input"]).startswith(json.dumps(sent).removesuffix("]"))
     assert len(harness.planner.refused) == 1
 
 
-def test_a_card_that_waits_is_known_after_it(own_harness: Callable[..., Harness]) -> None:
-    """A question beside a waiting card, in a thread that has become too long, is answered, and the
-    call still waits, to the model as well; then it is approved and runs, once, and the model hears
-    of that where the call stands.
+def test_a_waiting_call_survives_a_compaction(own_harness: Callable[..., Harness]) -> None:
+    """A question beside a waiting card is answered in a compacted thread, whose model knows that
+    the call waits. Later the call is approved and runs once, and its output stands where the call
+    does.
     """
     fakes = FakeTools()
     harness = own_harness(fakes.tools, **BY_SERVER, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     harness.planner.context = WINDOW
     thread, card = ask_for(harness, WAITS)
-    go_on_for_weeks(harness, thread)
+    append_items(harness, thread)
     harness.planner.script(Turn(text="It waits."))
-    sent = goes_on(harness, thread, "It waits.")["input"]
-    assert len(stands_for(harness)) == 1
+    sent = ask_for_more(harness, thread, "It waits.")["input"]
+    assert len(list_compactions(harness)) == 1
     [call] = harness.calls_in(thread)
     told_of = {e["call_id"]: e["output"] for e in sent if e.get("type") == "function_call_output"}
     assert told_of[call.provider_id].startswith("WAITING")
@@ -181,38 +182,37 @@ def test_a_card_that_waits_is_known_after_it(own_harness: Callable[..., Harness]
     assert harness.planner.refused == []
 
 
-def test_files_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
-    """A new file in a thread that has become too long is read, for the thread is what is made
-    shorter; no bytes of an older one are kept in what stands for that. A file that is too long by
-    itself is left out.
+def test_a_new_file_is_read_in_a_long_thread(own_harness: Callable[..., Harness]) -> None:
+    """The thread is compacted, and no bytes of an older file are kept in that. A file that is too
+    long by itself is left out.
     """
     harness = own_harness(**BY_SERVER)
     thread, _ = attach(harness, "first.png", PICTURE, None)
-    go_on_for_weeks(harness, thread)
+    append_items(harness, thread)
     harness.planner.context = WINDOW
     _, sent = attach(harness, "second.png", PICTURE + b"2", thread)
     assert "data:image/png;base64," in json.dumps(sent["input"][-2])
     assert "data:image/png;base64," not in json.dumps(sent["input"][:-2])
-    assert size(sent) < WINDOW
-    [stands] = stands_for(harness)
+    assert count_tokens(sent) < WINDOW
+    [stands] = list_compactions(harness)
     assert (stands["seal"], "base64" in json.dumps(stands)) == (f"{harness.planner.url}/", False)
-    assert told.SUMMARISED_FILE_TEXT in json.dumps(stands)
+    assert prompt.SUMMARISED_FILE_TEXT in json.dumps(stands)
     assert [each.withheld for each in harness.all(AttachedFile)] == [
         WithheldReason.NO,
         WithheldReason.NO,
     ]
-    harness.planner.context = size(sent) - size({"input": sent["input"]}) + 2_000
+    harness.planner.context = count_tokens(sent) - count_tokens({"input": sent["input"]}) + 2_000
     _, sent = attach(harness, "long.txt", b"Words. " * 3_000, None)
-    assert words_of.REFUSED_FILE_TEXT in json.dumps(sent["input"][-2])
+    assert file_items.REFUSED_FILE_TEXT in json.dumps(sent["input"][-2])
     withheld = [each.withheld for each in harness.all(AttachedFile)]
     assert sorted(withheld) == [WithheldReason.NO, WithheldReason.NO, WithheldReason.REFUSED]
-    assert len(stands_for(harness)) == 1
+    assert len(list_compactions(harness)) == 1
 
 
 def attach(
     harness: Harness, name: str, content: bytes, thread: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ben asks with a file; returns the thread, and the request that was answered."""
+    """Ben asks with a file; returns the thread and the request to the model."""
     harness.planner.script(Turn(text=f"I have read {name}."))
     ts = harness.person("ben").share(SUPPORT, "@bot look", {name: content}, thread)
     harness.said(SUPPORT, thread or ts, f"I have read {name}.")
@@ -220,30 +220,28 @@ def attach(
     return thread or ts, harness.planner.requests[-1]
 
 
-def same(sent: dict[str, Any], item: dict[str, Any]) -> bool:
-    """Whether an item that was sent says what that one says; a chat keeps no ids of its own."""
+def is_same(sent: dict[str, Any], item: dict[str, Any]) -> bool:
+    """Whether a sent item says what a stored one does; Chat Completions keeps no ids of its own."""
     return all(sent.get(key) == item[key] for key in item if key not in ("id", "status"))
 
 
-def stands_for(harness: Harness) -> list[dict[str, Any]]:
-    """The compactions that are stored, in order."""
-    return [each for each in items_of(harness) if each.get("type") == COMPACTION_TYPE]
+def list_compactions(harness: Harness) -> list[dict[str, Any]]:
+    """The stored compactions, in order."""
+    return [each for each in list_items(harness) if each.get("type") == COMPACTION_TYPE]
 
 
-def test_a_restart_amid_a_compaction(own_harness: Callable[..., Harness]) -> None:
-    """Whoever stops the bot while it sums up, or right after, loses nothing: it is summed up once
-    in the end, and the answer comes.
-    """
+def test_a_restart_during_a_compaction_loses_nothing(own_harness: Callable[..., Harness]) -> None:
+    """The bot is stopped during it and right after it."""
     harness = own_harness(FakeTools().tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     planner = harness.planner
     planner.without, planner.context = {ApiFeature.COMPACTION}, WINDOW
-    thread, on_record = decided(harness)
-    go_on_for_weeks(harness, thread)
+    thread, on_record = make_decisions(harness)
+    append_items(harness, thread)
     summing_up = planner.hold_next_request()
     harness.person("ben").say(SUPPORT, "@bot and now?", thread)
     assert summing_up.arrived.wait(20)
     harness.app.stop()
-    assert stands_for(harness) == []
+    assert list_compactions(harness) == []
 
     planner.clear_script()
     planner.script(Turn(text=SUMMARY))
@@ -252,54 +250,56 @@ def test_a_restart_amid_a_compaction(own_harness: Callable[..., Harness]) -> Non
     harness.start()
     assert answering.arrived.wait(20)
     harness.app.stop()
-    assert len(stands_for(harness)) == 1
+    assert len(list_compactions(harness)) == 1
 
     planner.clear_script()
     planner.script(Turn(text="On we go."))
     harness.start()
     harness.said(SUPPORT, thread, "On we go.")
     harness.settle()
-    assert len(stands_for(harness)) == 1
+    assert len(list_compactions(harness)) == 1
     sent = planner.requests[-1]["input"]
     assert SUMMARY in json.dumps(sent[0])
-    assert all(any(same(item, each) for item in sent) for each in on_record)
+    assert all(any(is_same(item, each) for item in sent) for each in on_record)
     assert all("exceeds the context" not in each for each in planner.refused)
 
 
-def test_a_thread_that_cannot_be_summed_up(own_harness: Callable[..., Harness]) -> None:
-    """Then it goes on without its oldest messages, and the thread is told so; the next time all of
-    them are summed up after all.
-    """
+def test_a_failed_compaction_drops_the_oldest_messages(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The thread is told so. The next compaction includes them after all."""
     harness = own_harness(FakeTools().tools, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
     planner = harness.planner
     planner.without = {ApiFeature.COMPACTION}
-    thread, on_record = decided(harness)
-    go_on_for_weeks(harness, thread)
+    thread, on_record = make_decisions(harness)
+    append_items(harness, thread)
     planner.fail_next_requests(400)
     planner.script(Turn(text="On we go."))
-    sent = goes_on(harness, thread, "On we go.")["input"]
+    sent = ask_for_more(harness, thread, "On we go.")["input"]
     harness.said(SUPPORT, thread, "I am continuing without its oldest messages")
     assert sent[0]["role"] == "developer"
     assert "left out" in json.dumps(sent[0])
-    assert all(any(same(item, each) for item in sent) for each in on_record)
+    assert all(any(is_same(item, each) for item in sent) for each in on_record)
 
-    go_on_for_weeks(harness, thread)
+    append_items(harness, thread)
     planner.script(Turn(text=SUMMARY), Turn(text="And on."))
-    sent = goes_on(harness, thread, "And on.")["input"]
+    sent = ask_for_more(harness, thread, "And on.")["input"]
     assert SUMMARY in json.dumps(sent[0])
     [asked] = planner.requests[-2]["input"]
-    assert told.SUMMARY_SOURCE_HEADING in asked["content"][0]["text"]
+    assert prompt.SUMMARY_SOURCE_HEADING in asked["content"][0]["text"]
     assert "could not be summed up" not in asked["content"][0]["text"]
-    assert [each["whole"] for each in stands_for(harness)] == [False, True]
-    assert all(any(same(item, each) for item in sent) for each in on_record)
+    assert [each["whole"] for each in list_compactions(harness)] == [False, True]
+    assert all(any(is_same(item, each) for item in sent) for each in on_record)
 
 
-def test_what_does_not_fit_at_all(own_harness: Callable[..., Harness]) -> None:
-    """Where nothing can be left away the thread is told so in a sentence, after one try."""
+def test_the_thread_says_if_a_request_does_not_fit(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The model is asked only once."""
     harness = own_harness(FakeTools().tools)
     harness.planner.context = 200
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     harness.said(SUPPORT, thread, "longer than the model can read")
     harness.settle()
     assert len(harness.planner.refused) == 1
-    assert stands_for(harness) == []
+    assert list_compactions(harness) == []

@@ -1,4 +1,4 @@
-"""The file is removed or replaced, or its disk is full, while the bot runs: nothing counts then."""
+"""The database's file is removed or replaced, or its disk is full, while the bot runs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tests.stories.steps import press, waiting
 pytestmark = pytest.mark.file
 
 
-def ready(harness: Harness) -> tuple[int, str]:
-    """What `/readyz` says."""
+def read_readiness(harness: Harness) -> tuple[int, str]:
+    """The status and text of `/readyz`."""
     web = harness.app.endpoints.web
     assert web is not None
     try:
@@ -44,7 +44,7 @@ def ready(harness: Harness) -> tuple[int, str]:
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """Where the record is: in a folder of its own, which is all that happens to it."""
+    """The database's path, in a folder of its own."""
     path = tmp_path / "record" / "countersign.db"
     path.parent.mkdir()
     return path
@@ -57,18 +57,18 @@ def fakes() -> FakeTools:
 
 
 @pytest.fixture
-def made(
+def file_harness(
     own_harness: Callable[..., Harness],
     fakes: FakeTools,
     record: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Harness:
-    """A bot with the record there, in a Slack that waits half a second."""
+    """A bot with its database there, in a Slack that waits half a second for acknowledgements."""
     monkeypatch.setattr("bot.http.http_side.DATABASE_CHECK_CACHE_SECONDS", 0.0)
     where = {"DATABASE_URL": new_record(record), "COUNTERSIGN_HTTP": "127.0.0.1:0"}
     harness = own_harness(fakes.tools, **where)
     harness.slack.world.ack_seconds = 0.5
-    harness.slack.wait(lambda: ready(harness)[0] == 200)
+    harness.slack.wait(lambda: read_readiness(harness)[0] == 200)
     return harness
 
 
@@ -77,56 +77,60 @@ def made(
     [removed, renamed, moved_folder, replaced_by_another, emptied, without_log, without_index],
 )
 def test_no_click_counts_once_the_file_is_lost(
-    made: Harness, fakes: FakeTools, record: Path, lose: Callable[[Path], None]
+    file_harness: Harness, fakes: FakeTools, record: Path, lose: Callable[[Path], None]
 ) -> None:
-    """The click is not acknowledged, nothing runs, and `/readyz` says what to do."""
-    card = made.card(SUPPORT, waiting(made, ("note", {"text": "unseen"})))
-    made.settle()
+    """It is not acknowledged, nothing runs, and `/readyz` says what to do."""
+    card = file_harness.card(SUPPORT, waiting(file_harness, ("note", {"text": "unseen"})))
+    file_harness.settle()
     lose(record)
-    sent = press(made, "ana", SUPPORT, card, "approve")
-    made.slack.wait(lambda: sent.outcome != "pending")
+    sent = press(file_harness, "ana", SUPPORT, card, "approve")
+    file_harness.slack.wait(lambda: sent.outcome != "pending")
     assert not sent.ok
     assert fakes.did("note", "unseen") == 0
-    status, text = ready(made)
+    status, text = read_readiness(file_harness)
     assert status == 503
     assert "nothing is stored and nothing runs until" in text
 
 
 @pytest.mark.parametrize("lose", [removed, replaced_by_another, without_log])
 def test_no_approved_call_begins_once_the_file_is_lost(
-    made: Harness,
+    file_harness: Harness,
     fakes: FakeTools,
     record: Path,
     lose: Callable[[Path], None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What is at work ends, and its result is kept in memory; the next call does not begin."""
-    thread = waiting(made, ("slow", {"text": "one"}), ("note", {"text": "two"}))
-    card = made.card(SUPPORT, thread)
-    press(made, "ana", SUPPORT, card, "approve_all")
+    """A running call ends, and its result is kept in memory."""
+    thread = waiting(file_harness, ("slow", {"text": "one"}), ("note", {"text": "two"}))
+    card = file_harness.card(SUPPORT, thread)
+    press(file_harness, "ana", SUPPORT, card, "approve_all")
     assert fakes.entered.wait(20)
     lose(record)
     fakes.go_on.set()
-    made.slack.wait(lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text)
+    file_harness.slack.wait(
+        lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text
+    )
     assert fakes.did("slow", "one") == 1
     assert fakes.did("note", "two") == 0
 
 
-def test_it_goes_on_once_the_file_is_put_back(
-    made: Harness, fakes: FakeTools, record: Path, caplog: pytest.LogCaptureFixture
+def test_the_plan_goes_on_once_the_file_is_put_back(
+    file_harness: Harness, fakes: FakeTools, record: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A result that was kept is stored then, the rest runs, and all is well again."""
-    thread = waiting(made, ("slow", {"text": "one"}), ("note", {"text": "two"}))
-    press(made, "ana", SUPPORT, made.card(SUPPORT, thread), "approve_all")
+    """The kept result is stored, and the rest runs."""
+    thread = waiting(file_harness, ("slow", {"text": "one"}), ("note", {"text": "two"}))
+    press(file_harness, "ana", SUPPORT, file_harness.card(SUPPORT, thread), "approve_all")
     assert fakes.entered.wait(20)
     renamed(record)
     fakes.go_on.set()
-    made.slack.wait(lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text)
+    file_harness.slack.wait(
+        lambda: "its result (ToolSuccess) cannot be stored, and is kept" in caplog.text
+    )
     record.with_name("elsewhere.db").rename(record)
-    made.planner.script(Turn(text="That is all."))
-    made.said(SUPPORT, thread, "That is all.")
+    file_harness.planner.script(Turn(text="That is all."))
+    file_harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "two") == 1
-    assert ready(made)[0] == 200
+    assert read_readiness(file_harness)[0] == 200
 
 
 @pytest.fixture
@@ -139,14 +143,17 @@ def small_disk(record: Path) -> Iterator[Path]:
     unmount(record.parent)
 
 
-def test_a_full_disk_is_said(small_disk: Path, made: Harness) -> None:
-    """A disk that is full, or nearly, is no disk to send work to; it goes on once there is room."""
+def test_the_bot_is_unready_while_its_disk_is_full(small_disk: Path, file_harness: Harness) -> None:
+    """Nearly full counts as full. Once there is room, the bot is ready again."""
     ballast = fill(small_disk)
-    status, text = ready(made)
+    status, text = read_readiness(file_harness)
     assert status == 503
     assert "database: " in text
-    with ballast.open("r+b") as file:  # room for a page or two, which is not enough for long
+    with ballast.open("r+b") as file:  # make room for a page or two
         file.truncate(ballast.stat().st_size - 20_000)
-    assert "there is no free disk space beside it (No space left on device)" in ready(made)[1]
+    assert (
+        "there is no free disk space beside it (No space left on device)"
+        in read_readiness(file_harness)[1]
+    )
     ballast.unlink()
-    assert ready(made)[0] == 200
+    assert read_readiness(file_harness)[0] == 200

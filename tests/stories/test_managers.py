@@ -1,4 +1,4 @@
-"""The requester's manager decides, as Slack's profile says; without one nobody does."""
+"""A requester's manager decides, as their Slack profile says; without a manager nobody does."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ self_approval = true
 """
 
 
-def test_the_manager_decides_and_nobody_else(harness: Harness, fakes: FakeTools) -> None:
-    """Cleo is Ben's; neither who manages others nor whom the defaults name may decide."""
+def test_only_the_requesters_manager_decides(harness: Harness, fakes: FakeTools) -> None:
+    """Neither another person's manager nor the approvers of the defaults can."""
     harness.person("ben").set_manager("cleo")
     harness.person("cleo").set_manager("ana")
     thread = ask(harness, ("note", {"text": "managed"}))
@@ -48,8 +48,10 @@ def test_the_manager_decides_and_nobody_else(harness: Harness, fakes: FakeTools)
     assert (statuses(harness, thread), fakes.did("note", "managed")) == ([C.SUCCEEDED], 1)
 
 
-def test_a_new_manager_decides_when_it_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """Whoever is the manager when it would start has to agree."""
+def test_a_call_is_asked_again_if_the_manager_changed(harness: Harness, fakes: FakeTools) -> None:
+    """The manager changed before the call would have started, so the old one's approval is not
+    enough.
+    """
     harness.person("ben").set_manager("cleo")
     thread = ask(harness, ("note", {"text": "moved"}))
     card = harness.card(SUPPORT, thread)
@@ -61,8 +63,12 @@ def test_a_new_manager_decides_when_it_is_asked_again(harness: Harness, fakes: F
 
 
 @pytest.mark.parametrize("manager", ["", "ben", "gus", "zoe", "eve"])
-def test_without_a_manager_nobody_decides(harness: Harness, fakes: FakeTools, manager: str) -> None:
-    """Nobody is named, or Ben himself, a guest, a former colleague, or somebody of elsewhere."""
+def test_a_call_is_refused_without_a_valid_manager(
+    harness: Harness, fakes: FakeTools, manager: str
+) -> None:
+    """Nobody is named, or the requester, a guest, a former colleague, or somebody of another
+    company.
+    """
     harness.person("ben").set_manager(*filter(None, [manager]))
     thread = ask(harness, ("note", {"text": "alone"}))
     harness.said(SUPPORT, thread, "That is all.")
@@ -70,15 +76,15 @@ def test_without_a_manager_nobody_decides(harness: Harness, fakes: FakeTools, ma
 
 
 def test_nobody_is_their_own_manager(harness: Harness, fakes: FakeTools) -> None:
-    """Not even where the rule lets people approve their own requests."""
+    """The rule allows self-approval."""
     harness.person("ben").set_manager("ben")
     thread = ask(harness, ("put", {"text": "own"}))
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("put", "own")) == ([C.REFUSED], 0)
 
 
-def test_while_slack_does_not_say_nobody_decides(harness: Harness, fakes: FakeTools) -> None:
-    """It is refused."""
+def test_a_call_is_refused_if_the_look_up_fails(harness: Harness, fakes: FakeTools) -> None:
+    """Slack does not answer the look-up of the profile."""
     harness.person("ben").set_manager("cleo")
     harness.slack.faults.fail("users.profile.get", times=20)
     thread = ask(harness, ("note", {"text": "silent"}))

@@ -1,6 +1,5 @@
-"""What looks like a secret is masked for onlookers, though no field was declared secret.
-
-The tool gets the real thing, and so do those who decide, where they decide.
+"""Text that looks like a secret is masked for onlookers, even if no field was declared secret. The
+tool gets the real text, and approvers see it where they decide.
 """
 
 from __future__ import annotations
@@ -19,27 +18,25 @@ from tests.stories.steps import all_sent, ask, menu, now_at, open_modal, reject
 
 TOKEN = "xoxb-123456789012-SecretSecret"
 TEXT = f"deploy with {TOKEN} to https://ana:hunter2@shop.example/x"
-SHOWN = ("call.shown", "call.revealed")
+SHOWN_EVENTS = ("call.shown", "call.revealed")
 MASKED = f"deploy with xoxb-{MASK} to https://ana:{MASK}@shop.example/x"
 
 
-def seen(harness: Harness, thread: str) -> str:
-    """All that people see in the thread, notifications too."""
+def read_thread(harness: Harness, thread: str) -> str:
+    """Everything that people see in the thread, notifications included."""
     return "".join(words(m) for who in ("ana", "ben") for m in harness.thread(SUPPORT, thread, who))
 
 
-def shown_to(harness: Harness, thread: str) -> list[tuple[str, str, str]]:
-    """(who, what, in which dialog) of all that was shown of the thread's call, from the audit."""
+def list_what_was_shown(harness: Harness, thread: str) -> list[tuple[str, str, str]]:
+    """(person, event, dialog) of everything shown of the thread's call, from the audit."""
     [call] = harness.calls_in(thread)
-    rows = harness.all(Audit, Audit.call_id == call.id, Audit.event.in_(SHOWN))
+    rows = harness.all(Audit, Audit.call_id == call.id, Audit.event.in_(SHOWN_EVENTS))
     return [(row.actor, row.event, json.loads(row.data)["dialog"]) for row in rows]
 
 
-def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools) -> None:
-    """Secrets are masked on the card, in its notification, and in Reject.
-
-    So they are after an edit, in the thread and in the audit. Edit and Review show all of it to
-    those who may, which is written down.
+def test_secrets_are_masked_except_where_people_decide(harness: Harness, fakes: FakeTools) -> None:
+    """Card, notification, Reject dialog, thread and audit mask them, after an edit as well. Edit
+    and Review show the real text to those who may, and that is recorded.
     """
     reason = "the key is sk-proj-abcdefghij0123456789ABCD"
     thread = ask(harness, ("note", {"text": TEXT, "reason_for_approver": reason}))
@@ -53,7 +50,7 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     assert MASKED in words(open_modal(harness, "ana", SUPPORT, card, "reject"))
     person.close_view()
     edit = open_modal(harness, "ana", SUPPORT, card, "edit")
-    assert TEXT in words(edit)  # who edits it needs the real value
+    assert TEXT in words(edit)  # an editor needs the real value
     assert "This access is logged" in words(edit)
     longer = f"{TEXT}, and again"
     assert person.submit({"f:text": {"v": {"value": longer}}})["outcome"] == "closed"
@@ -63,7 +60,7 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     assert f"{MASKED}, and again" in words(edited)
     view = words(open_modal(harness, "cleo", SUPPORT, edited, "review"))
     assert longer in view
-    assert TEXT in view.replace(longer, "")  # what it was before the edit
+    assert TEXT in view.replace(longer, "")  # the text before the edit
     assert reason in view
     assert MASKED not in view
     assert harness.person("cleo").submit()["outcome"] == "closed"
@@ -71,11 +68,11 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     all_sent(harness)
     assert fakes.did("note", longer) == 1
     assert longer in harness.outputs()[-1]["output"]
-    assert shown_to(harness, thread) == [
+    assert list_what_was_shown(harness, thread) == [
         ("UANA00001", "call.revealed", "edit"),
         ("UCLEO0001", "call.revealed", "review"),
     ]
-    everything = seen(harness, thread)
+    everything = read_thread(harness, thread)
     assert MASKED in everything
     for secret in (TOKEN, "hunter2", "abcdefghij0123456789"):
         assert secret not in everything
@@ -90,7 +87,7 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
     ],
 )
 def test_a_mask_never_hides_what_runs(harness: Harness, fakes: FakeTools, text: str) -> None:
-    """What only looks like a secret is approved where all of it is seen, and nowhere else."""
+    """Such a call can be approved only in Review, where all of it is shown."""
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread, having="review")
     assert MASK in words(card)
@@ -102,8 +99,10 @@ def test_a_mask_never_hides_what_runs(harness: Harness, fakes: FakeTools, text: 
     assert fakes.did("note", text) == 1
 
 
-def test_what_is_declared_secret_stays_masked(harness: Harness, fakes: FakeTools) -> None:
-    """The card and its dialogs say that the tool's author wants it so; Approve stays."""
+def test_a_declared_secret_stays_masked_for_everybody(harness: Harness, fakes: FakeTools) -> None:
+    """Card and dialogs say that its tool's author declared it. The card keeps its Approve
+    button.
+    """
     thread = ask(harness, ("login", {"account": "shop", "password": "correct-horse"}))
     card = harness.card(SUPPORT, thread)
     for dialog in ("review", "edit"):
@@ -116,11 +115,14 @@ def test_what_is_declared_secret_stays_masked(harness: Harness, fakes: FakeTools
         assert "declared secret, shown to nobody" in view
         assert "correct-horse" not in view
         harness.person("ana").close_view()
-    assert [event for _, event, _ in shown_to(harness, thread)] == ["call.shown", "call.shown"]
+    assert [event for _, event, _ in list_what_was_shown(harness, thread)] == [
+        "call.shown",
+        "call.shown",
+    ]
 
 
-def test_a_preview_for_those_who_decide(harness: Harness, fakes: FakeTools) -> None:
-    """Where a tool tells the thread less than the approvers, these see all of it in Review."""
+def test_only_approvers_see_the_whole_preview(harness: Harness, fakes: FakeTools) -> None:
+    """They see it in Review."""
     thread = ask(harness, ("look_up", {"text": "salaries"}))
     card = harness.card(SUPPORT, thread, having="review")
     assert "2 rows of 1 column" in words(card)
@@ -132,16 +134,13 @@ def test_a_preview_for_those_who_decide(harness: Harness, fakes: FakeTools) -> N
     assert harness.person("ana").submit()["outcome"] == "closed"
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
-    assert "ana 9000" not in seen(harness, thread)
+    assert "ana 9000" not in read_thread(harness, thread)
 
 
-def test_words_of_people_and_logs(
+def test_secrets_in_reasons_and_errors_are_masked(
     harness: Harness, fakes: FakeTools, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What somebody writes when rejecting, and what a tool raises, are masked.
-
-    They are for people and in the log.
-    """
+    """Thread and log mask them; the model gets the approver's words as they are."""
     thread = ask(harness, ("note", {"text": "not with a token"}))
     assert (
         reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), f"use {TOKEN}")["outcome"]
@@ -149,8 +148,8 @@ def test_words_of_people_and_logs(
     )
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
-    assert f"use xoxb-{MASK}" in seen(harness, thread)
-    assert f"use {TOKEN}" in harness.outputs()[-1]["output"]  # the model is told what was said
+    assert f"use xoxb-{MASK}" in read_thread(harness, thread)
+    assert f"use {TOKEN}" in harness.outputs()[-1]["output"]  # the model gets it unmasked
 
     failing = ask(harness, ("explode", {"text": TEXT}))
     open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, failing, having="review"), "review")
@@ -158,15 +157,15 @@ def test_words_of_people_and_logs(
     harness.said(SUPPORT, failing, "That is all.")
     all_sent(harness)
     assert fakes.did("explode", TEXT) == 1
-    assert f"boom {MASKED}" in seen(harness, failing)
-    assert TOKEN not in seen(harness, thread) + seen(harness, failing)
+    assert f"boom {MASKED}" in read_thread(harness, failing)
+    assert TOKEN not in read_thread(harness, thread) + read_thread(harness, failing)
     logging.getLogger("countersign").error("what the log holds of %s", TOKEN)
     assert f"what the log holds of xoxb-{MASK}" in caplog.text
     assert TOKEN not in caplog.text
 
 
-def test_what_a_tool_says_beforehand(harness: Harness) -> None:
-    """A preview that repeats an argument is masked as well."""
+def test_a_secret_in_a_preview_is_masked(harness: Harness) -> None:
+    """The preview repeats an argument."""
     card = harness.card(SUPPORT, ask(harness, ("empty", {"text": TEXT})), having="review")
     assert f"3 books stand on {MASKED}" in words(card)
     assert TOKEN not in words(card)

@@ -1,4 +1,4 @@
-"""People and channels are chosen in Slack's own menus: in Edit, in forms, of every kind of tool."""
+"""People and channels are chosen in Slack's own menus: in Edit, in forms and in questions."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def move(args: Move, context: ToolContext) -> str:
     return "moved"
 
 
-def described() -> Tool[Any]:
-    """The same of a JSON Schema, as a server or a program would send it."""
+def build_described_tool() -> Tool[Any]:
+    """The same tool with a JSON Schema, as a server or a program would send it."""
     person, channel = ({"type": "string", "x-id-of": of} for of in ("person", "channel"))
     schema = {
         "type": "object",
@@ -73,13 +73,13 @@ def described() -> Tool[Any]:
 
 
 @pytest.fixture
-def world(own_harness: Callable[..., Harness]) -> Harness:
+def tools_harness(own_harness: Callable[..., Harness]) -> Harness:
     """A bot with both tools."""
-    return own_harness([move, described()])
+    return own_harness([move, build_described_tool()])
 
 
-def inputs(view: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The elements of a dialog by their fields."""
+def read_inputs(view: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The input elements of a dialog by their fields."""
     return {
         each["block_id"].removeprefix("f:"): each["element"]
         for each in view["blocks"]
@@ -88,7 +88,7 @@ def inputs(view: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def chosen(**fields: Any) -> dict[str, Any]:
-    """What Slack sends for these choices."""
+    """The state that Slack sends for these choices."""
     keys = {
         "who": "selected_user",
         "stand_in": "selected_user",
@@ -100,17 +100,17 @@ def chosen(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["move", "shift"])
-def test_edit_has_a_menu_for_each(world: Harness, name: str) -> None:
-    """Names become what is chosen at first; what is chosen runs, and is a mention on the card."""
+def test_edit_has_a_menu_for_each_field_with_a_name(tools_harness: Harness, name: str) -> None:
+    """Names are resolved to the first selection. The choices run and are mentions on the card."""
     given = {"who": "@dan", "stand_in": "@cleo", "watchers": ["@ana"], "where": "#general"}
-    thread = ask(world, (name, given))
-    card = world.card(SUPPORT, thread)
+    thread = ask(tools_harness, (name, given))
+    card = tools_harness.card(SUPPORT, thread)
     drawn = leaves(card["blocks"])
     assert {"type": "channel", "channel_id": GENERAL} in drawn
     assert f"({GENERAL})" not in words(card)
     assert f"({DAN})" not in words(card)
-    view = open_modal(world, "ana", SUPPORT, card, "edit")
-    found = inputs(view)
+    view = open_modal(tools_harness, "ana", SUPPORT, card, "edit")
+    found = read_inputs(view)
     assert {at: (each["type"]) for at, each in found.items()} == {
         "who": "users_select",
         "stand_in": "users_select",
@@ -128,121 +128,125 @@ def test_edit_has_a_menu_for_each(world: Harness, name: str) -> None:
     assert not any("initial" in key for key in found["stops"])
     assert not any("@handle" in str(each.get("hint")) for each in view["blocks"])
     entered = chosen(who=BEN, stand_in=None, watchers=[CLEO, ANA], stops=["C0RANDOM", GENERAL])
-    assert world.person("ana").submit(entered)["outcome"] == "closed"
-    world.said(SUPPORT, thread, "✏️")
-    world.settle()
-    now = now_at(world, SUPPORT, card["ts"])
+    assert tools_harness.person("ana").submit(entered)["outcome"] == "closed"
+    tools_harness.said(SUPPORT, thread, "✏️")
+    tools_harness.settle()
+    now = now_at(tools_harness, SUPPORT, card["ts"])
     assert {"type": "user", "user_id": BEN} in leaves(now["blocks"])
     assert f"({BEN})" not in words(now)
-    [call] = world.calls_in(thread)
-    rows = world.all(Revision, Revision.call_id == call.id)
+    [call] = tools_harness.calls_in(thread)
+    rows = tools_harness.all(Revision, Revision.call_id == call.id)
     runs = json.loads(max(rows, key=lambda row: row.number).arguments)
     assert runs.get("stand_in") is None
     assert (runs["who"], runs["where"]) == (BEN, GENERAL)
     assert (runs["watchers"], runs["stops"]) == ([CLEO, ANA], ["C0RANDOM", GENERAL])
 
 
-def test_who_cannot_be_chosen_is_said_at_the_field(world: Harness) -> None:
-    """Somebody deactivated, a private channel of others, too many, none where one is needed."""
-    thread = ask(world, ("move", {"who": "@dan", "where": "#general"}))
-    open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread), "edit")
-    ana = world.person("ana")
+def test_a_wrong_choice_is_explained_at_its_field(tools_harness: Harness) -> None:
+    """One is a deactivated person who was chosen before, one a private channel of others."""
+    thread = ask(tools_harness, ("move", {"who": "@dan", "where": "#general"}))
+    open_modal(tools_harness, "ana", SUPPORT, tools_harness.card(SUPPORT, thread), "edit")
+    ana = tools_harness.person("ana")
     refused = ana.submit(chosen(where=FINANCE))["errors"]
     assert list(refused) == ["f:where"]
     assert refused["f:where"].startswith("There is no channel")
-    world.slack.deactivate("dan")  # who is chosen there already
+    tools_harness.slack.deactivate("dan")  # already chosen in that field
     try:
-        arrived(world)
+        arrived(tools_harness)
         refused = ana.submit(chosen(where="C0RANDOM"))["errors"]
     finally:
-        world.slack.people["dan"].deleted = False
+        tools_harness.slack.people["dan"].deleted = False
     assert refused == {"f:who": "Dan Weber is deactivated, so please choose somebody else."}
     ana.close_view()
 
 
-def test_an_error_stands_where_it_belongs(world: Harness) -> None:
-    """A tool's refusal stands at the field that it names, else on top; no word is cut."""
-    thread = ask(world, ("move", {"who": "@dan", "where": "#general"}))
-    open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread), "edit")
-    form(world, "move")
+def test_a_tools_refusal_stands_at_its_field_or_on_top(tools_harness: Harness) -> None:
+    """It stands at the field that it names, else on top, without losing a word there."""
+    thread = ask(tools_harness, ("move", {"who": "@dan", "where": "#general"}))
+    open_modal(tools_harness, "ana", SUPPORT, tools_harness.card(SUPPORT, thread), "edit")
+    form(tools_harness, "move")
     for who, more in (("ana", {}), ("ben", chosen(who=DAN, where=GENERAL))):
-        person = world.person(who)
+        person = tools_harness.person(who)
         [(at, said)] = person.submit(more | typed(why="field"))["errors"].items()
         assert at == "f:where"
         assert said.endswith("year. …")
         assert len(said) <= 150
         assert person.submit(more | typed(why="whole"))["outcome"] == "updated"
-        assert on_top(world, who) == f"⚠️ {LONG.strip()}"
+        assert on_top(tools_harness, who) == f"⚠️ {LONG.strip()}"
         assert person.submit(more | typed(why="whole"))["outcome"] == "updated"
         tops = [each for each in person.view()["blocks"] if each["block_id"] == "problem"]
         assert len(tops) == 1
-        assert person.submit(typed(why="fine"))["outcome"] == "closed"  # what was entered stayed
+        assert person.submit(typed(why="fine"))["outcome"] == "closed"  # the other values were kept
 
 
-def test_a_form_has_the_same_menus(world: Harness) -> None:
-    """What a person chooses in a form is what is asked for, called by its name."""
-    found = inputs(form(world, "move"))
+def test_a_form_has_the_same_menus(tools_harness: Harness) -> None:
+    """The card shows the choices by name."""
+    found = read_inputs(form(tools_harness, "move"))
     assert [found[at]["type"] for at in ("who", "stops")] == [
         "users_select",
         "multi_conversations_select",
     ]
-    assert world.person("ben").submit(chosen(who=DAN, where=GENERAL))["outcome"] == "closed"
-    thread = root(world, "ove Dan Weber to #general")
-    card = world.card(SUPPORT, thread)
+    assert tools_harness.person("ben").submit(chosen(who=DAN, where=GENERAL))["outcome"] == "closed"
+    thread = root(tools_harness, "ove Dan Weber to #general")
+    card = tools_harness.card(SUPPORT, thread)
     assert "Stops: none" in words(card)
     assert f"({DAN})" not in words(card)
 
 
-def test_a_question_has_the_same_menus(world: Harness) -> None:
-    """What is suggested by name is chosen at first; the answer is a mention, to the agent too."""
+def test_a_question_has_the_same_menus(tools_harness: Harness) -> None:
+    """Suggested names are the first selection, and the answer's mentions reach the agent."""
     fields = [
         {"label": "Driver", "kind": "person", "suggestion": "@dan"},
         {"label": "Depot", "kind": "channel", "suggestion": "#general"},
         {"label": "Helper", "kind": "person", "optional": True},
     ]
-    thread = ask(world, question(question="Who drives?", to="@ana", kind="form", fields=fields))
-    asked = world.card(SUPPORT, thread, "ana", "answer")
-    found = inputs(open_modal(world, "ana", SUPPORT, asked, "answer"))
+    thread = ask(
+        tools_harness, question(question="Who drives?", to="@ana", kind="form", fields=fields)
+    )
+    asked = tools_harness.card(SUPPORT, thread, "ana", "answer")
+    found = read_inputs(open_modal(tools_harness, "ana", SUPPORT, asked, "answer"))
     assert [each["type"] for each in found.values()] == [
         "users_select",
         "conversations_select",
         "users_select",
     ]
     assert (found["a0"]["initial_user"], found["a1"]["initial_conversation"]) == (DAN, GENERAL)
-    ana = world.person("ana")
+    ana = tools_harness.person("ana")
     theirs = {"f:a1": {"v": {"selected_conversation": FINANCE}}}
-    # who asked cannot see it
+    # the requester cannot see that channel
     assert ana.submit(theirs)["errors"]["f:a1"].startswith("There is no channel")
     chosen = {
         "f:a0": {"v": {"selected_user": CLEO}},
         "f:a1": {"v": {"selected_conversation": GENERAL}},
     }
     assert ana.submit(chosen)["outcome"] == "closed"
-    said = outcome(world, "ANSWERED")
+    said = outcome(tools_harness, "ANSWERED")
     assert f'Driver: "<@{CLEO}>" (corrected; you had suggested "<@{DAN}>")' in said
     assert f'Depot: "<#{GENERAL}>"' in said
-    world.said(SUPPORT, thread, "That is all.")
-    drawn = leaves(now_at(world, SUPPORT, asked["ts"])["blocks"])
+    tools_harness.said(SUPPORT, thread, "That is all.")
+    drawn = leaves(now_at(tools_harness, SUPPORT, asked["ts"])["blocks"])
     assert {"type": "channel", "channel_id": GENERAL} in drawn
     assert [each["user_id"] for each in drawn if each["type"] == "user"][1:] == [CLEO, DAN]
 
 
-def test_one_name_is_asked_for(world: Harness) -> None:
-    """A question of one field, whose suggestion nobody has: the model hears it, and asks again."""
+def test_a_question_may_ask_for_a_single_name(tools_harness: Harness) -> None:
+    """The model is told that nobody has the suggested name, and asks again. A choice that cannot be
+    checked with Slack is not taken.
+    """
     wrong = question(question="Who has the key?", kind="person", suggestion="@nobody-here")
-    thread = ask(world, wrong, answer="I ask again.")
-    assert "There is nobody called @nobody-here" in outcome(world, "nobody-here")
-    world.said(SUPPORT, thread, "I ask again.")
-    thread = ask(world, question(question="Which room is free?", kind="channel"))
-    asked = world.card(SUPPORT, thread, "ben", "answer")
-    [element] = inputs(open_modal(world, "ben", SUPPORT, asked, "answer")).values()
+    thread = ask(tools_harness, wrong, answer="I ask again.")
+    assert "There is nobody called @nobody-here" in outcome(tools_harness, "nobody-here")
+    tools_harness.said(SUPPORT, thread, "I ask again.")
+    thread = ask(tools_harness, question(question="Which room is free?", kind="channel"))
+    asked = tools_harness.card(SUPPORT, thread, "ben", "answer")
+    [element] = read_inputs(open_modal(tools_harness, "ben", SUPPORT, asked, "answer")).values()
     assert element["type"] == "conversations_select"
-    ben = world.person("ben")
-    world.slack.faults.fail("conversations.info", "fatal_error", times=20)
+    ben = tools_harness.person("ben")
+    tools_harness.slack.faults.fail("conversations.info", "fatal_error", times=20)
     assert (
         ben.submit({"f:a0": {"v": {"selected_conversation": "C0RANDOM"}}})["outcome"] == "updated"
     )
-    world.slack.faults.clear()
-    assert "could not check with Slack" in on_top(world, "ben")
+    tools_harness.slack.faults.clear()
+    assert "could not check with Slack" in on_top(tools_harness, "ben")
     assert ben.submit({"f:a0": {"v": {"selected_conversation": "C0RANDOM"}}})["outcome"] == "closed"
-    assert '"<#C0RANDOM>"' in outcome(world, "ANSWERED")
+    assert '"<#C0RANDOM>"' in outcome(tools_harness, "ANSWERED")

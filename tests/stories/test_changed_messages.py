@@ -1,4 +1,4 @@
-"""What becomes of messages that are not for the bot, and of requests whose message changes."""
+"""Messages that are not for the bot, and requests whose message is edited or deleted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.stories.steps import all_sent, arrived, ask, forget_people, now_at, s
 from tests.stories.test_quoted import quoted
 
 
-def reworded(card: dict[str, Any]) -> list[str]:
-    """What the card says that the request reads now; each text is a quotation of its own."""
+def read_new_wording(card: dict[str, Any]) -> list[str]:
+    """The request's new wording as the card quotes it, one text for each quotation."""
     blocks = [b for b in card["blocks"] if b["block_id"].startswith("y:")]
     return [
         part["elements"][0]["text"]
@@ -25,39 +25,36 @@ def reworded(card: dict[str, Any]) -> list[str]:
     ]
 
 
-def kept(harness: Harness, text: str) -> list[Delivery]:
-    """The messages that the inbox keeps and that have this text anywhere."""
+def find_stored_messages(harness: Harness, text: str) -> list[Delivery]:
+    """The messages stored in the inbox that contain this text."""
     found: list[Delivery] = harness.all(Delivery, Delivery.kind == DeliveryKind.MESSAGE)
     return [row for row in found if text in row.body]
 
 
-def test_what_is_not_for_the_bot_is_not_kept(harness: Harness) -> None:
-    """Talk among people leaves no words behind, in the channel or in a request's thread.
-
-    The request's own stay.
+def test_messages_that_are_not_for_the_bot_are_not_stored(harness: Harness) -> None:
+    """They come from the channel and from a request's thread. The request's own message
+    is stored.
     """
     thread = ask(harness, ("note", {"text": "kept"}))
     harness.card(SUPPORT, thread)
     ana = harness.person("ana")
     alone = ana.say(SUPPORT, "my private plum cake")
     reply = ana.say(SUPPORT, "my private plum jam", thread_ts=thread)
-    arrived(harness)  # else it may be deleted before it is taken in, and a note says so
+    arrived(harness)  # a message deleted before it is handled leaves another note
     ana.edit(SUPPORT, alone, "my private plum tart")
     ana.delete(SUPPORT, reply)
     arrived(harness)
-    assert not kept(harness, "plum")
-    assert not kept(harness, '"bot_id"')
-    assert kept(harness, "please")
+    assert not find_stored_messages(harness, "plum")
+    assert not find_stored_messages(harness, '"bot_id"')
+    assert find_stored_messages(harness, "please")
     assert not harness.all(Delivery, Delivery.key.endswith(alone))  # type: ignore[attr-defined] # a column
     [seen] = harness.all(Delivery, Delivery.key.endswith(reply))  # type: ignore[attr-defined] # a column
     assert (seen.body, seen.note) == ("{}", "not addressed to the bot")
 
 
-def test_an_edited_request_says_so(harness: Harness) -> None:
-    """Card and thread read the new words, as plain text; what is asked and quoted stays as it was.
-
-    Other changes to the message, and to other messages, say nothing; nor does the card once the
-    words are again what they were.
+def test_card_and_thread_show_an_edited_request(harness: Harness) -> None:
+    """They show it as plain text, beside the original quotation. An edit that changes no words is
+    not mentioned, and the card drops the new wording once the old one is back.
     """
     thread = ask(harness, ("note", {"text": "first"}))
     card = harness.card(SUPPORT, thread)
@@ -70,7 +67,7 @@ def test_an_edited_request_says_so(harness: Harness) -> None:
     assert "“write &lt;b&gt; *instead*”" in str(line)
     all_sent(harness)
     told = now_at(harness, SUPPORT, card["ts"])
-    assert reworded(told) == ["write <b> *instead*"]
+    assert read_new_wording(told) == ["write <b> *instead*"]
     assert quoted(told) == ["“please”"]
     assert "approve" in action_ids(told)
     run = harness.run_in(thread)
@@ -79,22 +76,22 @@ def test_an_edited_request_says_so(harness: Harness) -> None:
     ben.edit(SUPPORT, thread, "@bot please")
     arrived(harness)
     all_sent(harness)
-    assert reworded(now_at(harness, SUPPORT, card["ts"])) == []
+    assert read_new_wording(now_at(harness, SUPPORT, card["ts"])) == []
 
 
-def test_an_edited_request_says_so_where_people_vote(harness: Harness) -> None:
-    """Cards in another channel say it, and a line under each of them, so that it is noticed."""
+def test_a_card_in_another_channel_shows_an_edited_request(harness: Harness) -> None:
+    """A message below each card makes people notice."""
     thread = ask(harness, ("cancel_order", {"order_id": 1043, "reason": "edited later"}))
     card = harness.card(FINANCE, None)
-    harness.settle()  # until then the bot does not know where its card stands
+    harness.settle()  # so that the bot knows where its card is
     harness.person("ben").edit(SUPPORT, thread, "@bot cancel 1044")
     harness.said(FINANCE, card["ts"], "It now reads: “cancel 1044”", who="ana")
     all_sent(harness)
-    assert reworded(now_at(harness, FINANCE, card["ts"])) == ["cancel 1044"]
+    assert read_new_wording(now_at(harness, FINANCE, card["ts"])) == ["cancel 1044"]
 
 
-def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
-    """It is taken as it reads then; deleted, it is no request at all."""
+def test_a_message_edited_before_it_is_read_counts_as_edited(harness: Harness) -> None:
+    """A deleted one begins no request."""
     harness.settle()
     forget_people(harness)
     hold = harness.slack.faults.hold("users.info", person="ben")
@@ -105,7 +102,12 @@ def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
     kept_one = ben.say(SUPPORT, "@bot first words")
     ben.delete(SUPPORT, gone)
     ben.edit(SUPPORT, kept_one, "@bot second words")
-    harness.slack.wait(lambda: kept(harness, "second words") and not kept(harness, "never mind"))
+    harness.slack.wait(
+        lambda: (
+            find_stored_messages(harness, "second words")
+            and not find_stored_messages(harness, "never mind")
+        )
+    )
     hold.release()
     harness.said(SUPPORT, kept_one, "Read.")
     arrived(harness)
@@ -113,12 +115,9 @@ def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
     assert not harness.all(Run, Run.thread_ts == gone)
 
 
-def test_a_later_message_that_is_deleted_withdraws_nothing(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """Only the message that the request began with takes it along; the card can still be decided.
-
-    What was deleted before the model read it, it never hears.
+def test_deleting_a_later_message_withdraws_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """Only the request's first message does. What is deleted or edited before the model has read it
+    never reaches the model as it was.
     """
     thread = ask(harness, ("note", {"text": "stays"}), answer="")
     card = harness.card(SUPPORT, thread)
@@ -143,12 +142,14 @@ def test_a_later_message_that_is_deleted_withdraws_nothing(
     put_right = ben.say(SUPPORT, "@bot who hass it?", thread)
     for said in ("secret diary", "who hass it"):
         harness.slack.wait(
-            lambda said=said: [row.status for row in kept(harness, said)] == [DeliveryStatus.HELD]
+            lambda said=said: (
+                [row.status for row in find_stored_messages(harness, said)] == [DeliveryStatus.HELD]
+            )
         )
     ben.delete(SUPPORT, unsaid)
     ben.edit(SUPPORT, put_right, "@bot who has it?")
-    harness.slack.wait(lambda: not kept(harness, "secret diary"))
-    harness.slack.wait(lambda: not kept(harness, "who hass it"))
+    harness.slack.wait(lambda: not find_stored_messages(harness, "secret diary"))
+    harness.slack.wait(lambda: not find_stored_messages(harness, "who hass it"))
     hold.release()
     harness.said(SUPPORT, thread, "Ana has it.")
     heard = str(harness.planner.requests[-1]["input"])
@@ -159,8 +160,8 @@ def test_a_later_message_that_is_deleted_withdraws_nothing(
     assert fakes.did("note", "stays") == 1
 
 
-def test_words_that_change_while_they_are_read(harness: Harness) -> None:
-    """Edited while the bot reads what stood before them in the thread: the new words are heard."""
+def test_a_message_edited_while_it_is_read_counts_as_edited(harness: Harness) -> None:
+    """The bot was still reading the earlier messages of the thread."""
     ben = harness.person("ben")
     thread = ben.say(SUPPORT, "the boxes are wet")
     hold = harness.slack.faults.hold("conversations.replies")
@@ -168,7 +169,12 @@ def test_words_that_change_while_they_are_read(harness: Harness) -> None:
     asked = ben.say(SUPPORT, "@bot how manny?", thread)
     harness.slack.wait(hold.arrived.is_set)
     ben.edit(SUPPORT, asked, "@bot how many?")
-    harness.slack.wait(lambda: kept(harness, "how many?") and not kept(harness, "how manny?"))
+    harness.slack.wait(
+        lambda: (
+            find_stored_messages(harness, "how many?")
+            and not find_stored_messages(harness, "how manny?")
+        )
+    )
     hold.release()
     harness.said(SUPPORT, thread, "Twelve.")
     heard = str(harness.planner.requests[-1]["input"])
@@ -177,7 +183,9 @@ def test_words_that_change_while_they_are_read(harness: Harness) -> None:
 
 
 def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
-    """Its card closes, nothing runs, thread and audit say why; whether it had replies or not."""
+    """The card closes, nothing runs, and thread and audit say why. Replies to the message do not
+    matter.
+    """
     thread = ask(harness, ("note", {"text": "gone"}))
     card = harness.card(SUPPORT, thread)
     harness.person("ben").delete(SUPPORT, thread)
@@ -194,7 +202,7 @@ def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     hold = harness.planner.hold_next_request()
     alone = ask(harness, ("note", {"text": "unheard"}))
     assert hold.arrived.wait(20)
-    with harness.slack.world.lock:  # before the bot has said anything in the thread
+    with harness.slack.world.lock:  # before the bot says anything in the thread
         harness.person("ben").delete(SUPPORT, alone)
     harness.slack.wait(lambda: harness.run_in(alone).status is RunStatus.CANCELLED)
     hold.release()

@@ -1,4 +1,4 @@
-"""Looking people up: it holds up nobody else, and a crowd costs no more than a few."""
+"""Looking people up delays nobody else, and a crowd costs no more than a few people."""
 
 from __future__ import annotations
 
@@ -30,35 +30,34 @@ verdict = "ask"
 approvers = ["channel"]
 post_to = "#support"
 """
-CROWD = 300  # far more than users.info answers in a minute
+CROWD = 300  # people; far more than users.info answers in a minute
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A bot whose policy has a channel's members decide."""
+def lookups_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """A bot whose policy lets a channel's members decide."""
     harness = Harness(tmp_path_factory.mktemp("lookups"), FakeTools().tools, POLICY)
     yield harness
     harness.close()
 
 
 @pytest.fixture
-def harness(shared: Harness) -> Iterator[Harness]:
-    """That bot at rest, knowing nobody."""
-    forget_people(shared)
-    yield shared
-    shared.slack.rates.enabled = False
-    shared.reset()
+def harness(lookups_harness: Harness) -> Iterator[Harness]:
+    """That bot, at rest and with no look-ups cached."""
+    forget_people(lookups_harness)
+    yield lookups_harness
+    lookups_harness.slack.rates.enabled = False
+    lookups_harness.reset()
 
 
-def asked(harness: Harness, since: int) -> Counter[str]:
-    """How often each method was called since so many requests."""
+def count_requests(harness: Harness, since: int) -> Counter[str]:
+    """Count the bot's calls of each method after the first `since` requests."""
     return Counter(each.method for each in harness.slack.requests[since:])
 
 
-def test_a_slow_look_up_holds_up_only_its_own_click(harness: Harness) -> None:
-    """While Slack says nothing of Dan, Ana's click is decided and a deadline falls.
-
-    Dan's own click is dealt with once Slack says who he is.
+def test_a_slow_look_up_delays_only_its_own_click(harness: Harness) -> None:
+    """While Dan is being looked up, Ana's click is decided and a deadline falls. Dan's click is
+    handled afterwards.
     """
     late, _ = ask_for(harness, "expires", "put")
     mine, card = ask_for(harness, "ana decides")
@@ -76,8 +75,8 @@ def test_a_slow_look_up_holds_up_only_its_own_click(harness: Harness) -> None:
     assert "approved this" in told(harness, "dan", SUPPORT, mine, "<@UANA00001>")
 
 
-def test_what_one_person_does_in_a_thread_keeps_its_order(harness: Harness) -> None:
-    """A second click of somebody who is being looked up waits behind the first one."""
+def test_clicks_of_one_person_in_a_thread_keep_their_order(harness: Harness) -> None:
+    """A second click of a person who is being looked up waits for the first one."""
     thread = ask(harness, ("note", {"text": "twice"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -86,7 +85,7 @@ def test_what_one_person_does_in_a_thread_keeps_its_order(harness: Harness) -> N
     ana = harness.person("ana")
     ana.click(SUPPORT, card["ts"], "approve", seen=card)
     assert hold.arrived.wait(30)
-    # nobody is looked up for this one
+    # this one needs no look-up
     assert menu(harness, "ana", card, "cancel_run").wait() == "acked"
     hold.release()
     harness.said(SUPPORT, thread, "That is all.")
@@ -97,9 +96,8 @@ def test_what_one_person_does_in_a_thread_keeps_its_order(harness: Harness) -> N
 
 @pytest.mark.parametrize("tool", ["put", "wipe"])
 def test_a_channel_of_hundreds_is_asked_within_slacks_limits(harness: Harness, tool: str) -> None:
-    """A card for a channel's members takes a few look-ups, however many they are.
-
-    So does the click of one of them, and a guest is told when they click.
+    """A card for a channel's members takes few look-ups, and so does the click of one of them. A
+    guest is told when they click.
     """
     world = harness.slack.world
     crowd = [Person(f"m{n}", f"UM{n:07}", f"Member {n}") for n in range(CROWD)]
@@ -117,7 +115,7 @@ def test_a_channel_of_hundreds_is_asked_within_slacks_limits(harness: Harness, t
     told(harness, "gus", SUPPORT, place or card["ts"], "only full members of this workspace")
     harness.person("m299").click(SUPPORT, card["ts"], "approve", seen=card)
     harness.slack.wait(lambda: statuses(harness, thread) == [CallStatus.SUCCEEDED])
-    found = asked(harness, before)
+    found = count_requests(harness, before)
     assert found["users.info"] < 20
     assert found["conversations.members"] + found["conversations.list"] < 5
     assert found["users.list"] == 0
@@ -127,10 +125,8 @@ def test_a_channel_of_hundreds_is_asked_within_slacks_limits(harness: Harness, t
         ]
 
 
-def test_people_of_an_enterprise_grid_are_colleagues_by_their_workspaces(
-    harness: Harness,
-) -> None:
-    """Slack names the workspaces of such people beside their account: who is in ours may decide."""
+def test_people_of_an_enterprise_grid_decide_in_their_workspaces(harness: Harness) -> None:
+    """Slack lists the workspaces beside the account."""
     people = harness.slack.people
     people["ben"].grid_teams = people["ana"].grid_teams = ("T0FIRST00", "T0SANDBOX")
     people["cleo"].grid_teams = ("T0FIRST00",)

@@ -1,7 +1,4 @@
-"""Cards where people see them: long, secret, hostile, elsewhere, failing, deleted.
-
-They end up telling the truth.
-"""
+"""What cards show in Slack: long, secret and hostile arguments, copies, and cards elsewhere."""
 
 from __future__ import annotations
 
@@ -20,14 +17,16 @@ from tests.stories.steps import ask, now_at, on_top, open_modal, told
 CANCEL = ("cancel_order", {"order_id": 1044, "reason": "changed their mind"})
 
 
-def status(harness: Harness, thread: str) -> list[str]:
+def list_statuses(harness: Harness, thread: str) -> list[str]:
     return [str(call.status) for call in harness.calls_in(thread)]
 
 
 def test_a_long_argument_is_reviewed_whole_and_approved_there(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """What does not fit the card is never cut: Review shows every character and approves."""
+    """An argument that does not fit the card is never cut: Review shows every character and
+    approves.
+    """
     text = "".join(f"{n:05d}" for n in range(3000))
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread, having="review")
@@ -42,13 +41,10 @@ def test_a_long_argument_is_reviewed_whole_and_approved_there(
     assert fakes.did("note", text) == 1
 
 
-def test_secrets_are_masked_everywhere_but_covered(
+def test_secrets_are_masked_everywhere_and_part_of_the_digest(
     harness: Harness, fakes: FakeTools, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither card, notification, thread, audit nor log has the secret.
-
-    The digest tells two secrets apart.
-    """
+    """Neither card, dialog, notifications, thread, audit, log nor outbox contains them."""
     caplog.set_level(logging.INFO)
     secret, other = "hunter2-correct-horse", "hunter3-correct-horse"
     thread = ask(
@@ -83,7 +79,7 @@ def test_secrets_are_masked_everywhere_but_covered(
 
 
 def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: FakeTools) -> None:
-    """Mentions, links, Markdown, direction and zero-width characters do nothing but show."""
+    """Mentions, links, Markdown, direction and zero-width characters have no effect."""
     text = (
         "<!channel> <@UDAN00001> *bold* `x` <https://evil.example|Approve> "
         "&amp; \u202egnp.\u200bexe a\ufe0f\U000e0101\u2065\ufff5\U000e0180"
@@ -118,11 +114,8 @@ def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: Fake
     assert len(harness.person("dan").notifications()) == before
 
 
-def test_a_destructive_call_asks_twice(harness: Harness) -> None:
-    """The Approve button of a destructive call carries a confirmation that says what.
-
-    A write's does not.
-    """
+def test_only_a_destructive_call_needs_a_confirmation(harness: Harness) -> None:
+    """The confirmation says what would be done."""
     thread = ask(harness, ("wipe", {"text": "the disk"}), ("note", {"text": "mild"}))
     card = harness.card(SUPPORT, thread)
     destructive, mild = [e for e in elements(card) if e.get("action_id") == "approve"]
@@ -132,10 +125,9 @@ def test_a_destructive_call_asks_twice(harness: Harness) -> None:
     assert "the disk" in json.dumps(both["confirm"], ensure_ascii=False)
 
 
-def test_a_card_in_another_channel(harness: Harness) -> None:
-    """With `post_to` the card links back to its thread, and the thread says where it is.
-
-    It is decided there, and the answer comes in the thread.
+def test_a_card_in_another_channel_is_decided_there(harness: Harness) -> None:
+    """With `post_to` the card links to its thread and the thread to the card's channel. The answer
+    comes in the thread.
     """
     thread = ask(harness, CANCEL)
     card = harness.card(FINANCE, None, "cleo")
@@ -155,11 +147,8 @@ def test_a_card_in_another_channel(harness: Harness) -> None:
     assert '"button"' not in words(now_at(harness, FINANCE, card["ts"], "cleo"))
 
 
-def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: FakeTools) -> None:
-    """Who cannot see the place is asked in DMs and the thread says so.
-
-    One decision redraws all copies.
-    """
+def test_one_decision_updates_all_copies_of_a_card(harness: Harness, fakes: FakeTools) -> None:
+    """Approvers who cannot see the thread are asked in direct messages, and the thread says so."""
     ben = harness.person("ben")
     thread = ask(harness, ("note", {"text": "private"}), channel=ben.dm_channel)
     copies = {}
@@ -189,7 +178,7 @@ def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: 
 def test_a_review_submitted_after_the_decision_tells_who_was_first(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Who approves there too late is told so at the note, and nothing runs twice."""
+    """Nothing runs twice."""
     text = "late " * 1000
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread, having="review")
@@ -203,8 +192,8 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(
     assert fakes.did("note", text) == 1
 
 
-def test_review_says_who_asked_and_a_note_stands_once(harness: Harness, fakes: FakeTools) -> None:
-    """Review says until when, too, and no ids; what an approver notes there is on the card once."""
+def test_review_shows_who_asked_and_a_note_appears_once(harness: Harness, fakes: FakeTools) -> None:
+    """It also shows the deadline, and no ids."""
     long = "long " * 1000
     thread = ask(harness, ("note", {"text": long}), ("note", {"text": "short"}))
     card = harness.card(SUPPORT, thread, having="review")
@@ -229,8 +218,8 @@ def test_review_says_who_asked_and_a_note_stands_once(harness: Harness, fakes: F
     assert over.count("✅") == over.count("Approved by") == 2
 
 
-def test_a_card_says_who_is_asked_only_while_it_asks(harness: Harness) -> None:
-    """The words of the request and its approvers stand on a card that waits, and on no other."""
+def test_approvers_are_named_on_a_card_only_while_it_waits(harness: Harness) -> None:
+    """So are the words of the request."""
     thread = ask(harness, ("note", {"text": "once"}))
     card = harness.card(SUPPORT, thread)
     assert all(each in words(card) for each in ("💬", "Approvers: ", "Asked by "))

@@ -1,4 +1,4 @@
-"""Shortcuts: a request without the agent from anywhere, and about a message."""
+"""Shortcuts: a request without the agent from anywhere in Slack, or about a message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.stories.messages import words
 from tests.stories.steps import cards_of, typed, vote
 
 
-def chosen(harness: Harness, tool: str, who: str = "ben") -> dict[str, Any]:
+def choose_tool(harness: Harness, tool: str, who: str = "ben") -> dict[str, Any]:
     """Choose a tool in the picker that is open; returns its form."""
     person = harness.person(who)
     harness.slack.wait(person.view)
@@ -22,8 +22,8 @@ def chosen(harness: Harness, tool: str, who: str = "ben") -> dict[str, Any]:
     return view
 
 
-def begun(harness: Harness, channel: str, text: str) -> dict[str, Any]:
-    """The message that a request of Ben's with this text begins with, waited for."""
+def wait_for_first_message(harness: Harness, channel: str, text: str) -> dict[str, Any]:
+    """The first message of Ben's request with this text, waited for."""
 
     def look() -> dict[str, Any] | None:
         seen = harness.person("ben").messages(channel)
@@ -33,28 +33,28 @@ def begun(harness: Harness, channel: str, text: str) -> dict[str, Any]:
     return found
 
 
-def test_from_anywhere_it_begins_in_a_direct_message(harness: Harness, fakes: FakeTools) -> None:
-    """The global shortcut knows no channel: the request begins in the requester's own."""
+def test_the_global_shortcut_begins_a_request_in_a_dm(harness: Harness, fakes: FakeTools) -> None:
+    """The shortcut knows no channel."""
     ben = harness.person("ben")
     assert ben.shortcut("ask_with_a_form").wait() == "acked"
-    chosen(harness, "note")
+    choose_tool(harness, "note")
     assert ben.submit(typed(text="from anywhere"))["outcome"] == "closed"
-    root = begun(harness, ben.dm_channel, "from anywhere")
+    root = wait_for_first_message(harness, ben.dm_channel, "from anywhere")
     harness.settle()
     assert harness.run_in(root["ts"]).channel == ben.dm_channel
 
 
-def test_a_message_is_at_hand(harness: Harness, fakes: FakeTools) -> None:
-    """Its text is offered as the value, and stands on the card; its link stands in the request."""
+def test_a_shortcut_on_a_message_fills_in_its_text(harness: Harness, fakes: FakeTools) -> None:
+    """The text is the field's first value, and the request links to the message."""
     ben, said = harness.person("ben"), "the kettle in the kitchen is broken"
     ts = harness.person("dan").say(SUPPORT, said)
     ben.message_shortcut(SUPPORT, ts, "ask_about_a_message")
-    view = chosen(harness, "note")
+    view = choose_tool(harness, "note")
     [field] = [b for b in view["blocks"] if b.get("block_id") == "f:text"]
     assert field["element"]["initial_value"] == said
     assert "About this message" in words({"blocks": view["blocks"]})
     assert ben.submit()["outcome"] == "closed"
-    root = begun(harness, SUPPORT, said)
+    root = wait_for_first_message(harness, SUPPORT, said)
     assert f"p{ts.replace('.', '')}" in words(root)
     card = harness.card(SUPPORT, root["ts"])
     assert "About this message" in words(card)
@@ -63,24 +63,24 @@ def test_a_message_is_at_hand(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", said) == 1
 
 
-def test_a_message_is_quoted_as_it_reads(harness: Harness) -> None:
-    """Slack's own marks for links, channels and quotes are not shown to people."""
+def test_a_message_is_filled_in_as_people_read_it(harness: Harness) -> None:
+    """Slack's own notation for links and channels becomes what people read."""
     ben = harness.person("ben")
     ts = ben.say(SUPPORT, "see https://shop.example/a?b=1&c=2 in #general & tell <all>")
     ben.message_shortcut(SUPPORT, ts, "ask_about_a_message")
-    [field] = [b for b in chosen(harness, "note")["blocks"] if b.get("block_id") == "f:text"]
+    [field] = [b for b in choose_tool(harness, "note")["blocks"] if b.get("block_id") == "f:text"]
     assert field["element"]["initial_value"] == (
         "see https://shop.example/a?b=1&c=2 in #general & tell <all>"
     )
 
 
-def test_a_mention_in_its_thread_starts_the_agent(harness: Harness, fakes: FakeTools) -> None:
-    """The request goes on by itself; the agent hears of it, and both end."""
+def test_a_message_in_a_forms_thread_starts_the_agent(harness: Harness, fakes: FakeTools) -> None:
+    """The agent is told of the request, which goes on by itself."""
     ben = harness.person("ben")
     ben.shortcut("ask_with_a_form")
-    chosen(harness, "note")
+    choose_tool(harness, "note")
     assert ben.submit(typed(text="something to talk about"))["outcome"] == "closed"
-    root = begun(harness, ben.dm_channel, "something to talk about")
+    root = wait_for_first_message(harness, ben.dm_channel, "something to talk about")
     harness.settle()
     thread, before = root["ts"], len(harness.planner.requests)
     harness.planner.script(Turn(text="It waits for Ana."))

@@ -1,4 +1,4 @@
-"""The key behind the fingerprints changed: what waits under the old one stops the start."""
+"""Changing the signing key: calls that wait under the old one stop the start, unless it is kept."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import ask, now_at, open_modal, typed
 
-NEW = "another-key-of-at-least-32-characters"
+NEW_KEY = "another-key-of-at-least-32-characters"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
 @pytest.fixture
-def stopped(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools, str, dict[str, Any]]:
-    """A bot that was stopped while a call waits; with its tools, the thread and the card."""
+def stopped_bot(
+    own_harness: Callable[..., Harness],
+) -> tuple[Harness, FakeTools, str, dict[str, Any]]:
+    """A bot stopped while a call waits, with its tools, the thread and the card."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools, POLICY)
     thread = ask(harness, ("note", {"text": "under the first key"}))
@@ -35,34 +37,33 @@ def stopped(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools, st
     return harness, fakes, thread, card
 
 
-def test_another_key_stops_the_start(
-    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+def test_the_bot_does_not_start_if_calls_wait_under_another_key(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]],
 ) -> None:
-    """The start stops with both ids and what to do, and changes nothing.
-
-    With the old key all goes on.
+    """The error names both keys' ids and what to do. Nothing is changed, and with the old key the
+    call runs.
     """
-    harness, fakes, thread, card = stopped
+    harness, fakes, thread, card = stopped_bot
     old = compute_key_id(harness.app.core.key)
     [call] = harness.all(Call)
     assert call.key_id == old
-    harness.extra["COUNTERSIGN_KEY"] = NEW
+    harness.extra["COUNTERSIGN_KEY"] = NEW_KEY
     with pytest.raises(StartupError) as refused:
         harness.start()
     text = str(refused.value)
-    new = compute_key_id(NEW.encode())
+    new = compute_key_id(NEW_KEY.encode())
     assert (
         f"1 call still waits that was shown under the key {old}, and the key now in use is {new}."
         in text
     )
     assert f"COUNTERSIGN_LOST_KEY={old}" in text
-    assert NEW not in text
+    assert NEW_KEY not in text
     assert harness.app.core.key.decode() not in text
     assert harness.all(Call) == [call]
     [found] = [check for check in check_bot_database(harness.settings()) if check.level == "fail"]
     assert f"COUNTERSIGN_LOST_KEY={old}" in found.text
 
-    harness.extra["COUNTERSIGN_LOST_KEY"] = "00000000"  # not that one
+    harness.extra["COUNTERSIGN_LOST_KEY"] = "00000000"  # another key's id
     with pytest.raises(StartupError):
         harness.start()
     del harness.extra["COUNTERSIGN_KEY"]
@@ -72,23 +73,20 @@ def test_another_key_stops_the_start(
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "under the first key") == 1
 
-    harness.app.stop()  # nothing waits any more, so the key may change
-    harness.extra["COUNTERSIGN_KEY"] = NEW
+    harness.app.stop()  # nothing waits any more
+    harness.extra["COUNTERSIGN_KEY"] = NEW_KEY
     harness.start()
     harness.card(SUPPORT, ask(harness, ("note", {"text": "under the second key"})))
     assert {call.key_id for call in harness.all(Call)} == {old, new}
 
 
-def test_a_lost_key_stops_the_start(
-    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+def test_calls_under_a_lost_key_are_closed_without_running(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]],
 ) -> None:
-    """Where the key is said to be lost, what it made is closed undone.
-
-    The card says so, and the model is told.
-    """
-    harness, fakes, thread, card = stopped
+    """The operator says that the key is lost. Card and model say why the call did not run."""
+    harness, fakes, thread, card = stopped_bot
     harness.extra |= {
-        "COUNTERSIGN_KEY": NEW,
+        "COUNTERSIGN_KEY": NEW_KEY,
         "COUNTERSIGN_LOST_KEY": compute_key_id(harness.app.core.key),
     }
     harness.start()
@@ -106,12 +104,11 @@ def test_a_lost_key_stops_the_start(
 
 
 @pytest.mark.file
-def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
-    """A key file that holds no key stops the start in its own words.
-
-    It does not sound as if a tool were wrong.
-    """
-    harness = stopped[0]
+def test_the_bot_does_not_start_with_a_key_file_cut_short(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]],
+) -> None:
+    """The error is about the file and not about a tool."""
+    harness = stopped_bot[0]
     path = harness.folder / "countersign.db.key"
     whole = path.read_text()
     path.write_text("short")
@@ -123,23 +120,23 @@ def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, 
     harness.start()
 
 
-def examined(harness: Harness) -> ExaminationResult:
-    """What `audit verify` finds, under the keys in use."""
+def verify_audit(harness: Harness) -> ExaminationResult:
+    """The result of `audit verify` under the keys in use."""
     store = harness.app.core.store
     with store.read() as tx:
         return examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx))
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["as it was", "edited"])
-def test_a_new_key_beside_the_old_one(
-    stopped: tuple[Harness, FakeTools, str, dict[str, Any]], edited: bool
+def test_a_new_key_is_used_while_the_old_one_is_still_accepted(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]], edited: bool
 ) -> None:
-    """With the old key behind the new one all that waits can be edited, approved by its button and
-    run; what is new is under the new key, and the audit is sound under both. Then the old one goes.
+    """What waits can be edited, approved and run, new calls are under the new key, and the audit is
+    sound under both. Once nothing waits under the old one, it can be removed.
     """
-    harness, fakes, thread, card = stopped
+    harness, fakes, thread, card = stopped_bot
     old = harness.app.core.key.decode()
-    harness.extra["COUNTERSIGN_KEY"] = f"{NEW}, {old}"
+    harness.extra["COUNTERSIGN_KEY"] = f"{NEW_KEY}, {old}"
     assert not [check for check in check_bot_database(harness.settings()) if check.level == "fail"]
     harness.start()
     text = "under the first key"
@@ -155,28 +152,28 @@ def test_a_new_key_beside_the_old_one(
     assert fakes.did("note", text) == 1
     asked = ask(harness, ("note", {"text": "after the change"}))
     card = harness.card(SUPPORT, asked)
-    assert compute_key_id(NEW.encode()) in {each.key_id for each in harness.all(Call)}
-    found = examined(harness)
+    assert compute_key_id(NEW_KEY.encode()) in {each.key_id for each in harness.all(Call)}
+    found = verify_audit(harness)
     assert found.problems == []
     sealed_by = {row.key_id for row in harness.all(Audit)}
-    assert sealed_by == {compute_key_id(old.encode()), compute_key_id(NEW.encode())}
+    assert sealed_by == {compute_key_id(old.encode()), compute_key_id(NEW_KEY.encode())}
 
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, asked, "That is all.")
     harness.app.stop()
-    harness.extra["COUNTERSIGN_KEY"] = NEW
+    harness.extra["COUNTERSIGN_KEY"] = NEW_KEY
     harness.start()  # nothing waits under the old one any more
     assert fakes.did("note", "after the change") == 1
-    [problem] = examined(harness).problems
+    [problem] = verify_audit(harness).problems
     assert f"sealed with the key {compute_key_id(old.encode())}" in problem
 
 
-def test_what_an_old_key_sealed_is_still_checked(
-    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+def test_audit_rows_sealed_by_an_old_key_are_still_checked(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]],
 ) -> None:
-    """A row of it that somebody changed is found, under both keys."""
-    harness = stopped[0]
-    harness.extra["COUNTERSIGN_KEY"] = f"{NEW},{harness.app.core.key.decode()}"
+    """One of them was changed by hand; both keys are in use."""
+    harness = stopped_bot[0]
+    harness.extra["COUNTERSIGN_KEY"] = f"{NEW_KEY},{harness.app.core.key.decode()}"
     harness.start()
     store = harness.app.core.store
     with store.write() as tx:
@@ -185,17 +182,19 @@ def test_what_an_old_key_sealed_is_still_checked(
         tx.exec_driver_sql("UPDATE audit SET actor = 'UEVE00001' WHERE seq = 2")
         for statement in store.database.list_create_trigger_statements():
             tx.exec_driver_sql(statement)
-    assert "row 2 of the audit was changed" in examined(harness).problems[0]
+    assert "row 2 of the audit was changed" in verify_audit(harness).problems[0]
 
 
 @pytest.mark.file
-def test_a_key_file_with_two_lines(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
-    """The first one is in use, the others are accepted; a backup with its key has all of them."""
-    harness, fakes, thread, card = stopped
+def test_the_first_key_of_a_key_file_is_the_one_in_use(
+    stopped_bot: tuple[Harness, FakeTools, str, dict[str, Any]],
+) -> None:
+    """The other keys are accepted, and a backup with its key contains all of them."""
+    harness, fakes, thread, card = stopped_bot
     path = harness.folder / "countersign.db.key"
-    path.write_text(f"{NEW}\n{path.read_text()}\n")
+    path.write_text(f"{NEW_KEY}\n{path.read_text()}\n")
     harness.start()
-    assert compute_key_id(harness.app.core.key) == compute_key_id(NEW.encode())
+    assert compute_key_id(harness.app.core.key) == compute_key_id(NEW_KEY.encode())
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "under the first key") == 1

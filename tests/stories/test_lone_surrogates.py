@@ -1,4 +1,4 @@
-"""Halves of characters, as JSON and the names of files may have them: no request ends by them."""
+"""Lone surrogates (halves of characters), which JSON and file names may contain, end no request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, chat, reject, vote
 from tests.stories.streams import LONG, answer_of, bot_messages
 
-HALVES = "\ud83c", "\udf89"
+SURROGATES = "\ud83c", "\udf89"
 
 
 @tool(
@@ -31,10 +31,10 @@ TOOLS = [rename]
 
 
 @pytest.mark.parametrize("arguments", ['{"text": "\\ud83c"}', '{"\\ud83c": 1}', "\ud83c"])
-def test_half_a_character_in_arguments_is_told_to_the_model(
+def test_a_call_with_a_lone_surrogate_is_refused(
     harness: Harness, fakes: FakeTools, arguments: str
 ) -> None:
-    """Nobody is asked, the request goes on, and the audit is sound with what was refused."""
+    """Nobody is asked, the request goes on, and the audit is sound."""
     thread = ask(harness, ("note", arguments))
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)
@@ -44,7 +44,7 @@ def test_half_a_character_in_arguments_is_told_to_the_model(
         assert examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems == []
 
 
-def test_half_a_character_in_a_preview_is_shown_as_replaced(harness: Harness) -> None:
+def test_a_lone_surrogate_in_a_preview_is_replaced(harness: Harness) -> None:
     """The call is asked for, and runs."""
     thread = ask(harness, ("rename", {"text": "a"}))
     card = harness.card(SUPPORT, thread)
@@ -55,8 +55,8 @@ def test_half_a_character_in_a_preview_is_shown_as_replaced(harness: Harness) ->
     assert (call.status, call.output.splitlines()[-1]) == (CallStatus.SUCCEEDED, "was ?")
 
 
-def test_half_a_character_in_words_of_people_is_replaced(harness: Harness) -> None:
-    """What they decided counts."""
+def test_a_lone_surrogate_in_a_reason_is_replaced(harness: Harness) -> None:
+    """The rejection counts."""
     thread = ask(harness, ("note", {"text": "a"}))
     card = harness.card(SUPPORT, thread)
     assert reject(harness, "ana", SUPPORT, card, "not \ud83c now")["outcome"] == "closed"
@@ -65,9 +65,9 @@ def test_half_a_character_in_words_of_people_is_replaced(harness: Harness) -> No
     assert call.status is CallStatus.REJECTED
 
 
-def test_a_streamed_answer_has_whole_characters(harness: Harness) -> None:
-    """Where the model's server sends the halves of one apart, and one half alone."""
-    text = f"{'x' * 11}{'p'.join(HALVES)} {'y' * 11}{''.join(HALVES)} {LONG}"
+def test_surrogates_in_a_streamed_answer_are_joined_or_replaced(harness: Harness) -> None:
+    """The model's server sends the two halves of one apart, and single halves."""
+    text = f"{'x' * 11}{'p'.join(SURROGATES)} {'y' * 11}{''.join(SURROGATES)} {LONG}"
     harness.planner.chunk_delay = 0.012
     thread = chat(harness, text)
     harness.said(SUPPORT, thread, "word119")

@@ -1,4 +1,4 @@
-"""Who comes to decide for somebody is shown what waits already, once."""
+"""A new delegate is shown once what already waits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ from tests.stories.steps import (
     vote,
     waiting,
 )
-from tests.stories.test_delegation import CLEO, POLICY, delegate, fill, form, none_left
+from tests.stories.test_delegation import (
+    CLEO,
+    POLICY,
+    delegate,
+    fill_delegation_dialog,
+    no_delegations_left,
+    open_delegation_dialog,
+)
 
-__all__ = ["POLICY", "none_left"]
+__all__ = ["POLICY", "no_delegations_left"]
 
 
-def test_what_waits_already_comes_to_them(harness: Harness) -> None:
-    """Who comes in is named once under a card that they see, and gets one of their own elsewhere;
-    nothing comes that the giver has voted on, nor what the delegate asked for.
+def test_a_new_delegate_is_shown_the_calls_that_wait(harness: Harness) -> None:
+    """They are mentioned once below a card that they can see, and otherwise get a card of their
+    own. Calls that the delegator has voted on, and the delegate's own, are left out.
     """
     both = [("note", {"text": "waits in the thread"}), ("note", {"text": "and this"})]
     seen = waiting(harness, *both)
@@ -56,14 +63,17 @@ def test_what_waits_already_comes_to_them(harness: Harness) -> None:
     assert statuses(harness, private) == [CallStatus.SUCCEEDED]
 
 
-def test_it_waits_until_slack_has_said_who_is_where(harness: Harness) -> None:
-    """While a channel's members are being looked up nothing else waits; then it is shown, once."""
+def test_calls_are_shown_once_members_have_been_looked_up(harness: Harness) -> None:
+    """Nothing else waits for the look-up, and the call is shown once."""
     thread = waiting(harness, ("note", {"text": "patient hedge"}))
     harness.card(SUPPORT, thread)
-    form(harness, "ana")
+    open_delegation_dialog(harness, "ana")
     forget_people(harness)
     hold = harness.slack.faults.hold("conversations.members")
-    assert harness.person("ana").submit(fill(harness, CLEO, 2))["outcome"] == "closed"
+    assert (
+        harness.person("ana").submit(fill_delegation_dialog(harness, CLEO, 2))["outcome"]
+        == "closed"
+    )
     assert hold.arrived.wait(30)
     other = chat(harness, "the hedge is patient")
     harness.said(SUPPORT, other, "the hedge is patient")

@@ -1,4 +1,4 @@
-"""Where a request without the agent begins, and what is said in its thread."""
+"""Where a request without the agent begins, and what happens in its thread."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.stories.steps import arrived, menu, told, typed
 
 @pytest.fixture(autouse=True)
 def _no_model(harness: Harness) -> Any:
-    """No story here ever reaches the model's server."""
+    """No story here asks the model."""
     before = len(harness.planner.requests)
     yield
     assert len(harness.planner.requests) == before
 
 
-def test_where_the_bot_is_not_it_begins_in_a_direct_message(harness: Harness) -> None:
-    """Asked from a channel without the bot, it begins in the requester's own direct message."""
+def test_a_request_from_a_direct_message_begins_there(harness: Harness) -> None:
+    """Ben opens the form in his direct messages with the bot."""
     ben = harness.person("ben")
     form(harness, "note", channel=ben.dm_channel)
     assert ben.submit(typed(text="a secret garden"))["outcome"] == "closed"
@@ -35,8 +35,8 @@ def test_where_the_bot_is_not_it_begins_in_a_direct_message(harness: Harness) ->
     assert harness.run_in(thread).channel == ben.dm_channel
 
 
-def test_where_it_cannot_begin_it_begins_with_who_asked(harness: Harness) -> None:
-    """Slack takes no post in the channel any more: the request begins in a direct message."""
+def test_a_request_from_an_archived_channel_begins_in_a_dm(harness: Harness) -> None:
+    """Slack accepts no post in the channel."""
     form(harness, "note")
     harness.slack.faults.fail("chat.postMessage", "is_archived", match=having(SUPPORT))
     ben = harness.person("ben")
@@ -47,8 +47,8 @@ def test_where_it_cannot_begin_it_begins_with_who_asked(harness: Harness) -> Non
     assert (run.channel, run.status) == (ben.dm_channel, RunStatus.WAITING)
 
 
-def test_a_forged_form_is_judged_like_any_other(harness: Harness) -> None:
-    """A submission for another channel than the person is in begins with who asked, not there."""
+def test_a_form_forged_for_another_channel_begins_in_a_dm(harness: Harness) -> None:
+    """Ben is not in the channel that the submission names."""
     ben = harness.person("ben")
     view = form(harness, "note")
     with harness.slack.world.lock:
@@ -63,8 +63,8 @@ def test_a_forged_form_is_judged_like_any_other(harness: Harness) -> None:
     assert not [m for m in seen if "from outside" in words(m)]
 
 
-def test_words_in_its_thread(harness: Harness, fakes: FakeTools) -> None:
-    """Words of the requester decide nothing and are answered once; “cancel” takes it back."""
+def test_words_in_the_thread_can_cancel_but_not_decide(harness: Harness, fakes: FakeTools) -> None:
+    """The requester's words are answered once. Only their “cancel” cancels it, nobody else's."""
     thread = request(harness, "a slide")
     harness.card(SUPPORT, thread)
     ben = harness.person("ben")
@@ -82,8 +82,8 @@ def test_words_in_its_thread(harness: Harness, fakes: FakeTools) -> None:
     assert harness.run_in(thread).status is RunStatus.CANCELLED
 
 
-def test_a_plan_of_a_form_is_not_sent_back(harness: Harness) -> None:
-    """A dialog of old that sends back changes nothing here, and says what can be done."""
+def test_a_form_request_cannot_be_sent_back(harness: Harness) -> None:
+    """The dialog comes from an old card; it says that no agent planned this."""
     thread = request(harness, "a swing")
     card = harness.card(SUPPORT, thread)
     [call] = harness.calls_in(thread)
@@ -103,8 +103,8 @@ def test_a_plan_of_a_form_is_not_sent_back(harness: Harness) -> None:
     assert harness.run_in(thread).status is RunStatus.WAITING
 
 
-def test_nobody_is_asked_before_it_has_its_place(harness: Harness) -> None:
-    """While its first message is on its way, no worker takes the request: it has no thread yet."""
+def test_a_request_waits_until_it_has_its_thread(harness: Harness) -> None:
+    """The first message is still on its way."""
     hold = harness.slack.faults.hold("chat.postMessage", match=having("a slow door"))
     form(harness, "note")
     assert harness.person("ben").submit(typed(text="a slow door"))["outcome"] == "closed"
@@ -117,10 +117,10 @@ def test_nobody_is_asked_before_it_has_its_place(harness: Harness) -> None:
     harness.card(SUPPORT, thread)
 
 
-def test_where_another_company_reads_it_begins_in_private(
+def test_a_request_from_a_shared_channel_begins_in_a_dm(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """In a channel shared with another company nothing of the request is posted."""
+    """Nothing of it is posted where another company reads."""
     harness = own_harness(FakeTools().tools, '[defaults]\napprovers = ["@shop-leads"]\n')
     ben = harness.person("ben")
     view = form(harness, "note", channel=PARTNERS)
@@ -131,8 +131,8 @@ def test_where_another_company_reads_it_begins_in_private(
     assert not [m for m in harness.person("eve").everything(PARTNERS) if "margins" in words(m)]
 
 
-def test_where_the_policy_lets_another_company_read(harness: Harness) -> None:
-    """In a shared channel that the policy names, the request begins where it was asked."""
+def test_a_request_begins_in_a_shared_channel_the_policy_names(harness: Harness) -> None:
+    """The policy lets the other company read there."""
     assert harness.app.core.policy.policy.shared_channels
     form(harness, "note", channel=PARTNERS)
     assert harness.person("ben").submit(typed(text="our hours"))["outcome"] == "closed"

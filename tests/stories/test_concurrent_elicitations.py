@@ -1,4 +1,4 @@
-"""A tool asks several things at once amid its call, and needs one answer no longer."""
+"""A tool asks two questions at once during its call, and no longer needs one of the answers."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from tests.stories.messages import action_ids, words
 from tests.stories.steps import now_at
 
 pytestmark = pytest.mark.long
-SEEN = threading.Event()  # people see both questions
+SEEN = threading.Event()  # set once people see both questions
 
 
 class Thing(BaseModel):
     text: str
 
 
-def wants(question: str) -> ElicitationRequest:
-    """To know this of whoever asked."""
+def build_question(question: str) -> ElicitationRequest:
+    """A yes-or-no question to the requester."""
     return ElicitationRequest(AskPerson(question=question, kind=AnswerKind.YES_NO), "depot", 600)
 
 
 @tool(title="Look for something", effect="Look for “{text}”", does=Effect.WRITE)
 def search(args: Thing, context: ToolContext) -> str:
     with ThreadPoolExecutor(2) as pool:
-        red = pool.submit(context.line.ask, wants("Is it red?"), SEEN.is_set)
-        blue = pool.submit(context.line.ask, wants("Is it blue?"), lambda: False)
+        red = pool.submit(context.line.ask, build_question("Is it red?"), SEEN.is_set)
+        blue = pool.submit(context.line.ask, build_question("Is it blue?"), lambda: False)
         return f"{args.text}: {red.result().outcome}, {blue.result().outcome}"
 
 
 @pytest.fixture
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A bot with such a tool."""
+    """A bot with that tool."""
     made = Harness(tmp_path_factory.mktemp("line"), [search])
     yield made
     SEEN.set()
     made.close()
 
 
-def test_what_is_needed_no_longer_takes_nothing_else_with_it(harness: Harness) -> None:
-    """The one question is taken back, the other stays and is answered."""
+def test_a_question_that_is_not_needed_is_withdrawn_alone(harness: Harness) -> None:
+    """The other question stays open and is answered."""
     calls = [("search", {"text": "the key"})]
     harness.planner.script(Turn(calls=calls), Turn(text="It is the blue one."))
     thread = harness.person("ben").say(SUPPORT, "@bot please")

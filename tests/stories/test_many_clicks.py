@@ -1,4 +1,4 @@
-"""Fifty clicks at once: each is acknowledged in time and decided."""
+"""Fifty clicks at once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.stories.steps import forget_people, took
 C = CallStatus
 
 
-def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
-    """Fifty clicks while Slack is slow to say who they are: acknowledged in time, all decided."""
-    cards: list[tuple[dict[str, Any], str, str]] = []  # card, its thread, who clicks on it
+def test_fifty_clicks_are_acknowledged_and_decided(harness: Harness, fakes: FakeTools) -> None:
+    """Slack is slow to say who the people are."""
+    cards: list[tuple[dict[str, Any], str, str]] = []  # card, thread, person who clicks
     for who, approver, count in (("ben", "ana", 20), ("dan", "cleo", 20), ("ana", "cleo", 10)):
         harness.planner.script(Turn(calls=[("note", {"text": f"{who} {n}"}) for n in range(count)]))
         thread = harness.person(who).say(SUPPORT, "@bot very many")
         harness.slack.wait(functools.partial(_has_cards, harness, thread, count // 5))
-        cards += [(card, thread, approver) for card in _cards(harness, thread)]
+        cards += [(card, thread, approver) for card in _list_cards(harness, thread)]
     harness.planner.script(*[Turn(text="All of them.")] * 3)
     harness.settle()
     forget_people(harness)
@@ -30,7 +30,7 @@ def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
     clicks = [
         harness.person(approver).click(SUPPORT, card["ts"], "approve", value=value)
         for card, _, approver in cards
-        for value in _values(card)
+        for value in _list_button_values(card)
     ]
     assert [click.wait() for click in clicks] == ["acked"] * 50
     assert max(took(click) for click in clicks) < 3
@@ -44,14 +44,14 @@ def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
 
 
 def _has_cards(harness: Harness, thread: str, count: int) -> bool:
-    return len(_cards(harness, thread)) == count
+    return len(_list_cards(harness, thread)) == count
 
 
-def _cards(harness: Harness, thread: str) -> list[dict[str, Any]]:
+def _list_cards(harness: Harness, thread: str) -> list[dict[str, Any]]:
     return [m for m in harness.thread(SUPPORT, thread, "ana") if '"approve"' in words(m)]
 
 
-def _values(card: dict[str, Any]) -> list[str]:
+def _list_button_values(card: dict[str, Any]) -> list[str]:
     return [
         e["value"]
         for b in card["blocks"]

@@ -1,4 +1,4 @@
-"""Templates of the policy: prepared requests, some of whose fields nobody who asks can change."""
+"""Templates of the policy: prepared requests with fields that the requester cannot change."""
 
 from __future__ import annotations
 
@@ -44,17 +44,19 @@ who = ["@finance"]
 """
 
 
-def opened(harness: Harness, line: str, who: str = "ben") -> str:
-    """The dialog that a command opens, as JSON text."""
+def open_dialog_by_command(harness: Harness, line: str, who: str = "ben") -> str:
+    """Type a command; returns the dialog that it opens, as JSON text."""
     harness.person(who).command(SUPPORT, line)
     view = harness.slack.wait(harness.person(who).view)
     return words({"blocks": view["blocks"]})
 
 
-def test_what_is_fixed_cannot_be_changed(harness: Harness, fakes: FakeTools) -> None:
-    """The fixed field is shown as text; a value sent for it all the same counts for nothing."""
+def test_a_fixed_field_is_shown_as_text(harness: Harness, fakes: FakeTools) -> None:
+    """It is not an input, and its value is the one that runs."""
     ben = harness.person("ben")
-    assert "coffee for everybody" in opened(harness, "/approvals request Order coffee")
+    assert "coffee for everybody" in open_dialog_by_command(
+        harness, "/approvals request Order coffee"
+    )
     assert [b["block_id"] for b in ben.view()["blocks"] if b["type"] == "input"] == ["why"]
     assert ben.submit({})["outcome"] == "closed"
     root = harness.slack.wait(
@@ -65,9 +67,11 @@ def test_what_is_fixed_cannot_be_changed(harness: Harness, fakes: FakeTools) -> 
     assert fakes.did("note", "coffee for everybody") == 1
 
 
-def test_the_picker_has_what_a_person_may_ask_for(harness: Harness) -> None:
-    """It has templates of theirs, no tool that policy denies them, and none that needs a secret."""
-    seen = opened(harness, "/approvals request")
+def test_the_picker_lists_only_what_a_person_may_ask_for(harness: Harness) -> None:
+    """It has no template for others, no tool that the policy denies them, and none that takes a
+    secret.
+    """
+    seen = open_dialog_by_command(harness, "/approvals request")
     assert "Order coffee" in seen
     assert "Log in to the bank" not in seen
     assert "Wipe something" not in seen
@@ -75,16 +79,16 @@ def test_the_picker_has_what_a_person_may_ask_for(harness: Harness) -> None:
     assert ASK_PERSON.title not in seen
     assert "Set a value" in seen
     harness.person("ben").close_view()
-    assert "Log in to the bank" in opened(harness, "/approvals request", "cleo")
+    assert "Log in to the bank" in open_dialog_by_command(harness, "/approvals request", "cleo")
     harness.person("cleo").close_view()
-    assert '"Set a value"' not in opened(harness, "/approvals request", "dan")
+    assert '"Set a value"' not in open_dialog_by_command(harness, "/approvals request", "dan")
     harness.person("dan").close_view()
 
 
 def test_a_template_that_fits_no_tool_is_refused_at_start(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """An unknown tool, an unknown field and a value that does not fit are named with their line."""
+    """Unknown tools, unknown fields and values of the wrong type are named with their lines."""
     wrong = POLICY + (
         '\n[[template]]\ntitle = "A"\ntool = "note_"\n'
         '\n[[template]]\ntitle = "B"\ntool = "note"\nfixed = { txt = "x", text = 5 }\n'
@@ -98,8 +102,8 @@ def test_a_template_that_fits_no_tool_is_refused_at_start(
     )
 
 
-def test_a_new_policy_with_a_bad_template_is_not_taken(harness: Harness) -> None:
-    """While the bot works, the old policy stays where the new one's template fits no tool."""
+def test_a_new_policy_with_a_bad_template_is_not_loaded(harness: Harness) -> None:
+    """The running bot keeps the old policy."""
     path = harness.folder / "policy.toml"
     digest = harness.app.core.policy.digest
     path.write_text(POLICY + '\n[[template]]\ntitle = "A"\ntool = "gone"\n', "utf-8")
@@ -119,7 +123,7 @@ def test_a_new_policy_with_a_bad_template_is_not_taken(harness: Harness) -> None
     harness.slack.wait(lambda: harness.app.core.policy.digest == digest)
 
 
-def test_two_templates_of_one_title() -> None:
-    """A title names one template."""
+def test_two_templates_cannot_have_one_title() -> None:
+    """The policy is refused."""
     with pytest.raises(ValueError, match="the title 'Order coffee' is taken"):
         parse(POLICY + '\n[[template]]\ntitle = "Order coffee"\ntool = "put"\n')

@@ -1,4 +1,4 @@
-"""What comes late or is refused by Slack gets a sentence of its own."""
+"""Messages that come too late, and dialogs that Slack refuses, are answered with a sentence."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from storage.models import Run
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask_for, press, told
 
-TRIGGER = {"expired_trigger_id", "exchanged_trigger_id", "invalid_trigger_id"}
+TRIGGER_CODES = {"expired_trigger_id", "exchanged_trigger_id", "invalid_trigger_id"}
 
 
-def test_a_mention_of_two_days_ago_is_not_begun(harness: Harness) -> None:
-    """Its thread says so, and nothing else happens."""
+def test_a_mention_of_two_days_ago_begins_no_request(harness: Harness) -> None:
+    """The bot was down meanwhile. Its answer in the thread says why."""
     harness.app.stop()
     thread = harness.person("ben").say(SUPPORT, "@bot write it down, will you")
     harness.clock.advance(2 * 24 * 3600)
@@ -35,11 +35,11 @@ def test_a_mention_of_two_days_ago_is_not_begun(harness: Harness) -> None:
         ("", "did not answer"),
     ],
 )
-def test_each_refusal_of_a_dialog_says_what_it_is(harness: Harness, code: str, words: str) -> None:
-    """Who clicks is told what Slack said, and that nothing was changed."""
+def test_a_refused_dialog_says_what_slack_said(harness: Harness, code: str, words: str) -> None:
+    """The person also reads that nothing was changed."""
     _, card = ask_for(harness, f"refused {code}")
     harness.slack.faults.fail("views.open", code)
     press(harness, "ana", SUPPORT, card, "edit")
     said = told(harness, "ana", SUPPORT, card["thread_ts"], words)
     assert "Nothing was changed" in said
-    assert ("in time" in said) is (code in TRIGGER & PERMANENT_ERROR_CODES)
+    assert ("in time" in said) is (code in TRIGGER_CODES & PERMANENT_ERROR_CODES)

@@ -1,4 +1,4 @@
-"""A tool whose preview no longer holds does nothing, and people are asked again."""
+"""A call whose preview no longer holds does nothing, and people are asked again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from tests.stories.steps import all_sent, ask, noted, now_at
 C = CallStatus
 
 
-def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """The call did nothing; its card gives way to one that shows what is there now.
-
-    That one runs once approved.
-    """
+def test_a_call_is_asked_again_if_its_preview_changed(harness: Harness, fakes: FakeTools) -> None:
+    """Another card shows what is there now; the call runs once that one is approved."""
     thread = ask(harness, ("empty", {"text": "history"}))
     old = harness.card(SUPPORT, thread)
     assert "3 books stand on history" in words(old)
@@ -54,11 +51,8 @@ def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None
     assert again["digest"] == call.digest != first["digest"]
 
 
-def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTools) -> None:
-    """The same arguments under another expectation are another call.
-
-    Altered in storage, it does not run.
-    """
+def test_the_previewed_state_is_part_of_the_digest(harness: Harness, fakes: FakeTools) -> None:
+    """The call does not run once that state was altered in storage."""
     thread = ask(harness, ("empty", {"text": "poetry"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -72,7 +66,7 @@ def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTo
 
 
 def test_a_cancelled_request_asks_nobody_again(harness: Harness, fakes: FakeTools) -> None:
-    """A request that is over asks nobody again: the call has failed, and nothing was done."""
+    """Its call, whose preview no longer holds, fails, and nothing is done."""
     thread = ask(harness, ("empty", {"text": "slowly"}))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")

@@ -1,4 +1,4 @@
-"""Without a model the bot is of use: it says so, and people ask with forms."""
+"""Without a model the bot says so, and people ask with forms."""
 
 from __future__ import annotations
 
@@ -13,39 +13,35 @@ from tests.stories.messages import words
 from tests.stories.steps import arrived, told, typed, vote
 
 
-class Lines(logging.Handler):
-    """What was logged, from before the bot began: pytest's own hears nothing between two phases."""
+class LogLines(logging.Handler):
+    """Log messages from before the bot's start: pytest's caplog misses those between two phases."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what a line says."""
         self.said.append(record.getMessage())
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
-    """What the bot logs as warning or worse."""
-    logger, kept = logging.getLogger("countersign"), Lines()
+def log_lines() -> Iterator[LogLines]:
+    """The bot's log messages of level warning and above."""
+    logger, kept = logging.getLogger("countersign"), LogLines()
     logger.addHandler(kept)
     yield kept
     logger.removeHandler(kept)
 
 
 @pytest.fixture
-def harness(own_harness: Callable[..., Harness], lines: Lines) -> Harness:
-    """A bot that has no key of a model."""
+def harness(own_harness: Callable[..., Harness], log_lines: LogLines) -> Harness:
+    """A bot without a key for a model."""
     return own_harness(FakeTools().tools, OPENAI_API_KEY="")
 
 
-def test_a_mention_is_answered_with_the_form(harness: Harness, lines: Lines) -> None:
-    """The start says it once; a mention gets one sentence and a button, which leads to a request.
-
-    No model is ever asked.
-    """
-    harness.slack.wait(lambda: sum("people ask with forms" in each for each in lines.said) == 1)
+def test_a_mention_is_answered_with_the_forms_button(harness: Harness, log_lines: LogLines) -> None:
+    """The start is logged once. The button leads to a request, and no model is ever asked."""
+    harness.slack.wait(lambda: sum("people ask with forms" in each for each in log_lines.said) == 1)
     ben = harness.person("ben")
     thread = ben.say(SUPPORT, "@bot please write a note")
     answer = harness.said(SUPPORT, thread, "there is no agent here")
@@ -65,10 +61,10 @@ def test_a_mention_is_answered_with_the_form(harness: Harness, lines: Lines) -> 
     assert len(harness.thread(SUPPORT, thread)) == 2
 
 
-def test_where_another_company_reads_it_is_answered_in_private(
+def test_a_mention_in_a_shared_channel_is_answered_privately(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """In a shared channel only who wrote sees how to ask, and the button leads to the same form."""
+    """The button leads to the same form."""
     policy = '[defaults]\napprovers = ["@shop-leads"]\n'
     harness = own_harness(FakeTools().tools, policy, OPENAI_API_KEY="")
     ben = harness.person("ben")
@@ -80,8 +76,8 @@ def test_where_another_company_reads_it_is_answered_in_private(
     harness.slack.wait(ben.view)
 
 
-def test_help_says_how_to_ask(harness: Harness) -> None:
-    """Help, and the greeting of who opens the bot's messages, name the form, and no agent."""
+def test_help_and_greeting_explain_the_form(harness: Harness) -> None:
+    """They do not mention an agent."""
     thread = harness.person("ben").say(SUPPORT, "@bot help")
     told = words(harness.said(SUPPORT, thread, "Write a note"))
     assert "Ask with a form" in told

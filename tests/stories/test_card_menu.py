@@ -1,4 +1,4 @@
-"""What the card's menu does beside deciding: withdraw one call, send the whole plan back."""
+"""The card's menu beside deciding: withdrawing one call, and sending the whole plan back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.stories.steps import arrived, ask, menu, now_at, on_top, told
 C = CallStatus
 
 
-def test_who_asked_withdraws_one_call(harness: Harness, fakes: FakeTools) -> None:
-    """Who asked takes one call back; nobody else can; the rest of the plan goes on."""
+def test_only_the_requester_withdraws_a_call(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody else can, and the rest of the plan goes on."""
     thread = ask(harness, ("note", {"text": "keep"}), ("note", {"text": "drop"}))
     card = harness.card(SUPPORT, thread)
-    [_, block, _] = [  # the last one is about the whole request
+    [_, block, _] = [  # the last menu is about the whole request
         b for b in card["blocks"] if "more" in [e.get("action_id") for e in b.get("elements", [])]
     ]
     drop = block["elements"][-1]["options"][-1]
@@ -37,11 +37,8 @@ def test_who_asked_withdraws_one_call(harness: Harness, fakes: FakeTools) -> Non
     assert (fakes.did("note", "keep"), fakes.did("note", "drop")) == (1, 0)
 
 
-def test_a_plan_sent_back_is_remade(harness: Harness, fakes: FakeTools) -> None:
-    """The whole plan dies, the model hears the words, one new plan stands in its place.
-
-    Within a cap.
-    """
+def test_a_plan_that_is_sent_back_is_replaced(harness: Harness, fakes: FakeTools) -> None:
+    """The model is told the approver's words. A plan can be sent back only so often."""
     rounds = harness.app.core.settings.max_rounds
     harness.planner.script(
         *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)),
@@ -64,8 +61,8 @@ def test_a_plan_sent_back_is_remade(harness: Harness, fakes: FakeTools) -> None:
     assert sum(count for (name, text), count in fakes.ran.items() if text.startswith("try")) == 0
 
 
-def test_who_may_send_back(harness: Harness, fakes: FakeTools) -> None:
-    """An approver or who asked; nobody else."""
+def test_a_former_approver_cannot_send_a_plan_back(harness: Harness, fakes: FakeTools) -> None:
+    """Dan opened the dialog while he was an approver."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     harness.slack.set_group("shop-leads", ["ana", "cleo", "dan"])
@@ -80,8 +77,10 @@ def test_who_may_send_back(harness: Harness, fakes: FakeTools) -> None:
     assert [call.status for call in harness.calls_in(thread)] == [C.PENDING]
 
 
-def test_an_unasked_call_of_which_nobody_knows(own_harness: Callable[..., Harness]) -> None:
-    """Policy let it run, and its end is lost: who asked gets a card, and says what became of it."""
+def test_the_requester_settles_an_allowed_calls_unknown_outcome(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The policy had allowed the call."""
     fakes = FakeTools()
     harness = own_harness(
         fakes.tools,

@@ -1,4 +1,4 @@
-"""Cards that Slack refuses, loses or will not update: in the end they tell the truth."""
+"""Cards that Slack refuses, loses or does not update: in the end they are right again."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import arrived, ask, now_at, open_modal, press, told, typed
 
 
-def status(harness: Harness, thread: str) -> list[str]:
+def list_statuses(harness: Harness, thread: str) -> list[str]:
     return [str(call.status) for call in harness.calls_in(thread)]
 
 
 def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeTools) -> None:
-    """Slack refuses the redrawing for a while: the click counted, and the card follows.
-
-    A stale button says so.
-    """
+    """The click counts although Slack refuses the update; a click on the old buttons is told so."""
     thread = ask(harness, ("note", {"text": "redraw"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     harness.slack.faults.fail("chat.update", "internal_error", times=3, match=having(card["ts"]))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    harness.slack.wait(lambda: status(harness, thread) == ["succeeded"])
+    harness.slack.wait(lambda: list_statuses(harness, thread) == ["succeeded"])
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
 
-    for _ in range(5):  # past each of the outbox's waits
+    for _ in range(5):  # past each pause of the outbox
         harness.settle()
         harness.clock.advance(60)
     harness.slack.wait(lambda: '"button"' not in words(now_at(harness, SUPPORT, card["ts"])))
@@ -39,7 +36,7 @@ def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeToo
 
 
 def test_a_deleted_card_comes_back_and_is_decided(harness: Harness, fakes: FakeTools) -> None:
-    """Somebody deleted the message: the next change posts it anew, with buttons that count."""
+    """The next change posts the deleted message again, with buttons that count."""
     thread = ask(harness, ("note", {"text": "deleted"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -52,10 +49,8 @@ def test_a_deleted_card_comes_back_and_is_decided(harness: Harness, fakes: FakeT
     assert fakes.did("note", "deleted and back") == 1
 
 
-def test_a_click_on_a_card_deleted_under_the_finger_counts(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """The click that was on its way decides; the truth is posted in the thread again."""
+def test_a_click_on_a_card_deleted_meanwhile_counts(harness: Harness, fakes: FakeTools) -> None:
+    """The outcome is then posted in the thread."""
     thread = ask(harness, ("note", {"text": "vanished"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -69,10 +64,10 @@ def test_a_click_on_a_card_deleted_under_the_finger_counts(
 
 @pytest.mark.parametrize("way", ["expired", "cut"])
 @pytest.mark.parametrize("action", ["edit", "reject"])
-def test_a_dialog_that_slack_will_not_open(
+def test_a_person_is_told_if_slack_does_not_open_a_dialog(
     harness: Harness, fakes: FakeTools, way: str, action: str
 ) -> None:
-    """The trigger expired or the line was cut: the person is told, and the next click works."""
+    """Its trigger expired or the connection was cut; the next click works."""
     thread = ask(harness, ("note", {"text": f"{way} {action}"}))
     card = harness.card(SUPPORT, thread)
     if way == "expired":
@@ -90,11 +85,8 @@ def test_a_dialog_that_slack_will_not_open(
     assert fakes.did("note", f"{way} {action}") == 1
 
 
-def test_a_card_that_cannot_be_posted_fails_closed(harness: Harness, fakes: FakeTools) -> None:
-    """Slack will never take the card: the call is cancelled, and the run goes on.
-
-    Requester and model hear why.
-    """
+def test_a_call_is_cancelled_if_its_card_is_not_posted(harness: Harness, fakes: FakeTools) -> None:
+    """The run goes on, and requester and model read why."""
     harness.slack.faults.fail(
         "chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a)
     )
@@ -102,13 +94,13 @@ def test_a_card_that_cannot_be_posted_fails_closed(harness: Harness, fakes: Fake
     harness.said(SUPPORT, thread, "I could not show this to its approvers")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    assert status(harness, thread) == ["cancelled"]
+    assert list_statuses(harness, thread) == ["cancelled"]
     assert "could not be shown to its approvers" in harness.outputs()[-1]["output"]
     assert fakes.did("note", "unseen") == 0
 
 
-def test_one_copy_that_cannot_be_posted_does_not_cancel(harness: Harness, fakes: FakeTools) -> None:
-    """As long as one approver can see a copy the call stays open and is decided there."""
+def test_a_call_stays_open_if_one_copy_cannot_be_posted(harness: Harness, fakes: FakeTools) -> None:
+    """One approver who sees a copy is enough to decide it."""
     ana, ben = harness.person("ana"), harness.person("ben")
     harness.slack.faults.fail(
         "conversations.open", "user_disabled", match=lambda a: "UCLEO0001" in str(a.get("users"))
@@ -116,7 +108,7 @@ def test_one_copy_that_cannot_be_posted_does_not_cancel(harness: Harness, fakes:
     thread = ask(harness, ("note", {"text": "one copy"}), channel=ben.dm_channel)
     card = harness.card(ana.dm_channel, None)
     arrived(harness)
-    assert status(harness, thread) == ["pending"]
+    assert list_statuses(harness, thread) == ["pending"]
     ana.click(ana.dm_channel, card["ts"], "approve")
     harness.said(ben.dm_channel, thread, "That is all.")
     assert fakes.did("note", "one copy") == 1

@@ -1,4 +1,4 @@
-"""Words that a person wrote by answering, by delegating and at the terminal are forgotten, too."""
+"""Words of answers, delegations and decisions at the terminal are forgotten as well."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.stories.asked_people import outcome, question
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.operator_steps import ANA, at_the_machine, bot_socket, command, waits, world
 from tests.stories.steps import all_sent, arrived, ask, open_modal
-from tests.stories.test_delegation import CLEO, DAY, fill, form
-from tests.stories.test_forgetting import WORD, places
+from tests.stories.test_delegation import CLEO, DAY, fill_delegation_dialog, open_delegation_dialog
+from tests.stories.test_forgetting import WORD, find_columns_with
 
 __all__ = ["at_the_machine", "world"]
-# a word for each door, in all of which stands the one that is looked for
+# one word for each way to write, each of which contains WORD
 ANSWERED, DECIDED, DELEGATED = (f"{WORD}-{door}" for door in ("answered", "decided", "delegated"))
 
 
-def answer(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ana answers what Cleo's agent asks: in Slack, then at the terminal."""
+def answer_questions(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ana answers questions of Cleo's agent: one in Slack, one at the terminal."""
     for at_the_terminal in (False, True):
         asks = question(question=f"What is on the label, {at_the_terminal}?", to="@shop-leads")
         thread = ask(harness, asks, who="cleo", answer=f"I have heard {ANSWERED}.")
@@ -38,8 +38,8 @@ def answer(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
         harness.said(SUPPORT, thread, "I have heard")
 
 
-def decide(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ana says why, and remarks, at the terminal; then she asks there herself."""
+def decide_at_terminal(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ana rejects and approves with words at the terminal, then asks there herself."""
     for verb, option in (("reject", "--reason"), ("approve", "--note")):
         thread = ask(harness, ("note", {"text": f"to {verb}"}), who="cleo")
         assert command(capsys, verb, waits(harness, thread), option, DECIDED)[0] == 0
@@ -51,27 +51,27 @@ def decide(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     arrived(harness)
 
 
-def delegate(harness: Harness) -> None:
-    """Ana has Cleo decide for her, and says why."""
-    form(harness, "ana")
-    filled = fill(harness, CLEO, 2, DELEGATED)
+def delegate_with_note(harness: Harness) -> None:
+    """Ana delegates her approvals to Cleo, with a note."""
+    open_delegation_dialog(harness, "ana")
+    filled = fill_delegation_dialog(harness, CLEO, 2, DELEGATED)
     assert harness.person("ana").submit(filled)["outcome"] == "closed"
     arrived(harness)
 
 
-def test_the_words_of_every_other_door_are_forgotten(
+def test_words_in_answers_decisions_and_notes_are_forgotten(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each stood in the record, and stands in none of its columns afterwards."""
-    answer(harness, capsys)
-    decide(harness, capsys)
-    delegate(harness)
-    harness.clock.advance(3 * DAY)  # the delegation is over
+    """Each was in the record, and is in none of its columns afterwards."""
+    answer_questions(harness, capsys)
+    decide_at_terminal(harness, capsys)
+    delegate_with_note(harness)
+    harness.clock.advance(3 * DAY)  # until the delegation has ended
     all_sent(harness)
     assert harness.all(PersonAnswer, PersonAnswer.person == ANA)
     assert harness.all(Delivery, Delivery.surface == Surface.TERMINAL)
     for word in (ANSWERED, DECIDED, DELEGATED):
-        assert places(harness, word), word
+        assert find_columns_with(harness, word), word
     code, said = command(capsys, "forget", ANA, "--yes")
     assert code == 0, said
-    assert places(harness, WORD) == []
+    assert find_columns_with(harness, WORD) == []

@@ -1,4 +1,4 @@
-"""A sub-agent whose own transcript becomes longer than its model can read."""
+"""A sub-agent whose transcript becomes longer than its model can read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ LONG = "x" * 8_000
 
 
 @pytest.mark.long
-def test_an_errand_that_becomes_too_long_goes_on(own_harness: Callable[..., Harness]) -> None:
-    """It looks up more than its model can read at once: in mid-errand what it looked up is said in
-    fewer words, while its task and what was approved for it stay as they were; and whoever asked it
-    has all of their own transcript.
+def test_a_sub_agent_goes_on_after_a_compaction(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """What it looked up is summed up; its task and what was approved for it stay as they were, and
+    so does its parent's transcript.
     """
     fakes = FakeTools()
-    # the server says it in fewer items, and takes no turn
+    # the server compacts by itself, which takes no turn
     terms = {"OPENAI_API": ModelApi.RESPONSES, "COUNTERSIGN_CONTEXT_TOKENS": str(WINDOW)}
     harness = own_harness([*fakes.tools, *AGENTS], **terms)
     harness.planner.context = WINDOW

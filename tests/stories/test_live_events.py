@@ -1,4 +1,4 @@
-"""What a surface hears of a request while the bot works on it: tools, words, how it stands."""
+"""What listeners learn of a request while the bot works on it: tools, words, and its state."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, ask_for, chat
 
 K = EventKind
-Heard = Callable[[str], list[Event]]
+EventsOf = Callable[[str], list[Event]]
 
 
 @pytest.fixture
-def heard(harness: Harness) -> Iterator[Heard]:
-    """What was heard of the request in a thread, in order."""
+def events_of(harness: Harness) -> Iterator[EventsOf]:
+    """Returns the events of the request in a thread, in order."""
     events: list[Event] = []
     end = harness.app.core.signals.live.listen(events.append)
     yield lambda thread: [each for each in events if each.run.thread_ts == thread]
     end()
 
 
-def over(harness: Harness, heard: Heard, thread: str) -> list[Event]:
-    """All that was heard of a request, once it is over."""
-    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.OVER])
-    return heard(thread)
+def wait_until_over(harness: Harness, events_of: EventsOf, thread: str) -> list[Event]:
+    """All events of a request, once it is over."""
+    harness.slack.wait(lambda: [e for e in events_of(thread) if e.kind is K.OVER])
+    return events_of(thread)
 
 
-def test_a_tool_is_heard_from_its_start_to_its_end(
-    harness: Harness, fakes: FakeTools, heard: Heard, monkeypatch: pytest.MonkeyPatch
+def test_listeners_follow_a_tool_from_start_to_end(
+    harness: Harness, fakes: FakeTools, events_of: EventsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins, takes long and ends, in words for people, between the turns of the model."""
+    """Start, progress and end come in words for people, between the turns of the model."""
     monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 0.02)
     stored: list[CallStatus] = []
 
@@ -49,12 +49,12 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
 
     end = harness.app.core.signals.live.listen(look)
     thread = ask(harness, ("watch", {"text": "the sky"}))
-    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.STEP_GOES_ON])
+    harness.slack.wait(lambda: [e for e in events_of(thread) if e.kind is K.STEP_GOES_ON])
     fakes.go_on.set()
-    events = over(harness, heard, thread)
+    events = wait_until_over(harness, events_of, thread)
     end()
     kinds = [each.kind for each in events if each.kind not in (K.WORDS, K.WORKS)]
-    once = [kind for kind, _ in groupby(kinds)]  # on a slow machine it goes on more than once
+    once = [kind for kind, _ in groupby(kinds)]  # a slow machine reports progress more than once
     assert once == [K.STEP_BEGAN, K.STEP_GOES_ON, K.STEP_ENDED, K.WORDS_ENDED, K.OVER]
     steps = [each for each in events if isinstance(each, StepEvent)]
     [call] = harness.calls_in(thread)
@@ -77,42 +77,44 @@ def test_a_tool_is_heard_from_its_start_to_its_end(
         ("lose", ToolStepOutcome.UNKNOWN),
     ],
 )
-def test_how_a_tool_ended_is_heard(
-    harness: Harness, heard: Heard, tool: str, end: ToolStepOutcome
+def test_listeners_learn_how_a_tool_ended(
+    harness: Harness, events_of: EventsOf, tool: str, end: ToolStepOutcome
 ) -> None:
-    """A refusal and a failure, and what nobody knows, are told apart; people were asked."""
+    """They tell failures from unknown outcomes, and that people were asked."""
     thread, card = ask_for(harness, f"to hear {tool}", tool)
-    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.WAITS])
+    harness.slack.wait(lambda: [e for e in events_of(thread) if e.kind is K.WAITS])
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.STEP_ENDED])
-    [*_, last] = [each for each in heard(thread) if isinstance(each, StepEvent)]
+    harness.slack.wait(lambda: [e for e in events_of(thread) if e.kind is K.STEP_ENDED])
+    [*_, last] = [each for each in events_of(thread) if isinstance(each, StepEvent)]
     assert (last.end, last.step.doing, last.step.asked) == (end, "", True)
 
 
-def test_no_secret_is_heard(harness: Harness, heard: Heard) -> None:
-    """A step's sentence is one line, in which secret arguments are masked."""
+def test_listeners_get_no_secrets(harness: Harness, events_of: EventsOf) -> None:
+    """A step's sentence is one line."""
     values = {"account": "till", "password": "open-sesame"}
     thread = ask(harness, ("login", values))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    steps = [e for e in over(harness, heard, thread) if isinstance(e, StepEvent)]
+    steps = [e for e in wait_until_over(harness, events_of, thread) if isinstance(e, StepEvent)]
     assert {each.step.doing for each in steps} == {"logging in to till with ••••••••"}
 
 
-def test_words_that_do_not_count_are_taken_back(harness: Harness, heard: Heard) -> None:
-    """A model that breaks off is asked again: what it had said is void, then comes anew."""
+def test_listeners_learn_that_words_are_void(harness: Harness, events_of: EventsOf) -> None:
+    """The model broke off and is asked again, so its words so far are void."""
     text = " ".join(f"word{number}" for number in range(30))
     harness.planner.cut_next_answers(10)
     thread = chat(harness, text)
-    said: list[Any] = [e for e in over(harness, heard, thread) if isinstance(e, WordsEvent)]
+    said: list[Any] = [
+        e for e in wait_until_over(harness, events_of, thread) if isinstance(e, WordsEvent)
+    ]
     [void] = [number for number, each in enumerate(said) if each.kind is K.WORDS_VOID]
     assert void > 0
     assert "".join(each.text for each in said[void + 1 : -1]) == text
     assert (said[-1].kind, said[-1].text) == (K.WORDS_ENDED, text)
 
 
-def test_a_listener_that_fails_stops_no_request(harness: Harness, heard: Heard) -> None:
-    """Whatever a surface does with what it hears, the request goes on."""
+def test_a_listener_that_fails_stops_no_request(harness: Harness, events_of: EventsOf) -> None:
+    """The listener raises an error at each event."""
 
     def deaf(_event: Event) -> None:
         raise RuntimeError("I hear nothing")
@@ -121,27 +123,29 @@ def test_a_listener_that_fails_stops_no_request(harness: Harness, heard: Heard) 
     harness.planner.script(Turn(calls=[("peek", {"text": "deaf"})]), Turn(text="Not a word."))
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     harness.said(SUPPORT, thread, "Not a word.")
-    over(harness, heard, thread)
+    wait_until_over(harness, events_of, thread)
     end()
 
 
-def test_who_cancels_is_heard(harness: Harness, heard: Heard) -> None:
-    """A request that is taken back while people decide is over, for whoever listens too."""
+def test_listeners_learn_of_a_cancelled_request(harness: Harness, events_of: EventsOf) -> None:
+    """It was waiting for a decision."""
     thread, _ = ask_for(harness, "nothing after all")
-    harness.slack.wait(lambda: [e for e in heard(thread) if e.kind is K.WAITS])
+    harness.slack.wait(lambda: [e for e in events_of(thread) if e.kind is K.WAITS])
     harness.person("ben").say(SUPPORT, "cancel", thread)
-    assert K.WORDS_ENDED not in [each.kind for each in over(harness, heard, thread)]
+    assert K.WORDS_ENDED not in [each.kind for each in wait_until_over(harness, events_of, thread)]
 
 
-def test_the_example_of_the_page_hears(harness: Harness, heard: Heard) -> None:
-    """The code in docs/extending.md says what goes on, a line each."""
+def test_the_example_in_the_documentation_follows_a_request(
+    harness: Harness, events_of: EventsOf
+) -> None:
+    """It prints one line for each event."""
     page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
     code = page.partition("## Hear what goes on")[2].partition("```python")[2]
     example: dict[str, Any] = {}
     exec(code.partition("```")[0], example)
     queue = example["follow"](harness.app)
     thread = ask(harness, ("peek", {"text": "the example"}), answer="Seen.")
-    over(harness, heard, thread)
+    wait_until_over(harness, events_of, thread)
     lines = [example["line"](queue.get()) for _ in range(queue.qsize())]
     told = [line for line in lines if line not in ("works", "words")]
     assert told == ["Look at something: under way", "Look at something: done", "Seen.", "over"]

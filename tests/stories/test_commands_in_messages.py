@@ -1,4 +1,6 @@
-"""Questions about approvals in a message to the bot: answered privately; all else is a request."""
+"""Questions about approvals in a message to the bot are answered privately, the rest are
+requests.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from bot.demo.model_server import Turn
 from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, chat
-from tests.stories.test_commands_lists import newest
+from tests.stories.test_commands_lists import find_newest_answer
 
 POLICY = """
 [defaults]
@@ -27,17 +29,19 @@ approvers = ["@shop-leads"]
         ("Requests", "You have not asked"),
     ],
 )
-def test_asked_by_mention(harness: Harness, text: str, part: str) -> None:
-    """The same words in a mention are answered privately, and no model hears them."""
+def test_a_question_in_a_mention_is_answered_privately(
+    harness: Harness, text: str, part: str
+) -> None:
+    """The model is not asked."""
     turns = len(harness.planner.requests)
     harness.person("dan").say(GENERAL, f"@bot {text}")
-    harness.slack.wait(lambda: part in words(newest(harness, "dan", GENERAL)))
+    harness.slack.wait(lambda: part in words(find_newest_answer(harness, "dan", GENERAL)))
     assert part not in json.dumps(harness.person("ana").everything(GENERAL))
     assert len(harness.planner.requests) == turns
 
 
-def test_asked_in_a_direct_message(harness: Harness) -> None:
-    """In a direct message the answer stands there, buttons and all."""
+def test_a_question_in_a_direct_message_is_answered_there(harness: Harness) -> None:
+    """The answer has the same buttons as elsewhere."""
     ask(harness, ("note", {"text": "wild garlic"}))
     arrived(harness)
     ana = harness.person("ana")
@@ -47,8 +51,8 @@ def test_asked_in_a_direct_message(harness: Harness) -> None:
     harness.said(ana.dm_channel, root, "You have not asked for anything yet.", "ana")
 
 
-def test_words_in_a_request_are_the_agents(harness: Harness) -> None:
-    """In the thread of a request, the same word without a mention is the agent's, as a reply."""
+def test_the_same_word_in_a_thread_goes_to_the_agent(harness: Harness) -> None:
+    """Without a mention it is a reply to the agent."""
     thread = chat(harness, "a list, or a table?")
     harness.said(SUPPORT, thread, "a list, or a table?")
     harness.planner.script(Turn(text="here is the list"))
@@ -56,14 +60,14 @@ def test_words_in_a_request_are_the_agents(harness: Harness) -> None:
     harness.said(SUPPORT, thread, "here is the list")
 
 
-def test_a_reading_request_is_the_agents(harness: Harness) -> None:
-    """What only begins like a question is for the agent: "show me …" names no request."""
+def test_show_me_something_goes_to_the_agent(harness: Harness) -> None:
+    """The word "show" is a question only if it is followed by a request's id or link."""
     harness.planner.script(Turn(text="the beds are dry"))
     thread = harness.person("ben").say(SUPPORT, "@bot show me the beds")
     harness.said(SUPPORT, thread, "the beds are dry")
 
 
-# a request each: only the beginning is that of a question
+# requests, separated by | : only their beginnings are those of questions
 REQUESTS = """
 list the orders of last week|list orders|list all|please list|lists|listing|a list|list!
 list, please
@@ -89,8 +93,8 @@ show me what waits|list what waits|which requests are open?|my requests|our hist
 
 
 @pytest.mark.parametrize("line", REQUESTS.strip().splitlines())
-def test_what_begins_like_a_question_is_the_agents(harness: Harness, line: str) -> None:
-    """Only what is wholly a question about approvals is answered; the rest is a request."""
+def test_text_that_begins_like_a_question_goes_to_the_agent(harness: Harness, line: str) -> None:
+    """Only what is wholly a question about approvals is answered."""
     core = harness.app.core
     commands = build_command_handler(core, harness.app.slack_clients[0], core.directory)
     try:
@@ -102,20 +106,20 @@ def test_what_begins_like_a_question_is_the_agents(harness: Harness, line: str) 
         commands.close()
 
 
-def test_a_request_is_shown_by_what_the_record_knows(harness: Harness) -> None:
-    """An id, a fingerprint and an address of the record in a mention are answered, not heard."""
+def test_show_takes_an_id_a_fingerprint_or_a_link(harness: Harness) -> None:
+    """The model is not asked."""
     thread = ask(harness, ("note", {"text": "dry stone"}))
     harness.card(SUPPORT, thread)
     [call] = harness.calls_in(thread)
     turns = len(harness.planner.requests)
     link = f"https://sandbox.slack.com/archives/{SUPPORT}/p{thread.replace('.', '')}"
     for reference in (call.id, call.run_id, f"#{call.digest[:8]}", f"`{call.id}`", link):
-        before = newest(harness, "ben", GENERAL).get("ts")
+        before = find_newest_answer(harness, "ben", GENERAL).get("ts")
         harness.person("ben").say(GENERAL, f"@bot show {reference}")
         harness.slack.wait(
             lambda before=before: (
-                newest(harness, "ben", GENERAL).get("ts") != before
-                and "dry stone" in words(newest(harness, "ben", GENERAL))
+                find_newest_answer(harness, "ben", GENERAL).get("ts") != before
+                and "dry stone" in words(find_newest_answer(harness, "ben", GENERAL))
             )
         )
     assert len(harness.planner.requests) == turns

@@ -1,4 +1,4 @@
-"""A bot whose model's server has no Responses API: it finds that out, and works by chat."""
+"""A bot whose model's server has no Responses API: it finds that out, and uses Chat Completions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 
 
-def test_the_whole_path_by_chat(own_harness: Callable[..., Harness]) -> None:
-    """Asked, approved, done, answered, and asked again after a restart: all of it by chat, and the
-    transcript is one that the Responses API takes, where that is what the server has.
+def test_a_request_works_by_chat_completions(own_harness: Callable[..., Harness]) -> None:
+    """It is asked, approved, run, answered, and continued after a restart. The Responses API then
+    accepts the same transcript, where the server has it.
     """
     harness = own_harness(OPENAI_API=ModelApi.AUTO)
     harness.planner.without = {ApiFeature.RESPONSES}
@@ -45,8 +45,10 @@ def test_the_whole_path_by_chat(own_harness: Callable[..., Harness]) -> None:
     assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
-def test_a_model_without_tools_is_told_in_the_thread(own_harness: Callable[..., Harness]) -> None:
-    """Whoever asks reads that the model cannot call tools, at once, and may try again later."""
+def test_the_thread_says_that_the_model_calls_no_tools(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The message comes at once, with a button to try again."""
     harness = own_harness()
     harness.planner.without = {ApiFeature.TOOLS}
     thread = harness.person("ben").say(SUPPORT, "@bot refund 40 EUR of order 1042")

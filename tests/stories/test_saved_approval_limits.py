@@ -1,4 +1,4 @@
-"""What binds a remembered approval: its rule, its place, who gave it; never what takes two."""
+"""What limits a saved approval: its rule, its place and its giver; none is saved that needs two."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ quorum = 2
 
 @pytest.fixture
 def harness(own_harness: Callable[..., Harness]) -> Harness:
-    """A bot whose rules all offer to remember the same."""
+    """A bot whose rules offer to save the same approval."""
     return own_harness(FakeTools().tools, POLICY)
 
 
-def remembered(harness: Harness, who: str = "ana") -> None:
-    """Somebody has a login by a small rule remembered for its account."""
+def save_approval(harness: Harness, who: str = "ana") -> None:
+    """Somebody approves a small login and saves that for its account."""
     thread = ask(harness, login("small"))
     harness.card(SUPPORT, thread)
     approve(harness, thread, offer=0, who=who)
@@ -65,7 +65,7 @@ def remembered(harness: Harness, who: str = "ana") -> None:
 
 
 def is_asked(harness: Harness, password: str = "small") -> bool:
-    """Whether people are asked about the next login to the same account."""
+    """Ask for another login to the same account; returns whether people are asked about it."""
     thread = ask(harness, login(password))
     harness.slack.wait(lambda: statuses(harness, thread))
     harness.settle()
@@ -73,9 +73,11 @@ def is_asked(harness: Harness, password: str = "small") -> bool:
     return statuses(harness, thread) == [C.PENDING]
 
 
-def test_it_holds_under_its_own_rule_only(harness: Harness) -> None:
-    """Another rule offers the very same, to be given by others; so may a rule that was changed."""
-    remembered(harness)
+def test_a_saved_approval_holds_only_under_its_own_rule(harness: Harness) -> None:
+    """It holds neither under another rule that offers the same, nor under its own once that has
+    changed.
+    """
+    save_approval(harness)
     assert is_asked(harness, "huge")
     assert not is_asked(harness)
     harness.app.core.policy.policy = parse(
@@ -84,9 +86,9 @@ def test_it_holds_under_its_own_rule_only(harness: Harness) -> None:
     assert is_asked(harness)
 
 
-def test_it_dies_with_the_right_to_decide(harness: Harness) -> None:
-    """Who gave it has left the group, or Slack does not say: people are asked."""
-    remembered(harness)
+def test_a_saved_approval_ends_when_its_giver_may_not_decide(harness: Harness) -> None:
+    """The giver has left the group."""
+    save_approval(harness)
     assert not is_asked(harness)
     with harness.slack.world.lock:
         harness.slack.world.groups["shop-leads"].users = ["UCLEO0001"]
@@ -94,8 +96,8 @@ def test_it_dies_with_the_right_to_decide(harness: Harness) -> None:
     assert is_asked(harness)
 
 
-def test_it_stays_where_others_decide_elsewhere(harness: Harness) -> None:
-    """The channel decides: what its people approved runs there unasked, and nowhere else."""
+def test_a_channels_saved_approval_holds_only_in_that_channel(harness: Harness) -> None:
+    """Elsewhere other people decide."""
     thread = ask(harness, ("put", {"text": "value"}))
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -105,8 +107,8 @@ def test_it_stays_where_others_decide_elsewhere(harness: Harness) -> None:
     assert statuses(harness, elsewhere) == [C.PENDING]
 
 
-def test_nobody_remembers_what_takes_two(harness: Harness) -> None:
-    """A rule of once that two have to approve asks both every time."""
+def test_an_approval_by_two_people_is_not_saved(harness: Harness) -> None:
+    """Both are asked every time, although the rule's verdict is `once`."""
     for _ in range(2):
         thread = ask(harness, ("note", {"text": "both"}))
         card = harness.card(SUPPORT, thread)
@@ -117,8 +119,8 @@ def test_nobody_remembers_what_takes_two(harness: Harness) -> None:
     assert harness.all(Grant) == []
 
 
-def test_an_escalation_is_not_remembered(harness: Harness) -> None:
-    """Who may decide only after a while approves this once, and is told so."""
+def test_an_approval_after_an_escalation_is_not_saved(harness: Harness) -> None:
+    """The approver is told that it counts this once."""
     thread = ask(harness, login("small"))
     harness.card(SUPPORT, thread)
     harness.settle()
