@@ -20,7 +20,7 @@ from tests.stories.hosted import HostedHarness, TwoWorkspaces
 PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
 # told only where the bot is alone: with limits below what settings may say, or by commands
 # beside it, which go by the machine's clock
-ALONE = frozenset(f"test_{each}.py" for each in ("limits", "passkeys_told", "workers", "wire"))
+ALONE = frozenset(f"test_{each}.py" for each in ("limits", "passkey_commands", "workers", "wire"))
 BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
 World = tuple[Harness, FakeTools]
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads while requests are made, at the wire."""
+"""The metrics page that Prometheus reads, while a request is worked on."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.stories.steps import ask, vote
 PAGE = {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
 
 
-def page(harness: Harness) -> str:
-    """The page of metrics."""
+def fetch_page(harness: Harness) -> str:
+    """Return the text of the metrics page."""
     web = harness.app.endpoints.web
     assert web is not None
     with urlopen(f"{web.url}/metrics", timeout=10) as answer:
@@ -30,29 +30,29 @@ def page(harness: Harness) -> str:
     return text
 
 
-def scrape(harness: Harness) -> dict[tuple[str, str], float]:
-    """Each series by its name and the values of its labels."""
+def read_series(harness: Harness) -> dict[tuple[str, str], float]:
+    """Return the value of each series by its name and the values of its labels."""
     return {
         (each.name, " ".join(sorted(each.labels.values()))): each.value
-        for family in text_string_to_metric_families(page(harness))
+        for family in text_string_to_metric_families(fetch_page(harness))
         for each in family.samples
     }
 
 
-def test_a_request_is_counted(own_harness: Callable[..., Harness]) -> None:
-    """What waits, who was refused, what was decided, run, sent and asked; and nobody's id."""
+def test_the_metrics_count_each_step_of_a_request(own_harness: Callable[..., Harness]) -> None:
+    """Waiting calls, refused votes, decisions, tool runs, messages and look-ups, without any id."""
     harness = own_harness(FakeTools().tools, **PAGE)
     thread = ask(harness, ("note", {"text": "counted"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "ben", card)
-    before = scrape(harness)
+    before = read_series(harness)
     assert before["countersign_pending_calls", ""] == 1
     assert before["countersign_open_runs", "waiting"] == 1
     assert before["countersign_oldest_pending_call_seconds", ""] > 0
     vote(harness, "ana", card)
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    after = scrape(harness)
+    after = read_series(harness)
     assert after["countersign_pending_calls", ""] == 0
     assert after["countersign_open_runs", "waiting"] == 0
     refused = sum(
@@ -81,18 +81,18 @@ def test_a_request_is_counted(own_harness: Callable[..., Harness]) -> None:
         ("countersign_lookup_seconds_count", "person"),
     ):
         assert after[name, label] > 0, (name, label)
-    text = page(harness)
-    for unsaid in ("UANA", "UBEN", SUPPORT, "counted", harness.run_in(thread).id):
-        assert unsaid not in text
+    text = fetch_page(harness)
+    for private in ("UANA", "UBEN", SUPPORT, "counted", harness.run_in(thread).id):
+        assert private not in text
 
 
-def test_without_its_package_the_page_says_so(
+def test_without_its_package_the_page_answers_501(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bot works as ever, and who asks for metrics is told what to install."""
+    """Requests are still worked on without `prometheus_client`."""
     missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics")
     harness = own_harness(FakeTools().tools, **PAGE)
     with pytest.raises(OSError, match="501"):
-        page(harness)
+        fetch_page(harness)
     thread = ask(harness, ("peek", {"text": "uncounted"}))
     harness.said(SUPPORT, thread, "That is all.")

@@ -1,4 +1,4 @@
-"""The mode of a channel: anyone tightens it, whom the policy names loosens it, calls keep to it."""
+"""Channel modes: anyone may tighten one, only people the policy names may loosen it."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ verdict = "once"
 
 
 def mode(harness: Harness, line: str, who: str, part: str, channel: str = SUPPORT) -> None:
-    """Someone gives the command with these words, and is told this."""
+    """Have someone give the mode command with these words, and wait for the reply with `part`."""
     person = harness.person(who)
     before = {m["ts"] for m in person.everything(channel)}
     person.command(channel, f"/approvals mode {line}".strip())
 
-    def told() -> bool:
+    def has_reply() -> bool:
         new = [m for m in person.everything(channel) if m["ts"] not in before]
         return any(m.get("is_ephemeral") and part in words(m) for m in new)
 
-    harness.slack.wait(told)
+    harness.slack.wait(has_reply)
     arrived(harness)
 
 
 @pytest.fixture(autouse=True)
-def _as_the_policy_says(harness: Harness) -> Iterator[None]:
-    """Every story begins and ends in the mode ask."""
+def _restore_ask_mode(harness: Harness) -> Iterator[None]:
+    """Set the mode back to ask after every story."""
     yield
     if harness.all(ModeSwitch, ModeSwitch.channel == EVERYWHERE):
         mode(harness, "ask everywhere", "ana", "ask mode")
@@ -89,8 +89,8 @@ def _as_the_policy_says(harness: Harness) -> Iterator[None]:
             mode(harness, "ask", "ana", "ask mode", channel)
 
 
-def test_in_observe_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
-    """What policy allows is refused with a sentence when it changes something; reads still run."""
+def test_in_observe_mode_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
+    """A write that policy allows is refused, and the thread says who set the mode."""
     mode(harness, "observe", "ben", "observe mode now")
     thread = ask(harness, ("put", {"text": "not in observe"}))
     harness.said(SUPPORT, thread, "observe mode")
@@ -100,8 +100,8 @@ def test_in_observe_only_reads_run(harness: Harness, fakes: FakeTools) -> None:
     assert "Ben Okafor" in words(shown[-1])
 
 
-def test_in_strict_what_is_allowed_is_asked(harness: Harness, fakes: FakeTools) -> None:
-    """The people of the defaults are asked, and the card says why; in other channels it runs."""
+def test_in_strict_mode_an_allowed_call_needs_approval(harness: Harness, fakes: FakeTools) -> None:
+    """The default approvers are asked, and the card says why; in other channels it runs."""
     mode(harness, "strict", "ben", "strict mode now")
     thread = ask(harness, ("put", {"text": "asked in strict"}))
     card = harness.card(SUPPORT, thread)
@@ -115,8 +115,8 @@ def test_in_strict_what_is_allowed_is_asked(harness: Harness, fakes: FakeTools) 
     assert fakes.did("put", "free elsewhere") == 1
 
 
-def test_only_who_the_policy_names_loosens(harness: Harness) -> None:
-    """Anyone tightens; loosening by somebody else is refused, and both are on record."""
+def test_only_people_named_by_the_policy_may_loosen_a_mode(harness: Harness) -> None:
+    """Anyone may tighten it; switches and refused switches are both in the audit."""
     mode(harness, "strict", "ben", "strict mode now")
     mode(harness, "ask", "ben", "cannot loosen")
     mode(harness, "", "ben", "in strict mode")
@@ -130,8 +130,8 @@ def test_only_who_the_policy_names_loosens(harness: Harness) -> None:
     assert events[-3:] == ["mode.switched", "mode.refused", "mode.switched"]
 
 
-def test_observe_holds_for_what_was_approved_before(harness: Harness, fakes: FakeTools) -> None:
-    """A call approved before the switch does not run after it: the mode is looked at again."""
+def test_observe_mode_stops_calls_approved_before_it(harness: Harness, fakes: FakeTools) -> None:
+    """The mode is checked again before a call runs."""
     thread = ask(
         harness, ("note", {"text": "approved first"}), ("note", {"text": "approved second"})
     )
@@ -145,13 +145,13 @@ def test_observe_holds_for_what_was_approved_before(harness: Harness, fakes: Fak
     assert not fakes.did("note", "approved first")
 
 
-def test_strict_asks_again_for_what_policy_had_allowed(harness: Harness, fakes: FakeTools) -> None:
-    """A call allowed by policy, held up by its plan, is asked once the channel is strict."""
+def test_strict_mode_asks_for_calls_allowed_before_it(harness: Harness, fakes: FakeTools) -> None:
+    """A call that policy allowed waits for its plan; the channel turns strict meanwhile."""
     thread = ask(harness, ("put", {"text": "was allowed"}), ("note", {"text": "holds it up"}))
     card = harness.card(SUPPORT, thread)
     mode(harness, "strict", "ben", "strict mode now")
     vote(harness, "ana", card)
-    again = harness.slack.wait(
+    new_card = harness.slack.wait(
         lambda: next(
             (
                 m
@@ -162,13 +162,13 @@ def test_strict_asks_again_for_what_policy_had_allowed(harness: Harness, fakes: 
         )
     )
     assert not fakes.did("put", "was allowed")
-    vote(harness, "ana", again)
+    vote(harness, "ana", new_card)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("put", "was allowed") == 1
 
 
-def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
-    """Where Slack gives the channel another id, strict stays strict."""
+def test_a_channel_keeps_its_mode_when_its_id_changes(harness: Harness) -> None:
+    """A strict channel stays strict under the new id that Slack gives it."""
     store, team = harness.app.core.store, harness.app.core.identity.team
     now = harness.clock.now()
     with store.write() as tx:
@@ -178,17 +178,15 @@ def test_a_channel_that_moves_keeps_its_mode(harness: Harness) -> None:
 
 
 def test_a_question_is_asked_in_every_mode(harness: Harness) -> None:
-    """A question changes nothing, so it is asked where only reads run."""
+    """A question changes nothing, so it is asked in observe mode too."""
     mode(harness, "observe", "ben", "observe mode now")
     thread = ask(harness, ("ask_person", {"question": "Is it raining?", "kind": "yes_no"}))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """Asked in a shared channel in observe, it is no freer in the direct message it moves to."""
+def test_a_request_moved_to_a_dm_keeps_the_channel_mode(harness: Harness, fakes: FakeTools) -> None:
+    """It was asked in a shared channel in observe mode."""
     mode(harness, "observe", "ben", "observe mode now", PARTNERS)
     ask(harness, ("put", {"text": "moved to a DM"}), channel=PARTNERS)
     ben = harness.person("ben")
@@ -202,8 +200,8 @@ def test_a_request_that_goes_on_in_private_keeps_to_its_channel(
     assert not fakes.did("put", "moved to a DM")
 
 
-def moved(harness: Harness, *calls: tuple[str, dict[str, str]]) -> str:
-    """Ben asks for this in the shared channel, and it goes on in private; returns that thread."""
+def ask_and_move_to_dm(harness: Harness, *calls: tuple[str, dict[str, str]]) -> str:
+    """Ben asks in the shared channel and it goes on in his direct messages, in this thread."""
     ben = harness.person("ben")
     before = {m["ts"] for m in ben.messages(ben.dm_channel)}
     ask(harness, *calls, channel=PARTNERS)
@@ -218,14 +216,14 @@ def moved(harness: Harness, *calls: tuple[str, dict[str, str]]) -> str:
     return thread
 
 
-def again(harness: Harness, thread: str) -> None:
-    """Ben asks again in his direct messages, in the thread that is there."""
+def ask_in_dm_thread(harness: Harness, thread: str) -> None:
+    """Ben asks again in the thread in his direct messages."""
     ben = harness.person("ben")
     ben.say(ben.dm_channel, "and now", thread)
 
 
-def typed_there(harness: Harness, thread: str) -> None:
-    """The same, at the operator's terminal."""
+def ask_at_terminal(harness: Harness, thread: str) -> None:
+    """Ben asks again in that thread at the operator's terminal."""
     row = Delivery(
         key=f"typed:{thread}",
         kind=DeliveryKind.TYPED,
@@ -241,30 +239,30 @@ def typed_there(harness: Harness, thread: str) -> None:
     harness.app.listeners.store_delivery(row)
 
 
-def restarted(harness: Harness, thread: str) -> None:
-    """The same, in another life of the bot."""
+def ask_after_restart(harness: Harness, thread: str) -> None:
+    """Ben asks again in that thread after the bot has restarted."""
     harness.restart()
-    again(harness, thread)
+    ask_in_dm_thread(harness, thread)
 
 
-@pytest.mark.parametrize("asks", [again, typed_there, restarted])
-def test_a_later_request_in_private_keeps_to_the_channel(
-    harness: Harness, fakes: FakeTools, asks: Callable[[Harness, str], None]
+@pytest.mark.parametrize("ask_again", [ask_in_dm_thread, ask_at_terminal, ask_after_restart])
+def test_a_later_request_in_the_dm_thread_keeps_the_channels_mode(
+    harness: Harness, fakes: FakeTools, ask_again: Callable[[Harness, str], None]
 ) -> None:
-    """What is asked next in the private thread is no freer than what the thread was begun with."""
+    """The thread began in a channel in observe mode, so a later write is refused too."""
     mode(harness, "observe", "ben", "observe mode now", PARTNERS)
-    thread = moved(harness, ("peek", {"text": "first"}))
-    text = f"second, {asks.__name__}"
+    thread = ask_and_move_to_dm(harness, ("peek", {"text": "first"}))
+    text = f"second, {ask_again.__name__}"
     harness.planner.script(Turn(calls=[("put", {"text": text})]), Turn(text="Not done."))
-    asks(harness, thread)
+    ask_again(harness, thread)
     harness.said(harness.person("ben").dm_channel, thread, "Not done.")
     harness.settle()
     assert not fakes.did("put", text)
     assert harness.run_in(thread).asked_in == PARTNERS
 
 
-def test_a_sub_agent_in_private_keeps_to_the_channel(harness: Harness, fakes: FakeTools) -> None:
-    """What a request's sub-agent would do is no freer than what the request would."""
+def test_a_sub_agent_keeps_its_requests_channel_mode(harness: Harness, fakes: FakeTools) -> None:
+    """The request has moved to direct messages."""
     mode(harness, "observe", "ben", "observe mode now", PARTNERS)
     harness.planner.script(
         Turn(calls=[("look_desk", {"task": "see to it"})]),
@@ -285,20 +283,18 @@ def test_a_sub_agent_in_private_keeps_to_the_channel(harness: Harness, fakes: Fa
     assert child.asked_in == PARTNERS
 
 
-def test_a_condition_goes_by_where_it_was_asked(harness: Harness, fakes: FakeTools) -> None:
-    """A rule for a channel counts for what was asked there, wherever it goes on."""
-    thread = moved(harness, ("wipe", {"text": "partners may not"}))
+def test_a_channel_rule_applies_to_a_request_in_a_dm(harness: Harness, fakes: FakeTools) -> None:
+    """It holds for all that was asked in the channel, also where it has moved to a DM."""
+    thread = ask_and_move_to_dm(harness, ("wipe", {"text": "partners may not"}))
     harness.planner.script(Turn(calls=[("wipe", {"text": "nor now"})]), Turn(text="No."))
-    again(harness, thread)
+    ask_in_dm_thread(harness, thread)
     harness.said(harness.person("ben").dm_channel, thread, "No.")
     harness.settle()
     assert statuses(harness, thread) == [C.REFUSED, C.REFUSED]
 
 
-def test_a_form_keeps_to_the_channel_where_it_was_opened(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """Begun with a form in a shared channel in observe, it is no freer in the direct message."""
+def test_a_form_keeps_the_mode_of_its_channel(harness: Harness, fakes: FakeTools) -> None:
+    """It was opened in the channel, and its request goes on in a direct message."""
     mode(harness, "observe", "ben", "observe mode now", PARTNERS)
     form(harness, "put", channel=PARTNERS)
     ben = harness.person("ben")
@@ -312,12 +308,8 @@ def test_a_form_keeps_to_the_channel_where_it_was_opened(
     assert not fakes.did("put", "a form in a DM")
 
 
-def test_asking_again_keeps_to_the_channel_where_it_was_asked(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """The form of an earlier call that went on in private is of the same origin, and keeps to it,
-    whatever the earlier call was decided before.
-    """
+def test_asking_again_keeps_the_first_channels_mode(harness: Harness, fakes: FakeTools) -> None:
+    """The earlier call went on in direct messages and was approved before the switch."""
     ben, ana = harness.person("ben"), harness.person("ana")
     ask(harness, ("note", {"text": "again in private"}), channel=PARTNERS)
     [card] = harness.slack.wait(lambda: cards_of(harness, "ana", "again in private"))
@@ -340,26 +332,24 @@ def test_asking_again_keeps_to_the_channel_where_it_was_asked(
     assert not fakes.did("note", "once more in private")
 
 
-def test_nothing_is_remembered_in_strict(harness: Harness, fakes: FakeTools) -> None:
-    """What ran on a remembered approval is asked again in a strict channel."""
-    again = ("async_note", {"text": "asked once"})
-    thread = ask(harness, again)
+def test_strict_mode_ignores_remembered_approvals(harness: Harness, fakes: FakeTools) -> None:
+    """The call ran once on a remembered approval, before the channel turned strict."""
+    call = ("async_note", {"text": "asked once"})
+    thread = ask(harness, call)
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "That is all.")
-    thread = ask(harness, again)
+    thread = ask(harness, call)
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("async_note", "asked once") == 2
     mode(harness, "strict", "ben", "strict mode now")
-    thread = ask(harness, again)
+    thread = ask(harness, call)
     harness.card(SUPPORT, thread)
     assert statuses(harness, thread) == [C.PENDING]
     assert fakes.did("async_note", "asked once") == 2
 
 
-def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
-    """Who may loosen switches all conversations: none is a way around it, and a channel that is
-    stricter stays so.
-    """
+def test_a_mode_set_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
+    """Only people who may loosen a mode can set it everywhere; a stricter channel stays strict."""
     mode(harness, "everywhere", "ben", "All conversations are in ask mode")
     mode(harness, "observe everywhere", "ben", "You cannot switch all conversations")
     mode(harness, "strict everywhere", "cleo", "All conversations are in strict mode now")
@@ -380,8 +370,8 @@ def test_everywhere_holds_in_direct_messages(harness: Harness, fakes: FakeTools)
     assert fakes.did("put", "around it") == 1
 
 
-def test_explain_knows_the_mode(harness: Harness) -> None:
-    """What the mode of the channel makes of the policy's word is said, and who is asked then."""
+def test_explain_says_what_the_mode_changes(harness: Harness) -> None:
+    """In strict mode it names who is asked; in observe mode it says that the call is refused."""
     explain = "/approvals explain put text=hedge"
     assert "Yet" not in asked(harness, explain, "ben")
     mode(harness, "strict", "ben", "strict mode now")
@@ -396,8 +386,8 @@ def test_explain_knows_the_mode(harness: Harness) -> None:
     assert "Who decides" not in told
 
 
-def test_a_forms_request_names_the_mode(harness: Harness) -> None:
-    """The message that a request without the agent begins with says in which mode it is asked."""
+def test_the_first_message_of_a_forms_request_names_the_mode(harness: Harness) -> None:
+    """The card in its thread names it too."""
     mode(harness, "strict", "ben", "strict mode now")
     thread = request(harness, "by a form", "put")
     assert "strict mode" in words(now_at(harness, SUPPORT, thread, "ben"))

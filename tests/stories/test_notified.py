@@ -1,6 +1,6 @@
-"""Whom Slack notifies in each story, and how much the bot posts: a table.
+"""A table of whom Slack notifies in each story, and how many messages the bot posts.
 
-Slack notifies by a mention in a message when it is posted; changing a message notifies nobody.
+Slack notifies people mentioned in a message when it is posted; an edit notifies nobody.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ LATER = '[defaults]\napprovers = ["@shop-leads"]\nrun_at = "22:00 Europe/Berlin"
 Story = Callable[[Harness], str]
 
 
-def note(number: int = 1) -> tuple[str, dict[str, str]]:
+def build_note(number: int = 1) -> tuple[str, dict[str, str]]:
     return "note", {"text": f"note {number}"}
 
 
-def refunded(harness: Harness) -> str:
+def approve_refund(harness: Harness) -> str:
     thread = ask(harness, REFUND)
     vote(harness, "ana", harness.card(SUPPORT, thread))
     return thread
 
 
-def failed(harness: Harness) -> str:
+def approve_failing_call(harness: Harness) -> str:
     thread = ask(harness, ("refuse", {"text": "it fails"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     return thread
 
 
-def edited(harness: Harness) -> str:
-    """By Ana, whose edit Cleo approves."""
-    thread = ask(harness, note())
+def edit_then_other_approves(harness: Harness) -> str:
+    """Ana edits, and Cleo approves the edit."""
+    thread = ask(harness, build_note())
     open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "edit")
     harness.person("ana").submit(typed(text="final"))
     vote(harness, "cleo", harness.said(SUPPORT, thread, "→"))
     return thread
 
 
-def edited_and_approved(harness: Harness) -> str:
-    """By one person, at once."""
-    thread = ask(harness, note())
+def edit_and_approve(harness: Harness) -> str:
+    """Ana edits and approves in one dialog."""
+    thread = ask(harness, build_note())
     view = open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "edit")
     [box] = [b["element"] for b in view["blocks"] if b.get("block_id") == "then"]
     chosen = {"then": {"v": {"selected_options": box["options"]}}}
@@ -79,15 +79,15 @@ def edited_and_approved(harness: Harness) -> str:
     return thread
 
 
-def plan_at_once(harness: Harness) -> str:
-    thread = ask(harness, *map(note, range(3)))
+def approve_whole_plan(harness: Harness) -> str:
+    thread = ask(harness, *map(build_note, range(3)))
     press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve_all")
     return thread
 
 
-def plan_one_by_one(harness: Harness) -> str:
-    """By two people, and the last of it is rejected."""
-    thread = ask(harness, *map(note, range(3)))
+def decide_plan_one_by_one(harness: Harness) -> str:
+    """Cleo and Ana approve a call each, and Ana rejects the last one."""
+    thread = ask(harness, *map(build_note, range(3)))
     card = harness.card(SUPPORT, thread)
     press(harness, "cleo", SUPPORT, card, "approve")
     card = harness.said(SUPPORT, thread, "runs once the rest is decided")
@@ -98,84 +98,88 @@ def plan_one_by_one(harness: Harness) -> str:
     return thread
 
 
-def rejected(harness: Harness) -> str:
-    thread = ask(harness, note())
+def reject_call(harness: Harness) -> str:
+    thread = ask(harness, build_note())
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "paid twice")
     return thread
 
 
-def expired(harness: Harness) -> str:
-    thread = ask(harness, note())
+def let_call_expire(harness: Harness) -> str:
+    thread = ask(harness, build_note())
     harness.card(SUPPORT, thread)
     harness.settle()
     later(harness, 3600)
     return thread
 
 
-def of_two(harness: Harness) -> str:
-    thread = ask(harness, note())
+def approve_by_two(harness: Harness) -> str:
+    thread = ask(harness, build_note())
     vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "cleo", harness.said(SUPPORT, thread, "1 more approval needed"))
     return thread
 
 
-def approved_for_later(harness: Harness) -> str:
-    """By Ana; it starts at ten in the evening."""
-    thread = ask(harness, note())
+def approve_for_later(harness: Harness) -> str:
+    """Ana approves; the call starts at ten in the evening."""
+    thread = ask(harness, build_note())
     vote(harness, "ana", harness.card(SUPPORT, thread))
     now = harness.clock.now()
     later(harness, int((parse_start_time("22:00 Europe/Berlin").find_next(now) - now).seconds) + 1)
     return thread
 
 
-def two_plans(harness: Harness) -> str:
-    """The second is asked once the first has run, so that its outcome is told before."""
-    harness.planner.script(Turn(calls=[note(1)]), Turn(calls=[note(2)]), Turn(text="That is all."))
+def approve_two_plans(harness: Harness) -> str:
+    """The second plan is proposed once the first has run, after its outcome was posted."""
+    harness.planner.script(
+        Turn(calls=[build_note(1)]),
+        Turn(calls=[build_note(2)]),
+        Turn(text="That is all."),
+    )
     thread = str(harness.person("ben").say(SUPPORT, "@bot please"))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "ana", harness.said(SUPPORT, thread, "asks to write “note 2”"))
     return thread
 
 
-def cancelled_in_finance(harness: Harness) -> str:
-    """Cleo decides about it in another channel."""
+def approve_in_finance(harness: Harness) -> str:
+    """Cleo approves in another channel."""
     thread = ask(harness, ("cancel_order", {"order_id": 1054, "reason": "changed their mind"}))
     vote(harness, "cleo", harness.card(FINANCE, None, "cleo"), channel=FINANCE)
     return thread
 
 
-def of_a_form(harness: Harness) -> str:
+def approve_form_request(harness: Harness) -> str:
     thread = request(harness, "with a form")
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "✅ Done: Write “with a form”.")
     return thread
 
 
-def only_answered(harness: Harness) -> str:
+def ask_without_calls(harness: Harness) -> str:
     return chat(harness, "That is all.")
 
 
-# policy ("" for the stories' own), the story, whom it notifies how often, messages in the thread
+# policy ("" for the shared one), story, how often each is notified, messages in the thread
 TABLE: dict[str, tuple[str, Story, dict[str, int], int]] = {
-    "an answer": ("", only_answered, {}, 1),
-    "approved": ("", refunded, {BEN: 1, LEADS: 1}, 2),
-    "failed": ("", failed, {BEN: 1, LEADS: 1}, 2),
-    "approved by two": (QUORUM, of_two, {BEN: 1, LEADS: 1}, 2),
-    "approved for later": (LATER, approved_for_later, {BEN: 2, LEADS: 1}, 3),
-    "edited": ("", edited, {BEN: 2, LEADS: 1}, 3),
-    "edited and approved": (EDITOR, edited_and_approved, {BEN: 2, LEADS: 1}, 3),
-    "a plan": ("", plan_at_once, {BEN: 1, LEADS: 1}, 2),
-    "a plan, one by one": ("", plan_one_by_one, {BEN: 2, LEADS: 1}, 3),
-    "two plans": ("", two_plans, {BEN: 2, LEADS: 2}, 4),
-    "rejected": ("", rejected, {BEN: 1, LEADS: 1}, 3),
-    "expired": ("", expired, {BEN: 1, LEADS: 1}, 3),
-    "elsewhere": ("", cancelled_in_finance, {BEN: 1, "S0FINANCE": 1}, 2),
-    "a form": ("", of_a_form, {BEN: 1, LEADS: 1}, 3),
+    "an answer": ("", ask_without_calls, {}, 1),
+    "approved": ("", approve_refund, {BEN: 1, LEADS: 1}, 2),
+    "failed": ("", approve_failing_call, {BEN: 1, LEADS: 1}, 2),
+    "approved by two": (QUORUM, approve_by_two, {BEN: 1, LEADS: 1}, 2),
+    "approved for later": (LATER, approve_for_later, {BEN: 2, LEADS: 1}, 3),
+    "edited": ("", edit_then_other_approves, {BEN: 2, LEADS: 1}, 3),
+    "edited and approved": (EDITOR, edit_and_approve, {BEN: 2, LEADS: 1}, 3),
+    "a plan": ("", approve_whole_plan, {BEN: 1, LEADS: 1}, 2),
+    "a plan, one by one": ("", decide_plan_one_by_one, {BEN: 2, LEADS: 1}, 3),
+    "two plans": ("", approve_two_plans, {BEN: 2, LEADS: 2}, 4),
+    "rejected": ("", reject_call, {BEN: 1, LEADS: 1}, 3),
+    "expired": ("", let_call_expire, {BEN: 1, LEADS: 1}, 3),
+    "elsewhere": ("", approve_in_finance, {BEN: 1, "S0FINANCE": 1}, 2),
+    "a form": ("", approve_form_request, {BEN: 1, LEADS: 1}, 3),
 }
 
 
 def count_notifications(harness: Harness, seen: int) -> Counter[str]:
-    """How often each person and group was mentioned in posts to channels; by their id."""
+    """Count how often each person or group id was mentioned in posts to channels."""
     found: Counter[str] = Counter()
     for call in harness.slack.requests[seen:]:
         posted = call.method in POSTS and (call.response or {}).get("ok")
@@ -186,8 +190,8 @@ def count_notifications(harness: Harness, seen: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("story", TABLE)
-def test_who_is_notified(harness: Harness, own_harness: Any, story: str) -> None:
-    """Each as often as the table says, and nobody of what they did themselves."""
+def test_stories_notify_as_the_table_says(harness: Harness, own_harness: Any, story: str) -> None:
+    """Nobody is notified of what they did themselves."""
     policy, tell, wanted, posted = TABLE[story]
     if policy:
         harness = own_harness(FakeTools().tools, policy)
@@ -201,8 +205,8 @@ def test_who_is_notified(harness: Harness, own_harness: Any, story: str) -> None
     assert len([m for m in mine if not m.get("is_ephemeral")]) == posted
 
 
-def test_a_form_notifies_nobody_but_approvers_at_the_asking(harness: Harness) -> None:
-    """Who asked is named in the message that begins the request, and in the card."""
+def test_a_form_request_notifies_only_the_approvers_at_first(harness: Harness) -> None:
+    """The card names the requester without a mention."""
     seen = len(harness.slack.requests)
     thread = request(harness, "for nobody")
     card = harness.card(SUPPORT, thread)
@@ -211,8 +215,8 @@ def test_a_form_notifies_nobody_but_approvers_at_the_asking(harness: Harness) ->
     assert "Asked by Ben Okafor" in words(card)
 
 
-def test_an_outcome_that_nobody_knows_is_told_at_once(harness: Harness) -> None:
-    """To who asked and who approved, as they have to look; before the model has answered."""
+def test_an_unknown_outcome_notifies_requester_and_approver_at_once(harness: Harness) -> None:
+    """They have to look, so they are notified before the model has answered."""
     seen = len(harness.slack.requests)
     thread = ask(harness, ("lose", {"text": "this"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
@@ -221,9 +225,9 @@ def test_an_outcome_that_nobody_knows_is_told_at_once(harness: Harness) -> None:
     assert count_notifications(harness, seen) == Counter({BEN: 1, ANA: 1, LEADS: 1})
 
 
-def test_a_name_that_cannot_be_looked_up_stays_a_mention(harness: Harness) -> None:
-    """Who asked has to be seen, whatever Slack's directory says just then."""
-    thread = ask(harness, note())
+def test_a_card_names_the_requester(harness: Harness) -> None:
+    """The name is shown, not the id."""
+    thread = ask(harness, build_note())
     harness.slack.wait(lambda: harness.card(SUPPORT, thread))
     card = harness.card(SUPPORT, thread)
     assert "Ben Okafor" in words(card)

@@ -1,4 +1,4 @@
-"""Deliveries in another order than what happened: a deletion first, a message days late."""
+"""Slack delivers events out of order: a deletion before its message, a message days late."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LATE = "delivered this message more than a day after"
 
 
 def deliver(harness: Harness, payload: Json) -> None:
-    """Have the bot get this payload, as Slack may send it."""
+    """Hand the bot this payload under a new event id, as Slack may send it."""
     body = copy.deepcopy(payload) | {"event_id": f"Ev0ORDER{next(NUMBERS)}"}
     answer = harness.app.bolt.dispatch(BoltRequest(body=body, mode="socket_mode"))
     assert answer.status == 200
 
 
-def recorded(harness: Harness, channel: str) -> list[Json]:
-    """What Slack sends of a message to the bot that is said and deleted: its payloads, in order.
+def record_deleted_message(harness: Harness, channel: str) -> list[Json]:
+    """Post and delete a message to the bot; return Slack's payloads about it, in order.
 
-    Under another ts, at which nothing has been delivered.
+    Their ts is changed to one about which nothing has been delivered.
     """
     harness.planner.script(Turn(text="never mind"))
     ben = harness.person("ben")
@@ -46,25 +46,25 @@ def recorded(harness: Harness, channel: str) -> list[Json]:
         about = event.get("deleted_ts") or (event.get("message") or event).get("ts")
         is_message = event.get("type") in ("message", "app_mention")
         if is_message and about == ts and event.get("user", "UBEN00001") == "UBEN00001":
-            found.append(_replaced(each.payload, ts, new))
+            found.append(_replace_ts(each.payload, ts, new))
     all_sent(harness)
     return found
 
 
-def _replaced(found: Any, old: str, new: str) -> Any:
-    """The same with one ts in the place of another, wherever it stands."""
+def _replace_ts(found: Any, old: str, new: str) -> Any:
+    """Replace a ts wherever it occurs in this payload."""
     if isinstance(found, dict):
-        return {key: _replaced(value, old, new) for key, value in found.items()}
+        return {key: _replace_ts(value, old, new) for key, value in found.items()}
     if isinstance(found, list):
-        return [_replaced(each, old, new) for each in found]
+        return [_replace_ts(each, old, new) for each in found]
     return new if found == old else found
 
 
 @pytest.mark.parametrize("where", ["channel", "dm"])
-def test_a_deletion_before_its_message_begins_nothing(harness: Harness, where: str) -> None:
-    """In a channel, where it comes twice, as in a direct message: there is no card, and no word."""
+def test_a_message_whose_deletion_came_first_is_not_answered(harness: Harness, where: str) -> None:
+    """In a channel a mention is delivered twice, in a direct message once."""
     channel = SUPPORT if where == "channel" else harness.person("ben").dm_channel
-    payloads = recorded(harness, channel)
+    payloads = record_deleted_message(harness, channel)
     gone = [each for each in payloads if each["event"].get("subtype")]
     said = [each for each in payloads if each not in gone]
     assert len(gone) == 1
@@ -76,38 +76,38 @@ def test_a_deletion_before_its_message_begins_nothing(harness: Harness, where: s
     assert len(harness.planner.requests) == asked
 
 
-def test_other_peoples_deletions_are_not_kept(harness: Harness) -> None:
-    """A deletion of what was said to nobody here leaves no row behind that would be a message's."""
+def test_deletions_of_messages_not_for_the_bot_are_not_stored(harness: Harness) -> None:
+    """The deleted message did not mention the bot."""
     ben = harness.person("ben")
     ts = ben.say(SUPPORT, "to all of you")
     ben.delete(SUPPORT, ts)
     arrived(harness)
     thread = chat(harness, "Hello.")
     harness.said(SUPPORT, thread, "Hello.")
-    assert not [row for row in rows_of(harness) if row.endswith(ts)]
+    assert not [row for row in list_delivery_keys(harness) if row.endswith(ts)]
 
 
-def rows_of(harness: Harness) -> list[str]:
-    """The keys of all deliveries."""
+def list_delivery_keys(harness: Harness) -> list[str]:
+    """Return the keys of all stored deliveries."""
     return [each.key for each in harness.all(Delivery)]
 
 
-def late_words(harness: Harness) -> list[Json]:
-    """What says of a message that it came too late."""
+def find_late_notes(harness: Harness) -> list[Json]:
+    """Return the bot's notes that a message came too late."""
     return [m for m in harness.person("ben").everything(SUPPORT) if LATE in words(m)]
 
 
 @pytest.mark.parametrize("days", [1.5, 2, 30])
-def test_a_message_days_late_is_not_begun(harness: Harness, days: float) -> None:
-    """Its thread says so, once, however often it comes; nothing is asked of the model."""
-    payloads = recorded(harness, SUPPORT)
+def test_a_message_delivered_days_late_is_not_worked_on(harness: Harness, days: float) -> None:
+    """Its thread says so once, however often it is delivered; the model is not asked."""
+    payloads = record_deleted_message(harness, SUPPORT)
     said = [each for each in payloads if each["event"].get("subtype") is None]
     now = harness.clock.now().timestamp()
     old = f"{int(now - days * 86_400)}.{next(NUMBERS):06d}"
-    asked, told = len(harness.planner.requests), len(late_words(harness))
+    asked, told = len(harness.planner.requests), len(find_late_notes(harness))
     for each in (*said, *said):
-        deliver(harness, _replaced(each, each["event"]["ts"], old))
+        deliver(harness, _replace_ts(each, each["event"]["ts"], old))
         arrived(harness)
     all_sent(harness)
     assert len(harness.planner.requests) == asked
-    assert len(late_words(harness)) == told + 1
+    assert len(find_late_notes(harness)) == told + 1

@@ -1,4 +1,4 @@
-"""What the bot says reaches Slack once, in order and truthfully, whatever requests fail."""
+"""The bot's messages reach Slack once and in order, whatever requests fail."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Counted = Callable[[str, int], int]
 
 
 def with_card(args: dict[str, Any]) -> bool:
-    """Picks the requests that carry a card."""
+    """Whether a request to Slack carries a card."""
     return '"approve"' in str(args.get("blocks")).replace("'", '"')
 
 
 @pytest.fixture
 def counted(harness: Harness) -> Counted:
-    """How many requests of a method were answered with a status since the story began."""
+    """Counts requests of a method that were answered with a status since the story began."""
     before = len(harness.slack.requests)
     return lambda method, status: [
         r.status for r in harness.slack.requests[before:] if r.method == method
@@ -46,10 +46,7 @@ def counted(harness: Harness) -> Counted:
 def test_a_post_whose_answer_was_lost(
     harness: Harness, fakes: FakeTools, counted: Counted, when: When
 ) -> None:
-    """The connection is cut before or after the card was posted: there is exactly one card.
-
-    It can be clicked.
-    """
+    """The connection is cut before or after the card was posted: there is one card, which works."""
     text = f"answer lost {when}"
     harness.slack.faults.drop("chat.postMessage", when, match=with_card)
     thread = ask(harness, ("note", {"text": text}))
@@ -66,8 +63,10 @@ def test_a_post_whose_answer_was_lost(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_answer_whose_receipt_was_lost(harness: Harness, counted: Counted, when: When) -> None:
-    """The same for the answer itself: it stands in the thread once."""
+def test_an_answer_is_posted_once_if_the_connection_was_cut(
+    harness: Harness, counted: Counted, when: When
+) -> None:
+    """Cut before or after Slack posted the model's answer."""
     harness.slack.faults.drop("chat.postMessage", when, match=having("The one answer."))
     thread = chat(harness, "The one answer.")
     harness.slack.wait(lambda: counted("chat.postMessage", 0) == 1)
@@ -75,11 +74,10 @@ def test_an_answer_whose_receipt_was_lost(harness: Harness, counted: Counted, wh
     assert len(showing(harness, SUPPORT, thread, "The one answer.")) == 1
 
 
-def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) -> None:
-    """After 500 and 503 on post and update each is tried again.
-
-    There is one card, and in the end it tells the truth.
-    """
+def test_a_card_is_posted_and_updated_despite_server_errors(
+    harness: Harness, fakes: FakeTools, counted: Counted
+) -> None:
+    """After 500 and 503 posts and updates are tried again; there is one card, up to date."""
     for status in (500, 503):
         harness.slack.faults.status("chat.postMessage", status, match=with_card)
         harness.slack.faults.status("chat.update", status, match=having("through faults"))
@@ -96,10 +94,7 @@ def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) 
 
 
 def test_rate_limited_posts_keep_their_order(harness: Harness, counted: Counted) -> None:
-    """After 429 with Retry-After on a post nothing overtakes within the channel.
-
-    Another channel is not held up.
-    """
+    """After 429 with Retry-After a later message of the channel waits; other channels go on."""
     harness.slack.faults.rate_limit(
         "chat.postMessage", retry_after=40, match=having("The earlier words.")
     )
@@ -118,7 +113,7 @@ def test_rate_limited_posts_keep_their_order(harness: Harness, counted: Counted)
 
 
 def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counted) -> None:
-    """429 on an update: the line about the decision waits for the card; another channel goes on."""
+    """After 429 on a card's update the answer below it waits; another channel goes on."""
     thread = ask(harness, ("note", {"text": "limited"}), answer="All noted down.")
     card = harness.card(SUPPORT, thread)
     harness.slack.faults.rate_limit("chat.update", retry_after=40, match=having(card["ts"]))
@@ -135,8 +130,10 @@ def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counte
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
-def test_a_limited_update_holds_up_its_own_thread(harness: Harness, counted: Counted) -> None:
-    """429 on a card's update: other threads of the channel are answered, and private replies."""
+def test_a_rate_limited_update_holds_up_only_its_own_thread(
+    harness: Harness, counted: Counted
+) -> None:
+    """Other threads of the channel are answered, and so are private replies."""
     thread = ask(harness, ("note", {"text": "held up"}), answer="Told last.")
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -155,8 +152,10 @@ def test_a_limited_update_holds_up_its_own_thread(harness: Harness, counted: Cou
     assert counted("chat.update", 429) == 1
 
 
-def test_a_limit_holds_for_the_method(harness: Harness, counted: Counted) -> None:
-    """429 on one card's update: another channel's card is not tried before its time, posts are."""
+def test_a_rate_limit_holds_for_the_method_in_all_channels(
+    harness: Harness, counted: Counted
+) -> None:
+    """After 429 on a card's update another channel's card waits too; posts do not."""
     asked = []
     for place in (SUPPORT, GENERAL):
         harness.planner.script(Turn(calls=[("note", {"text": place})]))
@@ -179,8 +178,8 @@ def test_a_limit_holds_for_the_method(harness: Harness, counted: Counted) -> Non
     assert counted("chat.update", 429) == 1
 
 
-def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
-    """While Slack takes its time over one channel, another one is answered."""
+def test_a_slow_post_holds_up_only_its_own_channel(harness: Harness) -> None:
+    """While Slack holds a post to one channel, another channel is answered."""
     hold = harness.slack.faults.hold("chat.postMessage", match=having("Slowly."))
     slow = chat(harness, "Slowly.")
     assert hold.arrived.wait(20)
@@ -190,36 +189,36 @@ def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
     harness.said(SUPPORT, slow, "Slowly.")
 
 
-def test_what_came_while_a_channel_was_served_is_sent(
+def test_a_message_queued_while_its_channel_was_busy_is_sent(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is woken by the end of a lane finds its channel free, however soon they look."""
+    """The sender, woken by the end of a channel's queue, finds the channel free at once."""
     post, looks = harness.app.core.signals.outbox, threading.Event()
-    give = post.notify
+    notify = post.notify
 
-    def give_and_let_look() -> None:
-        give()
+    def notify_and_wait() -> None:
+        notify()
         looks.wait(0.05)
 
     held = harness.slack.faults.hold("chat.postMessage")
     first = chat(harness, "the first")
     assert held.arrived.wait(30)
     second = chat(harness, "the second")
-    harness.slack.wait(lambda: len(unsent(harness)) == 2)
-    monkeypatch.setattr(post, "notify", give_and_let_look)
+    harness.slack.wait(lambda: len(find_unsent(harness)) == 2)
+    monkeypatch.setattr(post, "notify", notify_and_wait)
     held.release()
     harness.said(SUPPORT, first, "the first")
     harness.said(SUPPORT, second, "the second")
 
 
-def unsent(harness: Harness) -> list[Message]:
+def find_unsent(harness: Harness) -> list[Message]:
     return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
 
 
 def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
-    """What nobody could see, since its channel is archived, is not done.
+    """Nobody could see its card, so the call is cancelled.
 
-    The thread and the model hear so.
+    The thread and the model are told.
     """
     harness.slack.archive(FINANCE)
     try:
@@ -239,11 +238,10 @@ def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
     assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
-def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools) -> None:
-    """The card can no longer be posted where it was asked for: it fails closed.
-
-    The requester hears in a DM.
-    """
+def test_a_card_fails_closed_if_the_bot_is_removed_from_the_channel(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Its call is cancelled, and the requester is told in a direct message."""
     hold = harness.slack.faults.hold("chat.postMessage", match=with_card)
     thread = ask(harness, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
     assert hold.arrived.wait(20)
@@ -261,17 +259,17 @@ def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools)
     assert fakes.did("note", "kicked") == 0
 
 
-def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
-    """Someone deletes the card: a click on its way counts, and a new card asks for the rest."""
+def test_a_deleted_card_is_posted_again(harness: Harness, fakes: FakeTools) -> None:
+    """A click on the deleted card still counts, and a new card asks for the rest."""
     thread = ask(harness, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
     card = harness.card(SUPPORT, thread)
     harness.slack.delete_message(SUPPORT, card["ts"])
     harness.person("ana").click(
         SUPPORT, card["ts"], "approve", value=value_of(card, "approve"), seen=card
     )
-    again = harness.card(SUPPORT, thread)
-    assert again["ts"] != card["ts"]
-    harness.person("cleo").click(SUPPORT, again["ts"], "approve")
+    new_card = harness.card(SUPPORT, thread)
+    assert new_card["ts"] != card["ts"]
+    harness.person("cleo").click(SUPPORT, new_card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
     assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
@@ -281,7 +279,7 @@ def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
 
 @pytest.mark.file
 def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: FakeTools) -> None:
-    """A power failure takes along that a card was being sent, and was sent: no second card.
+    """A power failure lost the row's states *sending* and *sent*: no second card is posted.
 
     The one in Slack is adopted, and its buttons work.
     """
@@ -305,7 +303,7 @@ def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: 
 
 
 def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
-    """A corrupt row in the outbox fails alone; what comes after it in the channel is said."""
+    """A corrupt row in the outbox fails alone; the channel's next message is sent."""
     with harness.app.core.store.write() as tx:
         outbox.queue_message(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(harness, "After the corrupt one.")

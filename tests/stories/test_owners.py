@@ -1,4 +1,4 @@
-"""The owner of what a call is about decides: known by a table, and nobody where it has none."""
+"""Rules that ask the owner of an argument's value: from a table, a file or a function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.owner_functions import released
 from tests.stories.steps import ask, statuses, told, vote
-from tests.stories.test_reload import change, reloaded
+from tests.stories.test_policy_reload import list_reloads, write_policy
 
 C = CallStatus
 POLICY = """
@@ -30,8 +30,8 @@ approvers = ["owner of args.text"]
 """
 
 
-def test_the_owner_decides_and_nobody_else(harness: Harness, fakes: FakeTools) -> None:
-    """Not who owns something else, and not whom the defaults name."""
+def test_only_the_owner_of_the_value_can_decide(harness: Harness, fakes: FakeTools) -> None:
+    """Neither the owner of something else nor the default approver can."""
     thread = ask(harness, ("note", {"text": "payments"}))
     card = harness.card(SUPPORT, thread)
     for who in ("cleo", "dan"):
@@ -42,8 +42,8 @@ def test_the_owner_decides_and_nobody_else(harness: Harness, fakes: FakeTools) -
     assert (statuses(harness, thread), fakes.did("note", "payments")) == ([C.SUCCEEDED], 1)
 
 
-def test_what_nobody_owns_is_refused(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody is asked, and it does not run."""
+def test_a_call_about_something_nobody_owns_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """No card is posted, and it does not run."""
     thread = ask(harness, ("note", {"text": "billing"}))
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "billing")) == ([C.REFUSED], 0)
@@ -54,18 +54,20 @@ FUNCTION = POLICY.replace("[owners.text]", '[owners.text]\nfunction = "%s"')
 
 @pytest.fixture
 def with_function(own_harness: Callable[..., Harness], fakes: FakeTools) -> Harness:
-    """A bot whose policy asks a function about what the table does not name."""
+    """A bot whose policy asks a function for values that are not in the table."""
     return own_harness(fakes.tools, FUNCTION % "tests.stories.owner_functions:find_owner")
 
 
-def test_a_function_finds_the_owner(with_function: Harness, fakes: FakeTools) -> None:
-    """Of what the table does not name: the table says Cleo owns search, and Ana payments."""
+def test_a_function_finds_owners_that_the_table_does_not_name(
+    with_function: Harness, fakes: FakeTools
+) -> None:
+    """The table names the owner of search; once payments is taken out, the function finds Ana."""
     harness = with_function
     thread = ask(harness, ("note", {"text": "search"}))
     vote(harness, "cleo", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "That is all.")
     text = FUNCTION.replace('payments = ["UANA00001"]\n', "")
-    change(harness, text % "tests.stories.owner_functions:find_owner")
+    write_policy(harness, text % "tests.stories.owner_functions:find_owner")
     thread = ask(harness, ("note", {"text": "payments"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "cleo", card)
@@ -78,12 +80,12 @@ def test_a_function_finds_the_owner(with_function: Harness, fakes: FakeTools) ->
 @pytest.mark.parametrize(
     "value", ["unowned", "broken", "odd", pytest.param("slow", marks=pytest.mark.long)]
 )
-def test_a_function_that_fails_names_nobody(
+def test_a_call_is_refused_if_the_owner_function_fails(
     with_function: Harness, fakes: FakeTools, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It returns nobody, raises, returns what is no list, or takes too long: nobody is asked.
+    """It returns nobody, raises, returns something other than a list, or takes too long.
 
-    The log names the function, and never the value.
+    The log names the function, but not the value.
     """
     released.clear()
     thread = ask(with_function, ("note", {"text": value}))
@@ -95,32 +97,32 @@ def test_a_function_that_fails_names_nobody(
     assert all("find_owner" in each and value not in each for each in failed)
 
 
-def test_a_function_that_is_not_there_names_nobody(
+def test_a_call_is_refused_if_the_owner_function_is_missing(
     own_harness: Callable[..., Harness], fakes: FakeTools
 ) -> None:
-    """Whoever else owns something."""
+    """The name of the function is misspelt in the policy."""
     harness = own_harness(fakes.tools, FUNCTION % "tests.stories.owner_functions:find_ownr")
     thread = ask(harness, ("note", {"text": "other"}))
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.REFUSED]
 
 
-def test_a_file_of_owners_counts_without_a_restart(
+def test_a_changed_owners_file_counts_without_a_restart(
     own_harness: Callable[..., Harness], fakes: FakeTools
 ) -> None:
-    """So does a change in it alone; a mistake in it keeps the policy as it was."""
+    """A mistake in the file keeps the policy as it was."""
     harness = own_harness(fakes.tools, POLICY)
     file = harness.folder / "owners.csv"
     file.write_text("key,owners\nbilling,UANA00001\n")
-    change(harness, POLICY.replace("[owners.text]", '[owners.text]\nfile = "owners.csv"'))
+    write_policy(harness, POLICY.replace("[owners.text]", '[owners.text]\nfile = "owners.csv"'))
     thread = ask(harness, ("note", {"text": "billing"}))
     card = harness.card(SUPPORT, thread)
     file.write_text("key,owners\nbilling,UDAN00001\n")
-    change(harness, (harness.folder / "policy.toml").read_text())
-    assert len(reloaded(harness)) == 2
-    vote(harness, "ana", card)  # who owned it when it was asked, and no longer does
+    write_policy(harness, (harness.folder / "policy.toml").read_text())
+    assert len(list_reloads(harness)) == 2
+    vote(harness, "ana", card)  # the owner when it was asked, who no longer is
     harness.said(SUPPORT, thread, "has changed since it was asked")
     assert fakes.did("note", "billing") == 0
     file.write_text("key,owners\nbilling,nobody\n")
-    change(harness, (harness.folder / "policy.toml").read_text())
-    assert len(reloaded(harness)) == 2
+    write_policy(harness, (harness.folder / "policy.toml").read_text())
+    assert len(list_reloads(harness)) == 2

@@ -1,4 +1,4 @@
-"""Passkeys: who adds one, who lets it count, and how one is lost, disowned and revoked."""
+"""Passkeys: adding, approving, disowning, renaming and revoking them."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ COUNTS, WAITS = "): counts", "others have to approve it first"
 
 
 @pytest.fixture(autouse=True)
-def without_passkeys(harness: Harness) -> Iterator[None]:
-    """No story has the passkeys of another."""
+def _remove_passkeys(harness: Harness) -> Iterator[None]:
+    """Remove all passkeys after every story."""
     yield
     forget_passkeys(harness)
 
@@ -87,9 +87,7 @@ def approve(harness: Harness, who: str, name: str) -> None:
 def test_a_passkey_counts_once_another_approver_has_approved_it(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """The first of an installation: Ana adds it, is told, and Cleo approves it by a click. Then
-    Ana signs with it.
-    """
+    """The first one of an installation: Cleo approves Ana's by a click, and Ana signs with it."""
     key, row = enrol(harness, "ana", "Ana’s phone")
     mine = words(last_message(harness, "ana", "A new passkey was added for you"))
     theirs = words(card_of(harness, "cleo", "Ana’s phone"))
@@ -114,8 +112,8 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
     assert fakes.did("note", "signed") == 1
 
 
-def test_the_next_one_is_approved_with_a_signature(harness: Harness) -> None:
-    """Once somebody can sign, a click alone lets no passkey count; and nobody lets their own."""
+def test_later_passkeys_are_approved_with_a_signature(harness: Harness) -> None:
+    """Once somebody can sign, a click alone approves no passkey."""
     key, row = enrol(harness, "ana")
     approve(harness, "cleo", "ana’s phone")
     assert counts(harness, row)
@@ -130,8 +128,8 @@ def test_the_next_one_is_approved_with_a_signature(harness: Harness) -> None:
     assert counts(harness, other)
 
 
-def test_nobody_approves_their_own(harness: Harness) -> None:
-    """The card goes to others, and a click of its own person on it would not count."""
+def test_nobody_can_approve_their_own_passkey(harness: Harness) -> None:
+    """The card goes to others, and a click by the passkey's owner does not count."""
     _, row = enrol(harness, "ana")
     cleo = harness.person("cleo")
     card = card_of(harness, "cleo", "ana’s phone")
@@ -142,8 +140,8 @@ def test_nobody_approves_their_own(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("end", ["rejected", "expired"])
-def test_one_that_is_not_approved_never_counts(harness: Harness, end: str) -> None:
-    """Its person is told, cannot sign with it, and may add another."""
+def test_a_passkey_that_is_not_approved_never_counts(harness: Harness, end: str) -> None:
+    """Home says that nobody approved it, and its owner is sent a link to add another."""
     key, row = enrol(harness, "ana", f"Ana’s {end}")
     card = card_of(harness, "cleo", f"Ana’s {end}")
     if end == "rejected":
@@ -170,15 +168,15 @@ def test_one_that_is_not_approved_never_counts(harness: Harness, end: str) -> No
 
 
 def ask_for_link_by_voting(harness: Harness, who: str, thread: str) -> str:
-    """Press Approve without a passkey that counts; returns the link that is sent."""
+    """Press Approve without a passkey that counts; return the link that is sent."""
     before = len(links_of(harness, who, ADDRESS["COUNTERSIGN_URL"]))
     press(harness, who, SUPPORT, harness.card(SUPPORT, thread), "approve")
     harness.slack.wait(lambda: len(links_of(harness, who, ADDRESS["COUNTERSIGN_URL"])) > before)
     return links_of(harness, who, ADDRESS["COUNTERSIGN_URL"])[-1]
 
 
-def test_who_did_not_add_it_says_so(harness: Harness) -> None:
-    """That wasn't me: it is revoked at once, nobody approves it any more, and security is told."""
+def test_a_passkey_disowned_by_its_person_is_revoked(harness: Harness) -> None:
+    """After “That wasn't me” it cannot be approved any more, and security is told once."""
     key, row = enrol(harness, "ana", "A stranger’s phone")
     card = card_of(harness, "cleo", "A stranger’s phone")
     message = last_message(harness, "ana", "A new passkey was added", "A stranger’s phone")
@@ -194,20 +192,21 @@ def test_who_did_not_add_it_says_so(harness: Harness) -> None:
     assert not counts(harness, row)
     press_own(harness, "ana", message, "disown_passkey")
     last_message(harness, "ana", "was revoked already")
-    assert len([m for m in all_of(harness, "dan") if "A stranger’s phone" in words(m)]) == 1
+    assert (
+        len([m for m in list_direct_messages(harness, "dan") if "A stranger’s phone" in words(m)])
+        == 1
+    )
     assert key.credential_id == row.credential_id
 
 
-def all_of(harness: Harness, who: str) -> list[dict[str, object]]:
-    """All direct messages of this person."""
+def list_direct_messages(harness: Harness, who: str) -> list[dict[str, object]]:
+    """Return all direct messages of this person."""
     seen = harness.person(who)
     return list(seen.everything(seen.dm_channel))
 
 
-def test_a_stolen_slack_session_gains_no_signature(harness: Harness, fakes: FakeTools) -> None:
-    """Whoever clicks as Ana in Slack can press everything, and add a passkey of their own: Ana is
-    told of it, others are asked about it, and nothing that has to be signed is approved.
-    """
+def test_a_stolen_slack_session_cannot_sign(harness: Harness, fakes: FakeTools) -> None:
+    """The thief can click as Ana and add a passkey: Ana is told, and others are asked about it."""
     ana, own = enrol(harness, "ana", "Ana’s own")
     approve(harness, "cleo", "Ana’s own")
     thread = ask(harness, ("note", {"text": "stolen"}))
@@ -230,8 +229,8 @@ def test_a_stolen_slack_session_gains_no_signature(harness: Harness, fakes: Fake
     assert ana.count == 0
 
 
-def test_home_renames_and_revokes(harness: Harness, fakes: FakeTools) -> None:
-    """A passkey has the name that its person gives it; a revoked one signs nothing."""
+def test_home_renames_and_revokes_a_passkey(harness: Harness, fakes: FakeTools) -> None:
+    """A revoked passkey cannot sign, even with a link that was sent before."""
     key, row = enrol(harness, "ana", "Old name")
     approve(harness, "cleo", "Old name")
     ana = harness.person("ana")
@@ -256,8 +255,8 @@ def test_home_renames_and_revokes(harness: Harness, fakes: FakeTools) -> None:
     assert events == ["passkey.added", "passkey.counts", "passkey.renamed", "passkey.revoked"]
 
 
-def test_a_link_works_once(harness: Harness) -> None:
-    """What was posted twice is one passkey; another one needs another link."""
+def test_a_link_adds_one_passkey(harness: Harness) -> None:
+    """Posting again on the same link adds nothing, and no passkey can be added twice."""
     link = ask_for_link(harness, "ana")
     key = Authenticator()
     credential = make_credential(key, compute_challenge(link), name="Once")
@@ -270,9 +269,10 @@ def test_a_link_works_once(harness: Harness) -> None:
     assert (again.is_done, "added before" in again.text) == (False, True)
 
 
-def test_a_link_makes_passkeys_of_its_person_alone(harness: Harness) -> None:
-    """Whoever opens Ana's link adds a passkey of hers, of which she is told; what was made for
-    another link is none.
+def test_a_link_adds_passkeys_only_for_its_person(harness: Harness) -> None:
+    """A passkey made by anyone with the link is its person's, who is told of it.
+
+    One made for another link is refused.
     """
     mine, theirs = ask_for_link(harness, "ana"), ask_for_link(harness, "cleo")
     key = Authenticator()
@@ -284,7 +284,7 @@ def test_a_link_makes_passkeys_of_its_person_alone(harness: Harness) -> None:
 
 
 def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
-    """What was made for somebody elsewhere is refused, though the link is one of the record's."""
+    """The link is in the same record, but belongs to another workspace."""
     link = ask_for_link(harness, "ana")
     where = col(SigningLink.hash) == link.hash
     with harness.app.core.store.write() as tx:
@@ -304,17 +304,17 @@ def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
         ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked"),
     ],
 )
-def test_what_no_passkey_is_made_of(
+def test_a_passkey_that_cannot_be_verified_is_not_added(
     harness: Harness, changed: dict[str, object], part: str
 ) -> None:
-    """Another site or page, or a person who was not verified: nothing is added, and it says so."""
+    """Another site, an unverified person or a weak key; the page says why."""
     key = Authenticator(**changed)  # type: ignore[arg-type] # the fields' types differ
     outcome = make_passkey(harness, ask_for_link(harness, "ana"), key, "Odd")
     assert (outcome.is_done, part in outcome.text) == (False, True)
     assert not [each for each in passkeys_of(harness, "ana") if each.name == "Odd"]
 
 
-def test_a_link_expires(harness: Harness) -> None:
+def test_a_link_to_add_a_passkey_expires(harness: Harness) -> None:
     """After half an hour it adds nothing."""
     link = ask_for_link(harness, "ana")
     later(harness, 1801)
@@ -322,8 +322,8 @@ def test_a_link_expires(harness: Harness) -> None:
     assert (outcome.is_done, "has expired" in outcome.text) == (False, True)
 
 
-def test_who_signs_nothing_needs_none(harness: Harness) -> None:
-    """Ben may decide nothing: his Home offers none, and an old button says so."""
+def test_people_who_decide_nothing_cannot_add_a_passkey(harness: Harness) -> None:
+    """Ben may decide nothing, so his Home does not offer passkeys."""
     ben = harness.person("ben")
     thread = ask(harness, ("note", {"text": "ben asks"}))
     harness.card(SUPPORT, thread)
@@ -332,10 +332,8 @@ def test_who_signs_nothing_needs_none(harness: Harness) -> None:
     assert not harness.app.core.build_passkey_manager().may_enrol(PEOPLE["ben"])
 
 
-def test_who_left_signs_nothing(harness: Harness) -> None:
-    """A deactivated person's links were sent before: one adds nothing, and what is signed by the
-    other counts for nothing.
-    """
+def test_a_deactivated_person_cannot_sign_or_add_a_passkey(harness: Harness) -> None:
+    """Links to do so were sent before the person was deactivated."""
     key = give_passkey(harness, "ana")
     thread = ask(harness, ("note", {"text": "by who left"}))
     to_add = ask_for_link(harness, "ana")
@@ -351,10 +349,10 @@ def test_who_left_signs_nothing(harness: Harness) -> None:
         harness.clock.advance(61)
 
 
-def test_at_another_address_passkeys_are_added_anew(own_harness: Callable[..., Harness]) -> None:
-    """Browsers sign for one address only, so those of the old one would approve nothing any more,
-    not even new ones.
-    """
+def test_another_address_needs_new_passkeys(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Browsers sign for one address only, so old passkeys cannot even approve new ones."""
     harness = own_harness(FakeTools().tools, POLICY, **SETTINGS)
     for who in ("ana", "cleo"):
         give_passkey(harness, who)
@@ -371,8 +369,8 @@ def test_at_another_address_passkeys_are_added_anew(own_harness: Callable[..., H
     harness.said(SUPPORT, thread, "That is all.")
 
 
-def test_a_lost_phone_is_replaced(harness: Harness, fakes: FakeTools) -> None:
-    """The last passkey is revoked; a new one, approved by others, signs again."""
+def test_a_lost_passkey_can_be_replaced(harness: Harness, fakes: FakeTools) -> None:
+    """Ana revokes her only passkey; a new one, approved by Cleo, signs."""
     _, row = enrol(harness, "ana", "Lost")
     approve(harness, "cleo", "Lost")
     ana = harness.person("ana")

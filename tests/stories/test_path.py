@@ -1,4 +1,4 @@
-"""From a message to an answer, through a card: the path everything else stands on."""
+"""From a message to an answer, through a card."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 
 
-def test_mention_card_approve_effect_answer(harness: Harness) -> None:
-    """A mention becomes a card, the click runs the tool once, and the thread gets the answer.
-
-    The card gets the truth.
-    """
+def test_a_mention_is_approved_on_a_card_run_once_and_answered(harness: Harness) -> None:
+    """In the end the card names the approver and has no buttons."""
     thread = harness.person("ben").say(
         SUPPORT, "@bot refund 40 EUR of order 1039, it arrived broken"
     )
@@ -35,10 +32,8 @@ def test_mention_card_approve_effect_answer(harness: Harness) -> None:
     assert '"button"' not in words(drawn)
 
 
-def test_the_call_survives_a_restart_between_card_and_click(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """A card posted by an earlier life of the process is decided by the next one."""
+def test_a_call_survives_a_restart_before_the_click(harness: Harness, fakes: FakeTools) -> None:
+    """The card was posted by the process before the restart."""
     harness.planner.script(
         Turn(calls=[("note", {"text": "over the restart"})]), Turn(text="It is noted.")
     )

@@ -1,4 +1,4 @@
-"""Several calls in one plan, decided one by one or together, by one or two, over a restart."""
+"""Plans of several calls: decided one by one or together, and the order they run in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.stories.messages import action_ids, value_of, words
 from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told, typed
 
 
-def note(text: str) -> tuple[str, dict[str, str]]:
+def build_note(text: str) -> tuple[str, dict[str, str]]:
     return ("note", {"text": text})
 
 
@@ -24,19 +24,19 @@ def statuses(harness: Harness, thread: str) -> list[str]:
     return [str(call.status) for call in harness.calls_in(thread)]
 
 
-def until(harness: Harness, thread: str, *expected: str) -> None:
-    """Wait until the calls of the thread have come to this."""
+def wait_for_statuses(harness: Harness, thread: str, *expected: str) -> None:
+    """Wait until the calls of the thread have these statuses."""
     harness.slack.wait(lambda: statuses(harness, thread) == list(expected))
     arrived(harness)
 
 
-def test_several_calls_decided_differently(harness: Harness, fakes: FakeTools) -> None:
-    """Approved, edited and approved, rejected: one output each, in the model's order, truthful."""
-    thread = ask(harness, note("one"), note("two"), note("three"))
+def test_calls_of_one_plan_can_be_decided_differently(harness: Harness, fakes: FakeTools) -> None:
+    """Approved, edited and approved, rejected: one output each, in the model's order."""
+    thread = ask(harness, build_note("one"), build_note("two"), build_note("three"))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     reject(harness, "ana", SUPPORT, card, "not three", nth=2)
-    until(harness, thread, "pending", "pending", "rejected")
+    wait_for_statuses(harness, thread, "pending", "pending", "rejected")
     open_modal(harness, "ana", SUPPORT, card, "edit", 1)
     harness.person("ana").submit(typed(text="two and a half"))
     harness.said(SUPPORT, thread, "✏️")
@@ -45,7 +45,7 @@ def test_several_calls_decided_differently(harness: Harness, fakes: FakeTools) -
     harness.person("cleo").click(
         SUPPORT, card["ts"], "approve", value=value_of(drawn, "approve", 1)
     )
-    until(harness, thread, "pending", "approved", "rejected")
+    wait_for_statuses(harness, thread, "pending", "approved", "rejected")
     assert not fakes.did("note", "two and a half")
     harness.person("cleo").click(
         SUPPORT, card["ts"], "approve", value=value_of(drawn, "approve", 0), seen=drawn
@@ -71,9 +71,9 @@ def test_several_calls_decided_differently(harness: Harness, fakes: FakeTools) -
     ]
 
 
-def test_the_plan_runs_in_order_and_stops_at_a_failure(harness: Harness, fakes: FakeTools) -> None:
-    """After a failed step the rest is cancelled, and the model is told why."""
-    thread = ask(harness, note("before"), ("refuse", {"text": "x"}), note("after"))
+def test_a_plan_runs_in_order_and_stops_at_a_failure(harness: Harness, fakes: FakeTools) -> None:
+    """After a failed call the rest is cancelled, and the model is told why."""
+    thread = ask(harness, build_note("before"), ("refuse", {"text": "x"}), build_note("after"))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
@@ -84,13 +84,16 @@ def test_the_plan_runs_in_order_and_stops_at_a_failure(harness: Harness, fakes: 
     assert (fakes.did("note", "before"), fakes.did("note", "after")) == (1, 0)
 
 
-def test_gated_and_ungated_together(harness: Harness, fakes: FakeTools) -> None:
-    """What only reads runs at once, and not again when the rest is decided."""
+def test_reads_of_a_plan_run_before_the_rest_is_decided(harness: Harness, fakes: FakeTools) -> None:
+    """They do not run again when the rest is decided."""
     thread = ask(
-        harness, ("peek", {"text": "mixed"}), note("mixed"), ("peek", {"text": "mixed too"})
+        harness,
+        ("peek", {"text": "mixed"}),
+        build_note("mixed"),
+        ("peek", {"text": "mixed too"}),
     )
     card = harness.card(SUPPORT, thread)
-    until(harness, thread, "succeeded", "pending", "succeeded")
+    wait_for_statuses(harness, thread, "succeeded", "pending", "succeeded")
     assert (fakes.did("peek", "mixed"), fakes.did("peek", "mixed too")) == (1, 1)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -109,12 +112,12 @@ def test_gated_and_ungated_together(harness: Harness, fakes: FakeTools) -> None:
     ]
 
 
-def test_partly_decided_then_a_restart(harness: Harness, fakes: FakeTools) -> None:
-    """What was decided stays so, the rest is clickable on the same card, and all runs once."""
-    thread = ask(harness, note("early"), note("late"))
+def test_a_partly_decided_plan_survives_a_restart(harness: Harness, fakes: FakeTools) -> None:
+    """The rest is decided on the same card, and each call runs once."""
+    thread = ask(harness, build_note("early"), build_note("late"))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
-    until(harness, thread, "approved", "pending")
+    wait_for_statuses(harness, thread, "approved", "pending")
     harness.restart()
     assert not fakes.did("note", "early")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -124,11 +127,9 @@ def test_partly_decided_then_a_restart(harness: Harness, fakes: FakeTools) -> No
     assert (fakes.did("note", "early"), fakes.did("note", "late")) == (1, 1)
 
 
-def test_two_people_decide_two_calls_of_one_card_at_once(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """Both count, each is told in the thread, and the card shows both."""
-    thread = ask(harness, note("left"), note("right"))
+def test_two_people_decide_calls_of_one_card_at_once(harness: Harness, fakes: FakeTools) -> None:
+    """Both votes count, and the card shows both people."""
+    thread = ask(harness, build_note("left"), build_note("right"))
     card = harness.card(SUPPORT, thread)
     for nth, name in enumerate(("ana", "cleo")):
         harness.person(name).click(
@@ -152,9 +153,14 @@ def test_two_people_decide_two_calls_of_one_card_at_once(
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_all_at_once_leaves_a_row_for_each(harness: Harness, fakes: FakeTools, verb: str) -> None:
-    """Approve all and reject all: one vote, one audit row and one digest for each call."""
-    thread = ask(harness, note(f"{verb} a"), note(f"{verb} b"), note(f"{verb} c"))
+def test_deciding_all_records_each_call(harness: Harness, fakes: FakeTools, verb: str) -> None:
+    """One vote, one audit row and one digest for each call."""
+    thread = ask(
+        harness,
+        build_note(f"{verb} a"),
+        build_note(f"{verb} b"),
+        build_note(f"{verb} c"),
+    )
     card = harness.card(SUPPORT, thread)
     harness.settle()
     if verb == "approve":
@@ -188,12 +194,9 @@ def test_all_at_once_leaves_a_row_for_each(harness: Harness, fakes: FakeTools, v
     assert [fakes.did("note", f"{verb} {x}") for x in "abc"] == [int(verb == "approve")] * 3
 
 
-def test_approve_all_after_the_plan_changed_is_stale(harness: Harness, fakes: FakeTools) -> None:
-    """One call was edited since: approving all of what one saw before is refused.
-
-    All of what is there now is not.
-    """
-    thread = ask(harness, note("p"), note("q"))
+def test_approve_all_is_refused_for_a_changed_plan(harness: Harness, fakes: FakeTools) -> None:
+    """One call was edited after the card was seen; on the new card all can be approved."""
+    thread = ask(harness, build_note("p"), build_note("q"))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "edit", 1)
     harness.person("ben").submit(typed(text="q2"))
@@ -212,9 +215,9 @@ def test_approve_all_after_the_plan_changed_is_stale(harness: Harness, fakes: Fa
     assert [fakes.did("note", text) for text in ("p", "q", "q2")] == [1, 0, 1]
 
 
-def test_approve_all_that_counts_for_some_only(harness: Harness, fakes: FakeTools) -> None:
-    """What the voter edited themself is left for others, and does not lose its neighbours."""
-    thread = ask(harness, note("r"), note("s"))
+def test_approve_all_leaves_calls_that_the_voter_edited(harness: Harness, fakes: FakeTools) -> None:
+    """The edited call waits for somebody else; the other one is approved."""
+    thread = ask(harness, build_note("r"), build_note("s"))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit", 0)
     harness.person("ana").submit(typed(text="r2"))
@@ -222,16 +225,17 @@ def test_approve_all_that_counts_for_some_only(harness: Harness, fakes: FakeTool
     harness.settle()
     harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
     told(harness, "ana", SUPPORT, thread, "You edited this, so somebody else has to approve it.")
-    until(harness, thread, "pending", "approved")
+    wait_for_statuses(harness, thread, "pending", "approved")
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     assert [fakes.did("note", text) for text in ("r2", "s")] == [1, 1]
 
 
-def test_what_the_model_adds_later_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """Approving a plan covers its calls only: the next turn's calls get a card of their own."""
+def test_calls_proposed_later_get_a_new_card(harness: Harness, fakes: FakeTools) -> None:
+    """Approving a plan covers its calls only, even if the same call is proposed again."""
     harness.planner.script(
-        Turn(calls=[note("plan 1"), note("plan 1b")]), Turn(calls=[note("plan 2"), note("plan 1")])
+        Turn(calls=[build_note("plan 1"), build_note("plan 1b")]),
+        Turn(calls=[build_note("plan 2"), build_note("plan 1")]),
     )
     harness.planner.script(Turn(text="Both done."))
     thread = harness.person("ben").say(SUPPORT, "@bot two plans")
@@ -251,13 +255,10 @@ def test_what_the_model_adds_later_is_asked_again(harness: Harness, fakes: FakeT
     assert (fakes.did("note", "plan 2"), fakes.did("note", "plan 1")) == (1, 2)
 
 
-def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> None:
-    """Twelve calls stand on three cards that say so.
-
-    None is left out, and each card decides its own.
-    """
+def test_a_long_plan_is_split_over_several_cards(harness: Harness, fakes: FakeTools) -> None:
+    """Twelve calls are shown on three numbered cards, each of which decides its own calls."""
     texts = [f"many {n}" for n in range(12)]
-    thread = ask(harness, *map(note, texts))
+    thread = ask(harness, *map(build_note, texts))
     harness.card(SUPPORT, thread)
     harness.settle()
     cards = [m for m in harness.thread(SUPPORT, thread) if "approve_all" in action_ids(m)]
@@ -265,7 +266,7 @@ def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> 
     assert [f"Part {n} of 3" in words(card) for n, card in enumerate(cards, 1)] == [True] * 3
     assert all(text in "".join(map(words, cards)) for text in texts)
     harness.person("ana").click(SUPPORT, cards[1]["ts"], "approve_all")
-    until(harness, thread, *["pending"] * 5, *["approved"] * 5, *["pending"] * 2)
+    wait_for_statuses(harness, thread, *["pending"] * 5, *["approved"] * 5, *["pending"] * 2)
     for nth in (0, 2):
         harness.person("ana").click(SUPPORT, cards[nth]["ts"], "approve_all")
         arrived(harness)
@@ -278,16 +279,13 @@ def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> 
     assert not [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
 
 
-def test_two_routes_two_cards(harness: Harness) -> None:
-    """Calls of one plan that other people decide stand on cards of their own.
-
-    Each is where it belongs.
-    """
+def test_calls_decided_in_different_channels_get_separate_cards(harness: Harness) -> None:
+    """The finance channel decides about one call of the plan."""
     cancel: tuple[str, dict[str, Any]] = (
         "cancel_order",
         {"order_id": 1043, "reason": "changed their mind"},
     )
-    thread = ask(harness, note("here"), cancel)
+    thread = ask(harness, build_note("here"), cancel)
     card = harness.card(SUPPORT, thread)
     harness.settle()
     assert action_ids(card).count("approve") == 1
@@ -296,5 +294,5 @@ def test_two_routes_two_cards(harness: Harness) -> None:
     )
     assert sorted(m.channel for m in messages) == ["C0FINANCE", "C0SUPPORT"]
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    until(harness, thread, "approved", "pending")
+    wait_for_statuses(harness, thread, "approved", "pending")
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.APPROVED, CallStatus.PENDING]

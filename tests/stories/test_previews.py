@@ -1,4 +1,4 @@
-"""What a tool says beforehand: what is known to fail asks nobody, and slow tools stop nobody."""
+"""Previews of tools: calls known to fail need no approver, and slow previews block nobody."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.stories.steps import (
 )
 
 
-def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """A call whose tool says that it would fail goes back to the model, without a card."""
+def test_a_call_known_to_fail_is_refused_without_a_card(harness: Harness, fakes: FakeTools) -> None:
+    """Its preview raises an error, which the model is given."""
     thread = ask(harness, ("luck", {"text": "in vain"}))
     harness.said(SUPPORT, thread, "That is all.")
     [output] = harness.outputs()
@@ -35,8 +35,8 @@ def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -
     assert fakes.did("luck", "in vain") == 0
 
 
-def test_beside_a_call_that_waits(harness: Harness) -> None:
-    """Where an earlier call of its plan might help, the model is told to propose it again."""
+def test_a_refused_call_may_be_proposed_again_after_the_plan(harness: Harness) -> None:
+    """An earlier call of the plan might make it work, so the model is told to try it then."""
     thread = ask(harness, ("note", {"text": "before it"}), ("luck", {"text": "in vain"}))
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -45,14 +45,14 @@ def test_beside_a_call_that_waits(harness: Harness) -> None:
     assert second.endswith("has to run first, propose it again after that.")
 
 
-def test_an_async_preview_knows_who_asks(harness: Harness) -> None:
-    """What an async preview says is on the card; it is told who asks, and where."""
+def test_an_async_preview_is_shown_and_knows_the_requester(harness: Harness) -> None:
+    """It also knows the channel."""
     _, card = ask_for(harness, "today", "luck")
     assert f"fortune for UBEN00001 in {SUPPORT}" in words(card)
 
 
-def test_an_edit_that_would_fail(harness: Harness, fakes: FakeTools) -> None:
-    """In Edit it is an error at the field that was changed, and nothing is stored."""
+def test_an_edit_known_to_fail_is_an_error_at_its_field(harness: Harness, fakes: FakeTools) -> None:
+    """Nothing is stored until the edit is one whose preview succeeds."""
     thread, card = ask_for(harness, "today", "luck")
     open_modal(harness, "ana", SUPPORT, card, "edit")
     outcome = harness.person("ana").submit(typed(text="in vain"))
@@ -64,10 +64,10 @@ def test_an_edit_that_would_fail(harness: Harness, fakes: FakeTools) -> None:
     assert (fakes.did("luck", "in vain"), fakes.did("luck", "tomorrow")) == (0, 1)
 
 
-def type_slowly(
+def submit_slow_edit(
     harness: Harness, fakes: FakeTools, card: dict[str, Any], name: str, text: str
 ) -> None:
-    """Have somebody submit an edit whose preview is not there before `go_on` is set."""
+    """Have somebody submit an edit whose preview does not end before `go_on` is set."""
     fakes.entered.clear()
     fakes.go_on.clear()
     open_modal(harness, name, SUPPORT, card, "edit")
@@ -75,16 +75,16 @@ def type_slowly(
     assert fakes.entered.is_set()
 
 
-def test_a_slow_preview_holds_up_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """While a tool is asked about an edit, others decide; then the edit is stored, or refused."""
+def test_a_slow_preview_of_an_edit_blocks_nobody(harness: Harness, fakes: FakeTools) -> None:
+    """Others decide meanwhile; then the edit is stored, or refused."""
     thread, card = ask_for(harness, "today", "luck")
     other, waiting = ask_for(harness, "meanwhile")
-    type_slowly(harness, fakes, card, "ana", "slowly in vain")
+    submit_slow_edit(harness, fakes, card, "ana", "slowly in vain")
     harness.person("ana").click(SUPPORT, waiting["ts"], "approve")
     harness.slack.wait(lambda: fakes.did("note", "meanwhile"))
     fakes.go_on.set()
     told(harness, "ana", SUPPORT, thread, "was not saved: there is no luck in slowly in vain")
-    type_slowly(harness, fakes, card, "cleo", "slowly")
+    submit_slow_edit(harness, fakes, card, "cleo", "slowly")
     assert "Edited" not in words(now_at(harness, SUPPORT, card["ts"]))
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "✏️")

@@ -1,4 +1,4 @@
-"""Answers in words and in forms: plain replies, direct messages, corrections, reminders."""
+"""Answers to questions: plain replies, direct messages, forms, reminders, Home."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = CallStatus
 
 
 def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
-    """In the thread, without a mention, by who was asked; other people's words are no answer."""
+    """In the thread, without a mention, by the person asked; nobody else's reply counts."""
     thread = ask(harness, question(question="What is the name of the driver?"))
     harness.card(SUPPORT, thread, "ben", "answer")
     harness.person("ana").say(SUPPORT, "it is not me", thread)
@@ -29,8 +29,8 @@ def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
     assert '"Frederick"' in outcome(harness, "ANSWERED")
 
 
-def test_a_reply_that_is_too_long(harness: Harness) -> None:
-    """It is not cut and taken: who wrote it is told how long an answer may be, and it waits on."""
+def test_a_reply_that_is_too_long_is_not_taken(harness: Harness) -> None:
+    """Its writer is told how long an answer may be, and the question stays open."""
     thread = ask(harness, question(question="What did the driver say?"))
     harness.card(SUPPORT, thread, "ben", "answer")
     harness.person("ben").say(SUPPORT, "and so on " * 300, thread)
@@ -40,8 +40,8 @@ def test_a_reply_that_is_too_long(harness: Harness) -> None:
     assert "that it is late" in outcome(harness, "ANSWERED")
 
 
-def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
-    """What is answered by buttons is not answered in words; its requester is told so each time."""
+def test_a_reply_does_not_answer_a_question_with_buttons(harness: Harness) -> None:
+    """Each time the person is told to use the buttons."""
     thread = ask(harness, question(question="Is the lamp on?", kind="yes_no"))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     for word in ("yes", "it is on"):
@@ -53,8 +53,10 @@ def test_a_reply_to_a_choice_is_no_answer(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_a_reply_to_a_sub_agents_choice(own_harness: Callable[..., Harness]) -> None:
-    """It is told like any other, though the request's own agent waits for that one."""
+def test_a_reply_to_a_sub_agents_question_points_to_the_buttons(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The request's own agent waits for the sub-agent meanwhile."""
     policy = '[defaults]\napprovers = ["@shop-leads"]\n'
     harness = own_harness([*FakeTools().tools, *AGENTS], policy)
     asks = Turn(calls=[question(question="Is the shed open?", kind="yes_no")])
@@ -67,7 +69,7 @@ def test_a_reply_to_a_sub_agents_choice(own_harness: Callable[..., Harness]) -> 
 
 
 def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:
-    """The bot was busy while the deadline passed: the answer that came before it is taken first."""
+    """The bot was busy while the deadline passed."""
     thread = ask(harness, question(question="Which dock is it at?"))
     harness.card(SUPPORT, thread, "ben", "answer")
     harness.app.loop.pause()
@@ -78,8 +80,8 @@ def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:
     assert '"Dock seven"' in outcome(harness, "ANSWERED")
 
 
-def test_who_is_not_in_the_channel_is_asked_directly(harness: Harness) -> None:
-    """A question for somebody elsewhere is a direct message, answered by a reply there."""
+def test_a_person_outside_the_channel_is_asked_by_dm(harness: Harness) -> None:
+    """A reply in the direct messages answers the question."""
     ask(harness, question(question="Who has the spare key?", to="@dan"), channel=PARTNERS)
     dan = harness.person("dan")
 
@@ -94,12 +96,10 @@ def test_who_is_not_in_the_channel_is_asked_directly(harness: Harness) -> None:
     assert '"Gus has it"' in outcome(harness, "ANSWERED")
 
 
-def test_a_reply_may_be_faster_than_slack_s_answer(harness: Harness) -> None:
-    """Slack shows the question before it says where it stands: the reply waits for that, and is no
-    request.
-    """
+def test_a_reply_may_arrive_before_slack_confirms_the_question(harness: Harness) -> None:
+    """Slack shows the question before it returns its ts: the reply waits, and is no request."""
     asks = question(question="Who has the loading ramp?", to="@dan")
-    posted = having("I can't say")  # the question itself, not the line that tells of it
+    posted = having("I can't say")  # in the question, not in the line about it
     hold = harness.slack.faults.hold("chat.postMessage", "after", posted)
     ask(harness, asks, channel=PARTNERS)
     dan = harness.person("dan")
@@ -117,23 +117,23 @@ def test_a_reply_may_be_faster_than_slack_s_answer(harness: Harness) -> None:
     hold.release()
     assert '"Hal has it"' in outcome(harness, "ANSWERED")
     harness.settle()
-    assert len(harness.planner.requests) == turns + 1  # the answer's, and none of Dan's
+    assert len(harness.planner.requests) == turns + 1  # for the answer, not for Dan's message
 
 
-def test_who_was_asked_is_reminded_once(harness: Harness) -> None:
-    """Halfway to the deadline the question is brought up under itself, and not again."""
+def test_a_person_asked_is_reminded_once(harness: Harness) -> None:
+    """The reminder comes halfway to the deadline, in the question's thread."""
     thread = ask(harness, question(question="When does the courier come?"))
     harness.card(SUPPORT, thread, "ben", "answer")
     for _ in range(3):
         later(harness, HOURS // 4)
-    told_ = [
+    reminders = [
         m for m in harness.thread(SUPPORT, thread) if "still waiting for an answer" in words(m)
     ]
-    assert len(told_) == 1
+    assert len(reminders) == 1
 
 
-def test_what_a_person_corrects_is_told_as_corrected(harness: Harness) -> None:
-    """A form with suggestions: errors stand at their fields, and what was changed is told."""
+def test_the_model_is_told_which_suggestions_were_corrected(harness: Harness) -> None:
+    """Errors of the form are shown at their fields."""
     fields = [
         {"label": "Order", "kind": "number", "suggestion": "1042"},
         {"label": "Arrived on", "kind": "date"},
@@ -155,8 +155,8 @@ def test_what_a_person_corrects_is_told_as_corrected(harness: Harness) -> None:
     assert "Remark" not in answered
 
 
-def test_its_requester_withdraws_a_question(harness: Harness) -> None:
-    """From the menu, by who made the request only; the rest of the request goes on."""
+def test_only_the_requester_can_withdraw_a_question(harness: Harness) -> None:
+    """From the question's menu; the request goes on without an answer."""
     thread = ask(harness, question(question="Is the gate shut?", kind="yes_no"))
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
     menu(harness, "ana", asked, "withdraw:")
@@ -168,8 +168,8 @@ def test_its_requester_withdraws_a_question(harness: Harness) -> None:
     assert "No longer needed" in words(now_at(harness, SUPPORT, asked["ts"]))
 
 
-def test_home_shows_the_questions_that_wait_for_me(harness: Harness) -> None:
-    """Who is asked finds it on Home and answers from there; nobody else sees it."""
+def test_home_shows_a_person_the_questions_for_them(harness: Harness) -> None:
+    """They can answer from Home; nobody else sees the question there."""
     thread = ask(harness, question(question="Is the roof tight?", kind="yes_no"))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     ben, ana = harness.person("ben"), harness.person("ana")

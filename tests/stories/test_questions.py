@@ -1,4 +1,4 @@
-"""Questions to people: asked where they are seen, answered once, told to the model as data."""
+"""Questions of the model to people: who can answer, how, until when, and what it changes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.stories.steps import (
 C = CallStatus
 
 
-def test_yes_or_no_is_answered_by_a_button(harness: Harness) -> None:
-    """The requester is asked in the thread, and one click is the call's result, as data."""
+def test_a_yes_or_no_question_is_answered_by_a_button(harness: Harness) -> None:
+    """The model is given the answer as data, which is no approval."""
     thread = ask(harness, question(question="Is the parcel of Eve here?", kind="yes_no"))
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
     assert "approve" not in action_ids(asked)
@@ -45,8 +45,8 @@ def test_yes_or_no_is_answered_by_a_button(harness: Harness) -> None:
     assert harness.audit_of(call) == events
 
 
-def test_only_who_is_asked_answers_a_question(harness: Harness) -> None:
-    """Somebody else hears whom it is for, which is written down; nothing changes."""
+def test_only_the_person_asked_can_answer_a_question(harness: Harness) -> None:
+    """Others are told whom it is for, and the attempt is in the audit."""
     colours = {"kind": "choice", "options": ["Red", "Blue"]}
     thread = ask(harness, question(question="Which colour has the box?", **colours))
     asked = harness.card(SUPPORT, thread, "ben", "choose_2")
@@ -59,8 +59,8 @@ def test_only_who_is_asked_answers_a_question(harness: Harness) -> None:
     assert '"Blue"' in outcome(harness, "ANSWERED")
 
 
-def test_the_second_answer_hears_who_was_first(harness: Harness) -> None:
-    """A group is asked: the first answer counts, and the second person is told by whom and when."""
+def test_only_the_first_answer_of_a_group_counts(harness: Harness) -> None:
+    """The second person is told that the question is answered already."""
     leads = {"to": "@shop-leads", "kind": "yes_no"}
     thread = ask(harness, question(question="Are the boxes packed on Monday?", **leads))
     asked = harness.card(SUPPORT, thread, "ana", "choose_1")
@@ -76,8 +76,8 @@ def test_the_second_answer_hears_who_was_first(harness: Harness) -> None:
     assert harness.audit_of(call).count("question.answered") == 1
 
 
-def test_free_text_is_written_in_a_form(harness: Harness) -> None:
-    """The button opens a form; what is written there is quoted to the model."""
+def test_a_question_for_text_is_answered_in_a_dialog(harness: Harness) -> None:
+    """The model is given the text in quotes."""
     thread = ask(harness, question(question="What is written on the label?"))
     asked = harness.card(SUPPORT, thread, "ben", "answer")
     view = open_modal(harness, "ben", SUPPORT, asked, "answer")
@@ -88,8 +88,8 @@ def test_free_text_is_written_in_a_form(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.ANSWERED]
 
 
-def test_who_cannot_say_says_so(harness: Harness) -> None:
-    """A declined question is answered, and the model hears that they cannot say."""
+def test_a_question_can_be_declined(harness: Harness) -> None:
+    """The model is told that the person cannot say; so are `show` and `requests`."""
     thread = ask(harness, question(question="How heavy was the first box?"))
     asked = harness.card(SUPPORT, thread, "ben", "decline")
     harness.person("ben").click(SUPPORT, asked["ts"], "decline")
@@ -105,8 +105,8 @@ def test_who_cannot_say_says_so(harness: Harness) -> None:
     told(harness, "ben", SUPPORT, thread, "💬 Declined: they cannot say: Ask “How heavy")
 
 
-def test_a_question_about_approval_reaches_nobody(harness: Harness) -> None:
-    """It is refused before anybody sees it, and the model is told how approval is asked."""
+def test_a_question_for_approval_is_refused(harness: Harness) -> None:
+    """Nobody sees it, and the model is told to propose the call itself."""
     thread = ask(harness, question(question="May I refund order 1042?", kind="yes_no"))
     said = outcome(harness, "REFUSED")
     assert "Propose the call itself" in said
@@ -115,8 +115,8 @@ def test_a_question_about_approval_reaches_nobody(harness: Harness) -> None:
     assert not [m for m in harness.thread(SUPPORT, thread) if "choose_1" in action_ids(m)]
 
 
-def test_nobody_answers_in_time(harness: Harness) -> None:
-    """The deadline ends the question; the model and the thread hear that nobody answered."""
+def test_an_unanswered_question_expires(harness: Harness) -> None:
+    """The model and the thread are told that nobody answered."""
     thread = ask(harness, question(question="Where is the key of the store?"))
     asked = harness.card(SUPPORT, thread, "ben", "answer")
     later(harness, 5 * HOURS)
@@ -127,8 +127,8 @@ def test_nobody_answers_in_time(harness: Harness) -> None:
     assert "Too late" in told(harness, "ben", SUPPORT, thread, "Too late")
 
 
-def test_a_question_in_a_plan_holds_up_the_rest(harness: Harness, fakes: FakeTools) -> None:
-    """An approved call of the same plan runs after the answer, and not before."""
+def test_a_question_in_a_plan_delays_its_other_calls(harness: Harness, fakes: FakeTools) -> None:
+    """An approved call of the same plan does not run before the answer."""
     thread = ask(
         harness,
         question(question="Is the shelf free?", kind="yes_no"),
@@ -147,8 +147,8 @@ def test_a_question_in_a_plan_holds_up_the_rest(harness: Harness, fakes: FakeToo
     assert fakes.did("note", "after the answer") == 1
 
 
-def test_the_head_of_a_plan_names_its_questions(harness: Harness) -> None:
-    """The card of a plan in which the agent asks something says so, until it is answered."""
+def test_a_plans_card_mentions_an_open_question(harness: Harness) -> None:
+    """The mention goes away once the question is answered."""
     asks = question(question="Is the cellar dry?", kind="yes_no")
     notes = [("note", {"text": text}) for text in ("a damp one", "a dry one")]
     thread = ask(harness, *notes, asks)
@@ -161,8 +161,8 @@ def test_the_head_of_a_plan_names_its_questions(harness: Harness) -> None:
     assert "2 things to decide" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
-def test_an_answer_approves_nothing_beside_it(harness: Harness, fakes: FakeTools) -> None:
-    """Yes to a question leaves the call of the same plan to its approvers."""
+def test_an_answer_approves_no_call_of_its_plan(harness: Harness, fakes: FakeTools) -> None:
+    """After a yes to the question the call still waits for its approvers."""
     thread = ask(
         harness,
         question(question="Is the door open?", kind="yes_no"),
@@ -175,10 +175,8 @@ def test_an_answer_approves_nothing_beside_it(harness: Harness, fakes: FakeTools
     assert not fakes.did("note", "waits for approvers")
 
 
-def test_what_comes_after_an_unanswered_question_is_not_run(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """A call that was approved, behind a question that nobody answered, is cancelled."""
+def test_calls_after_an_expired_question_are_cancelled(harness: Harness, fakes: FakeTools) -> None:
+    """Even a call that was approved."""
     thread = ask(
         harness,
         question(question="How many boxes are left?"),
@@ -194,8 +192,8 @@ def test_what_comes_after_an_unanswered_question_is_not_run(
 
 
 @pytest.mark.parametrize("stage", ["asked", "answered"])
-def test_a_restart_loses_no_question(harness: Harness, stage: str) -> None:
-    """A question that waits is answered after a restart; a stored answer is told after one."""
+def test_a_question_and_its_answer_survive_a_restart(harness: Harness, stage: str) -> None:
+    """A waiting question can be answered after it; a stored answer reaches the model after it."""
     text = f"What is in box {stage}?"
     thread = ask(harness, question(question=text, kind="yes_no"))
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
@@ -210,7 +208,7 @@ def test_a_restart_loses_no_question(harness: Harness, stage: str) -> None:
 
 
 def test_cancelling_a_request_ends_its_question(harness: Harness) -> None:
-    """The message says that it is no longer needed, and an answer to it is told so."""
+    """The message says that it is no longer needed, and so does the reply to an answer."""
     thread = ask(harness, question(question="Is the van back?", kind="yes_no"))
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")
     harness.person("ben").say(SUPPORT, "@bot cancel", thread)
@@ -222,7 +220,7 @@ def test_cancelling_a_request_ends_its_question(harness: Harness) -> None:
 
 
 def test_a_new_request_replaces_the_question(harness: Harness) -> None:
-    """Who asks for something else by a mention has the plan remade; the question goes with it."""
+    """The requester asks for something else, and the model replaces the plan."""
     thread = ask(harness, question(question="Which shelf is it on?", kind="yes_no"))
     harness.card(SUPPORT, thread, "ben", "choose_1")
     harness.planner.clear_script()

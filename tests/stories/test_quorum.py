@@ -1,4 +1,4 @@
-"""Several people decide: each counts once, what is needed is shown, and silence is no."""
+"""Calls that need several approvals: how votes, vetoes, edits and deadlines count."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ quorum = 2
 
 
 def vote(harness: Harness, who: str, card: dict[str, Any], **how: Any) -> dict[str, Any]:
-    """Approve; returns the card as it stands when the vote has been dealt with."""
+    """Approve, and return the card as it is once the vote has been decided."""
     harness.person(who).click(SUPPORT, card["ts"], "approve", **how)
     arrived(harness)
     return now_at(harness, SUPPORT, card["ts"])
 
 
-def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:
-    """The card counts down, one person twice counts once, and the model hears who approved."""
+def test_a_call_runs_after_the_second_persons_approval(harness: Harness, fakes: FakeTools) -> None:
+    """The card counts down; a second vote of one person does not count."""
     thread = ask(harness, ("note", {"text": "two"}))
     card = harness.card(SUPPORT, thread)
     assert "2 approvals needed" in words(card)
@@ -59,8 +59,8 @@ def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:
     ]
 
 
-def test_both_count_in_the_same_second(harness: Harness, fakes: FakeTools) -> None:
-    """Two people at once on the card as it was: both votes count, and it runs once."""
+def test_two_approvals_at_the_same_time_both_count(harness: Harness, fakes: FakeTools) -> None:
+    """Both clicks are on the card without votes, and the call runs once."""
     thread = ask(harness, ("note", {"text": "at once"}))
     card = harness.card(SUPPORT, thread)
     with ThreadPoolExecutor(2) as pool:
@@ -80,8 +80,8 @@ def test_both_count_in_the_same_second(harness: Harness, fakes: FakeTools) -> No
     assert fakes.did("note", "at once") == 1
 
 
-def test_one_vote_and_then_the_deadline(harness: Harness, fakes: FakeTools) -> None:
-    """Half an approval is none: the clock denies, and says expired, not rejected."""
+def test_one_of_two_approvals_expires_at_the_deadline(harness: Harness, fakes: FakeTools) -> None:
+    """The call ends as expired, not rejected, and a late vote is told so."""
     thread = ask(harness, ("note", {"text": "half"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.clock.advance(3601)
@@ -94,8 +94,8 @@ def test_one_vote_and_then_the_deadline(harness: Harness, fakes: FakeTools) -> N
     assert statuses(harness, thread) == [C.EXPIRED]
 
 
-def test_one_rejection_ends_it_whatever_the_quorum(harness: Harness, fakes: FakeTools) -> None:
-    """Without `veto` a single no is enough, also after a yes."""
+def test_one_rejection_ends_a_call_whatever_its_quorum(harness: Harness, fakes: FakeTools) -> None:
+    """Without `veto` one is enough, even after an approval."""
     thread = ask(harness, ("note", {"text": "no"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     assert reject(harness, "dan", SUPPORT, card, "not today")["outcome"] == "closed"
@@ -103,11 +103,8 @@ def test_one_rejection_ends_it_whatever_the_quorum(harness: Harness, fakes: Fake
     assert (statuses(harness, thread), fakes.did("note", "no")) == ([C.REJECTED], 0)
 
 
-def test_a_veto_of_two(harness: Harness, fakes: FakeTools) -> None:
-    """The first no leaves it open and is shown.
-
-    The second ends it, and the model hears both reasons.
-    """
+def test_a_veto_of_two_needs_two_rejections(harness: Harness, fakes: FakeTools) -> None:
+    """The first is shown on the card; after the second the model is given both reasons."""
     thread = ask(harness, ("put", {"text": "veto"}))
     card = harness.card(SUPPORT, thread)
     assert "2 rejections would end it" in words(card)
@@ -128,8 +125,8 @@ def test_a_veto_of_two(harness: Harness, fakes: FakeTools) -> None:
     assert "too late" in output
 
 
-def test_a_no_that_is_outvoted(harness: Harness, fakes: FakeTools) -> None:
-    """Under a veto of two, two others can still approve after one no."""
+def test_one_rejection_can_be_outvoted(harness: Harness, fakes: FakeTools) -> None:
+    """Under a veto of two: two others approve after one rejection."""
     thread = ask(harness, ("put", {"text": "outvoted"}))
     card = harness.card(SUPPORT, thread)
     reject(harness, "ana", SUPPORT, card, "hm")
@@ -141,8 +138,8 @@ def test_a_no_that_is_outvoted(harness: Harness, fakes: FakeTools) -> None:
     assert "Approved by <@UCLEO0001>, <@UDAN00001>" in harness.outputs()[0]["output"]
 
 
-def test_an_edit_drops_all_votes(harness: Harness, fakes: FakeTools) -> None:
-    """The votes were for other arguments: older buttons are dead, and it takes two people anew."""
+def test_an_edit_drops_earlier_votes(harness: Harness, fakes: FakeTools) -> None:
+    """They were for other arguments: old buttons are out of date, and two new votes are needed."""
     thread = ask(harness, ("note", {"text": "before"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -163,8 +160,8 @@ def test_an_edit_drops_all_votes(harness: Harness, fakes: FakeTools) -> None:
     assert (fakes.did("note", "before"), fakes.did("note", "after")) == (0, 1)
 
 
-def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
-    """Who edited cannot be one of the two, though they are on the list."""
+def test_an_editors_vote_does_not_count(harness: Harness, fakes: FakeTools) -> None:
+    """The editor is one of the approvers, but two others are needed."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "dan", SUPPORT, card, "edit")
@@ -179,8 +176,8 @@ def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
     assert fakes.did("note", "dan's") == 1
 
 
-def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None:
-    """The first vote is in the rows: after a restart the second completes it on the same card."""
+def test_votes_survive_a_restart(harness: Harness, fakes: FakeTools) -> None:
+    """After the restart the second vote on the same card completes the quorum."""
     thread = ask(harness, ("note", {"text": "restart"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.restart()
@@ -192,11 +189,8 @@ def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None
     assert (statuses(harness, thread), fakes.did("note", "restart")) == ([C.SUCCEEDED], 1)
 
 
-def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> None:
-    """The group has one member: nobody is asked, and the run goes on.
-
-    The thread and the model hear why.
-    """
+def test_a_call_that_too_few_can_approve_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """Two of a group with one member are needed; the thread and the model are told so."""
     thread = ask(harness, ("wipe", {"text": "unreachable"}))
     harness.said(SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be reached")
     harness.said(SUPPORT, thread, "That is all.")
@@ -209,8 +203,8 @@ def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> N
     ]
 
 
-def test_the_requester_leaves_too_few(harness: Harness, fakes: FakeTools) -> None:
-    """Ana asks, so only Cleo and Dan are left; both are needed."""
+def test_the_requesters_own_vote_does_not_count(harness: Harness, fakes: FakeTools) -> None:
+    """Ana, an approver, asks: only Cleo and Dan are left, and both are needed."""
     thread = ask(harness, ("note", {"text": "ana's"}), who="ana")
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
@@ -223,10 +217,7 @@ def test_the_requester_leaves_too_few(harness: Harness, fakes: FakeTools) -> Non
 
 
 def test_approve_all_votes_on_each_call(harness: Harness, fakes: FakeTools) -> None:
-    """Approve all is one vote on each call.
-
-    Who had voted on one is told, and each needs two people.
-    """
+    """Ana, who had voted on one call before, is told so; each call still needs two people."""
     thread = ask(harness, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     assert statuses(harness, thread) == [C.PENDING, C.PENDING]

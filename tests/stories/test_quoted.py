@@ -1,4 +1,4 @@
-"""The card quotes what was asked, so that who decides sees whether the call fits it."""
+"""The card quotes the request, so that approvers see whether the call fits it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.stories.steps import all_sent, now_at
 
 
 def quoted(card: dict[str, Any]) -> list[str]:
-    """What the card quotes; each quotation is plain text."""
+    """Return the card's quotations; each is plain text."""
     block = next(b for b in card["blocks"] if b["block_id"].startswith("x:"))
     by, *found = block["elements"]
-    # posted, and changed
+    # without and with a mention
     assert by["text"] in ("💬 Asked by Ben Okafor", "💬 Asked by <@UBEN00001>")
     assert {each["type"] for each in found} == {"plain_text"}
     return [each["text"] for each in found]
 
 
 def test_the_card_quotes_the_request(harness: Harness) -> None:
-    """The words that began it and, once there are others, the last: as plain text, not too long."""
+    """It quotes the first message and the newest one, cut to a length, without formatting."""
     harness.planner.script(Turn(calls=[("note", {"text": "cancel 1043"})]))
     words = "@bot change the <address> of *order 1043*\nplease"
     thread = harness.person("ben").say(SUPPORT, words)

@@ -1,4 +1,4 @@
-"""Approve with a note, approve and remember: what is offered, to whom, how often."""
+"""Approving with a note, and remembered approvals: what is offered, for whom, how often."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ C = CallStatus
 
 
 @pytest.fixture
-def made(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools]:
-    """A bot whose policy offers to remember."""
+def offering_bot(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools]:
+    """A bot whose policy offers to remember approvals, and its tools."""
     fakes = FakeTools()
     return own_harness(fakes.tools, OFFERS), fakes
 
@@ -58,7 +58,7 @@ def made(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools]:
 def approve(
     harness: Harness, thread: str, *, note: str = "", offer: int | None = None, who: str = "ana"
 ) -> dict[str, Any]:
-    """Open the dialog from the menu and approve there; returns the outcome."""
+    """Open the dialog from the card's menu and approve there; return the outcome."""
     card = harness.card(SUPPORT, thread)
     menu(harness, who, card, "review")
     view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
@@ -73,22 +73,22 @@ def approve(
 
 
 def login(password: str, account: str = "shop") -> tuple[str, dict[str, str]]:
-    """A call with two fields."""
+    """A call with two arguments."""
     return ("login", {"account": account, "password": password})
 
 
 def done(
     harness: Harness, call: tuple[str, dict[str, str]], who: str = "ben"
 ) -> tuple[str, list[CallStatus]]:
-    """Ask for a call that needs nobody, wait for the end; the thread and how its calls stand."""
+    """Ask for a call that nobody has to approve; return its thread and, at the end, statuses."""
     thread = ask(harness, call, who=who)
     harness.said(SUPPORT, thread, "That is all.", who)
     harness.settle()
     return thread, [call.status for call in harness.calls_in(thread)]
 
 
-def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -> None:
-    """Words beside an approval stand on the card, once, and the model has them, quoted."""
+def test_a_note_with_an_approval_reaches_card_and_model(harness: Harness, fakes: FakeTools) -> None:
+    """It is on the card once, as plain text, and the model is given it in quotes."""
     thread = ask(harness, ("note", {"text": "noted"}))
     assert approve(harness, thread, note="checked with <@UCLEO0001>")["outcome"] == "closed"
     harness.said(SUPPORT, thread, "That is all.")
@@ -100,12 +100,11 @@ def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -
     assert "UCLEO0001" not in [leaf.get("user_id") for leaf in leaves(card["blocks"])]
 
 
-def test_words_that_are_needed(made: tuple[Harness, FakeTools]) -> None:
-    """Where the policy wants words there is no bare Approve.
-
-    A click from an old card does not count without them.
-    """
-    harness, fakes = made
+def test_a_rule_may_demand_a_note(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """The card has no plain Approve, and the dialog is not accepted without a note."""
+    harness, fakes = offering_bot
     thread = ask(harness, ("async_note", {"text": "why"}))
     card = harness.card(SUPPORT, thread, having="review")
     assert "approve" not in action_ids(card)
@@ -120,14 +119,16 @@ def test_words_that_are_needed(made: tuple[Harness, FakeTools]) -> None:
     assert fakes.did("async_note", "why") == 1
 
 
-def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
-    """These very arguments run again unasked here for this person; all else asks."""
-    harness, fakes = made
+def test_an_approval_remembered_in_a_thread_holds_only_there(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """It holds for the same arguments and requester; other threads, people and texts are asked."""
+    harness, fakes = offering_bot
     thread = ask(harness, ("note", {"text": "daily"}))
     assert approve(harness, thread, offer=0)["outcome"] == "closed"
     harness.said(SUPPORT, thread, "the next ten run without asking")
     harness.said(SUPPORT, thread, "That is all.")
-    harness.planner.script(*_turns("daily", "Again."))
+    harness.planner.script(*_build_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
     harness.said(SUPPORT, thread, "Nobody was asked: ")
     harness.said(SUPPORT, thread, "Again.")
@@ -149,9 +150,11 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
         assert [call.status for call in harness.calls_in(elsewhere)] == [C.PENDING]
 
 
-def test_a_large_number_is_remembered(made: tuple[Harness, FakeTools]) -> None:
-    """Though the record writes it as a whole number."""
-    harness, fakes = made
+def test_approval_of_a_large_number_is_remembered(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """The record stores the float 1e17 as a whole number."""
+    harness, fakes = offering_bot
     thread = ask(harness, ("top_up", {"amount": 1e17}))
     press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -160,16 +163,13 @@ def test_a_large_number_is_remembered(made: tuple[Harness, FakeTools]) -> None:
     assert fakes.did("top_up", "1e+17") == 2
 
 
-def _turns(text: str, answer: str) -> list[Any]:
+def _build_turns(text: str, answer: str) -> list[Any]:
     return [Turn(calls=(("note", {"text": text}),)), Turn(text=answer)]
 
 
-def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTools]) -> None:
-    """The same account is asked again after two uses or two hours, as another account is.
-
-    The grant lasts over a restart.
-    """
-    harness, fakes = made
+def test_an_approval_remembered_everywhere_expires(offering_bot: tuple[Harness, FakeTools]) -> None:
+    """After two uses or two hours the account is asked again; a restart does not end the grant."""
+    harness, fakes = offering_bot
     thread = ask(harness, login("first"))
     approve(harness, thread, offer=0)
     harness.said(SUPPORT, thread, "That is all.")
@@ -192,12 +192,9 @@ def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTool
     ]
 
 
-def test_the_list_in_slack(made: tuple[Harness, FakeTools]) -> None:
-    """/approvals grants lists them to who may end them, with what is pinned.
-
-    /approvals revoke ends one.
-    """
-    harness, _ = made
+def test_grants_are_listed_and_revoked_in_slack(offering_bot: tuple[Harness, FakeTools]) -> None:
+    """`/approvals grants` shows them to the people who may end one with `/approvals revoke`."""
+    harness, _ = offering_bot
     thread = ask(harness, login("first"))
     approve(harness, thread, offer=0)
     harness.said(SUPPORT, thread, "That is all.")
@@ -219,21 +216,22 @@ def test_the_list_in_slack(made: tuple[Harness, FakeTools]) -> None:
     assert harness.all(Grant)[0].revoked_by == "UANA00001"
 
 
-def test_never_for_what_cannot_be_undone(made: tuple[Harness, FakeTools]) -> None:
-    """A destructive tool offers nothing, whatever the rule says."""
-    harness, _ = made
+def test_approvals_of_destructive_tools_cannot_be_remembered(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """Not even if the rule offers it."""
+    harness, _ = offering_bot
     thread = ask(harness, ("wipe", {"text": "all"}))
     menu(harness, "ana", harness.card(SUPPORT, thread), "review")
     view = harness.slack.wait(harness.person("ana").view)
     assert "remember" not in [block.get("block_id") for block in view["blocks"]]
 
 
-def test_a_rule_of_once_asks_once(made: tuple[Harness, FakeTools]) -> None:
-    """verdict = "once": asked the first time, these arguments then run unasked.
-
-    They do for this person only.
-    """
-    harness, fakes = made
+def test_verdict_once_asks_once_per_person(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """After one approval the same arguments run without asking for this requester only."""
+    harness, fakes = offering_bot
     thread = ask(harness, ("put", {"text": "value"}))
     harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -243,12 +241,14 @@ def test_a_rule_of_once_asks_once(made: tuple[Harness, FakeTools]) -> None:
     harness.card(SUPPORT, other)
 
 
-def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
-    """Who gave it, or asked for it, ends it.
+def test_a_grant_ends_if_revoked_or_not_offered(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """The approver and the requester can revoke it.
 
-    And what the policy no longer offers counts no more.
+    It does not count under a policy that no longer offers it.
     """
-    harness, fakes = made
+    harness, fakes = offering_bot
     thread = ask(harness, login("first"))
     approve(harness, thread, offer=0)
     harness.said(SUPPORT, thread, "That is all.")
@@ -272,12 +272,11 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     assert [fakes.did("login", text) for text in ("second", "third", "fourth")] == [0, 1, 0]
 
 
-def test_used_up_between_proposal_and_start(made: tuple[Harness, FakeTools]) -> None:
-    """Three at once on two uses left: two run, the third is asked.
-
-    The use is taken in the transaction of the start.
-    """
-    harness, fakes = made
+def test_a_grant_is_used_only_as_often_as_allowed(
+    offering_bot: tuple[Harness, FakeTools],
+) -> None:
+    """Of three calls at once on two uses left two run, since a use is taken at the start."""
+    harness, fakes = offering_bot
     thread = ask(harness, login("first"))
     approve(harness, thread, offer=0)
     harness.said(SUPPORT, thread, "That is all.")
@@ -288,12 +287,9 @@ def test_used_up_between_proposal_and_start(made: tuple[Harness, FakeTools]) -> 
     assert sum(fakes.did("login", f"n{number}") for number in range(3)) == 2
 
 
-def test_which_fields_may_be_edited(made: tuple[Harness, FakeTools]) -> None:
-    """The policy narrows what the tool leaves: one field has an input, the others are shown.
-
-    None, then no Edit.
-    """
-    harness, _ = made
+def test_a_rule_limits_which_fields_may_be_edited(offering_bot: tuple[Harness, FakeTools]) -> None:
+    """Only one field has an input, forged ones are refused; a rule without any gives no Edit."""
+    harness, _ = offering_bot
     thread = ask(
         harness, ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"})
     )

@@ -1,4 +1,4 @@
-"""Calls of unknown outcome that were to run again, and no longer will: they stay unknown."""
+"""Calls with an unknown outcome whose approved rerun is given up: they stay unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, ask, now_at
-from tests.stories.test_put_back import command
+from tests.stories.test_restored_backup import command
 
 C = CallStatus
 ALLOWED = """
@@ -33,7 +33,7 @@ verdict = "allow"
 
 @pytest.fixture
 def approved_rerun(own_harness: Callable[..., Harness]) -> tuple[Harness, str, dict[str, Any]]:
-    """A bot that was stopped after "Run it again" and before the start; with thread and card."""
+    """A bot that was stopped between “Run it again” and the rerun; with thread and card."""
     harness = own_harness(FakeTools().tools, ALLOWED)
     thread = ask(harness, ("lose", {"text": "parcel"}))
     card = harness.card(SUPPORT, thread, having="run_again")
@@ -59,8 +59,10 @@ def approved_rerun(own_harness: Callable[..., Harness]) -> tuple[Harness, str, d
     return harness, thread, card
 
 
-def test_a_lost_key_leaves_it_unknown(approved_rerun: tuple[Harness, str, dict[str, Any]]) -> None:
-    """What was approved under a key that is lost does not run; it may have run before."""
+def test_a_rerun_approved_under_a_lost_key_stays_unknown(
+    approved_rerun: tuple[Harness, str, dict[str, Any]],
+) -> None:
+    """It does not run again, but it may have run before."""
     harness, thread, card = approved_rerun
     lost = compute_key_id(harness.app.core.key)
     key = "another-key-of-at-least-32-characters"
@@ -74,10 +76,10 @@ def test_a_lost_key_leaves_it_unknown(approved_rerun: tuple[Harness, str, dict[s
     assert ("it was not run again" in shown, "Not run" in shown) == (True, False)
 
 
-def test_a_restored_record_asks_what_became_of_it(
+def test_a_rerun_in_a_restored_backup_can_be_resolved(
     approved_rerun: tuple[Harness, str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a restored record people are asked about it, as about any other unknown call."""
+    """It does not run; people are asked about it, as about any other unknown call."""
     harness, thread, _ = approved_rerun
     backup = str(harness.folder / "backup.db")
     command(harness, monkeypatch, "backup", backup)

@@ -1,4 +1,4 @@
-"""While a person thinks about what a server asks: whose time goes on, and who is left to work."""
+"""While a server's question waits: the call's time limit, and the workers that are left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A bot whose server has a second for a call, and with two workers."""
+    """A bot with two workers, whose server has a time limit of one second for a call."""
     folder = tmp_path_factory.mktemp("depot")
     with over_http(folder) as server:
         (folder / "servers.toml").write_text(
@@ -35,8 +35,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
         made.close()
 
 
-def put(harness: Harness, item: str, *answer: str) -> str:
-    """Ben asks for it, and Ana approves; returns the thread."""
+def approve_put(harness: Harness, item: str, *answer: str) -> str:
+    """Ben asks for this item to be put away, and Ana approves; return the thread."""
     turns = [Turn(calls=[("depot_put", {"item": item})]), *(Turn(text=each) for each in answer)]
     harness.planner.script(*turns)
     thread: str = harness.person("ben").say(SUPPORT, "@bot please")
@@ -45,30 +45,31 @@ def put(harness: Harness, item: str, *answer: str) -> str:
     return thread
 
 
-def statuses(harness: Harness, thread: str) -> dict[str, Any]:
-    """Of the calls in the thread."""
+def statuses_by_tool(harness: Harness, thread: str) -> dict[str, Any]:
+    """Return the statuses of the thread's calls by tool."""
     return {each.tool: each.status for each in harness.calls_in(thread)}
 
 
-def test_the_servers_time_stands_still_and_a_worker_is_left(harness: Harness) -> None:
-    """It has longer than the server has for its call; others are worked for meanwhile, and who asks
-    beside it, for whom no worker would be left, is declined. With one worker nobody is asked.
+def test_a_servers_question_stops_the_time_limit_and_leaves_a_worker(harness: Harness) -> None:
+    """The call waits longer than its limit for the answer, and other requests are worked on.
+
+    A second question, which would take the last worker, is declined; so is any with one worker.
     """
-    thread = put(harness, "a lamp")
+    thread = approve_put(harness, "a lamp")
     asked = harness.card(SUPPORT, thread, "ben", "answer")
     began = time.monotonic()
-    other = put(harness, "a chair", "Nobody was asked.")
+    other = approve_put(harness, "a chair", "Nobody was asked.")
     harness.said(SUPPORT, other, "Nobody was asked.")
     assert "a chair stays outside: decline" in str(harness.outputs())
     harness.slack.wait(lambda: time.monotonic() - began > 1.5)
-    assert statuses(harness, thread)["depot_put"] is CallStatus.RUNNING
+    assert statuses_by_tool(harness, thread)["depot_put"] is CallStatus.RUNNING
     harness.planner.script(Turn(text="It stays outside."))
     harness.person("ben").click(SUPPORT, asked["ts"], "decline")
     harness.said(SUPPORT, thread, "It stays outside.")
-    assert statuses(harness, thread)["depot_put"] is CallStatus.SUCCEEDED
+    assert statuses_by_tool(harness, thread)["depot_put"] is CallStatus.SUCCEEDED
     harness.settle()
     harness.extra["COUNTERSIGN_WORKERS"] = "1"
     harness.restart()
-    alone = put(harness, "a stool", "Nobody was asked again.")
-    harness.said(SUPPORT, alone, "Nobody was asked again.")
+    last = approve_put(harness, "a stool", "Nobody was asked again.")
+    harness.said(SUPPORT, last, "Nobody was asked again.")
     assert "a stool stays outside: decline" in str(harness.outputs())

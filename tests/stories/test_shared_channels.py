@@ -1,4 +1,4 @@
-"""Requests in a channel shared with another company: what its people read along, and what not."""
+"""Requests in a channel shared with another company go on in direct messages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ approvers = ["UANA00001"]
 """
 
 
-def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> None:
-    """The shared channel hears that it does, and nothing of what is asked, decided and answered."""
+def test_a_request_in_a_shared_channel_goes_on_in_a_dm(harness: Harness, fakes: FakeTools) -> None:
+    """The shared channel is told so, but sees no request, decision or answer."""
     ben, ana = harness.person("ben"), harness.person("ana")
     harness.planner.script(
         Turn(calls=[("note", {"text": "margin of 40 %"})]), Turn(text="The margin is noted.")
@@ -35,7 +35,7 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
         lambda: next((m for m in ben.messages(dm) if "You asked in <#C0PARTNER>" in words(m)), None)
     )
     card = harness.card(ana.dm_channel, None)
-    assert "see it" not in words(card)  # what stands between Ben and the bot she cannot open
+    assert "see it" not in words(card)  # no link to Ben's direct message, which Ana cannot open
     ana.click(ana.dm_channel, card["ts"], "approve")
     harness.said(dm, root["ts"], "The margin is noted.")
     harness.settle()
@@ -49,22 +49,24 @@ def test_the_request_goes_on_in_private(harness: Harness, fakes: FakeTools) -> N
     assert "margin" not in seen
     assert "approve" not in seen.lower()
     turns = len(harness.planner.requests)
-    ben.say(PARTNERS, "sorry, Eve, that was for us", asked)  # there he talks to people
+    ben.say(PARTNERS, "sorry, Eve, that was for us", asked)  # without a mention it is for people
     arrived(harness)
     assert len(harness.planner.requests) == turns
 
 
-def private_card(harness: Harness, text: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Ben asks in the shared channel; returns what he wrote, his private thread, and Ana's card."""
+def ask_in_shared_channel(
+    harness: Harness, text: str
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Ben asks in the shared channel; return his message, the private root and Ana's card."""
     harness.planner.clear_script()
     harness.planner.script(Turn(calls=[("note", {"text": text})]), Turn(text=f"Done: {text}."))
     ben = harness.person("ben")
     asked: str = ben.say(PARTNERS, f"@bot note {text}")
-    return asked, private_root(harness, text), private_copy(harness, text)
+    return asked, wait_for_private_root(harness, text), wait_for_private_card(harness, text)
 
 
-def private_root(harness: Harness, text: str) -> dict[str, Any]:
-    """The message that begins Ben's private thread about this, waited for."""
+def wait_for_private_root(harness: Harness, text: str) -> dict[str, Any]:
+    """Wait for the message that begins Ben's private thread about this."""
     ben = harness.person("ben")
     found: dict[str, Any] = harness.slack.wait(
         lambda: next(
@@ -79,17 +81,15 @@ def private_root(harness: Harness, text: str) -> dict[str, Any]:
     return found
 
 
-def private_copy(harness: Harness, text: str) -> dict[str, Any]:
-    """Ana's card about this, waited for."""
+def wait_for_private_card(harness: Harness, text: str) -> dict[str, Any]:
+    """Wait for Ana's card about this."""
     found: list[dict[str, Any]] = harness.slack.wait(lambda: cards_of(harness, "ana", text))
     return found[-1]
 
 
-def test_deleting_the_message_withdraws_the_private_request(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """As anywhere: its card closes, nothing runs, and the private thread says why."""
-    asked, root, card = private_card(harness, "a slip of the tongue")
+def test_deleting_the_message_withdraws_the_request(harness: Harness, fakes: FakeTools) -> None:
+    """Its card closes, nothing runs, and the private thread says why."""
+    asked, root, card = ask_in_shared_channel(harness, "a slip of the tongue")
     harness.settle()
     ben, ana = harness.person("ben"), harness.person("ana")
     ben.delete(PARTNERS, asked)
@@ -100,9 +100,9 @@ def test_deleting_the_message_withdraws_the_private_request(
     assert not fakes.ran
 
 
-def test_editing_the_message_is_told_in_private(harness: Harness) -> None:
-    """The card and the private thread say what it reads now; the shared channel hears nothing."""
-    asked, root, card = private_card(harness, "forty crates")
+def test_an_edit_of_the_message_is_reported_in_private(harness: Harness) -> None:
+    """The card and the private thread give the new text; the shared channel sees nothing."""
+    asked, root, card = ask_in_shared_channel(harness, "forty crates")
     harness.settle()
     ben, ana = harness.person("ben"), harness.person("ana")
     ben.edit(PARTNERS, asked, "@bot note fifty crates")
@@ -111,15 +111,15 @@ def test_editing_the_message_is_told_in_private(harness: Harness) -> None:
     all_sent(harness)
     assert "fifty crates" in words(now_at(harness, ana.dm_channel, card["ts"]))
     assert len(harness.calls_in(root["ts"])) == 1
-    told_there = [m for m in harness.person("eve").messages(PARTNERS, asked) if m["ts"] != asked]
-    assert not any("crates" in words(m) for m in told_there)
+    bot_replies = [m for m in harness.person("eve").messages(PARTNERS, asked) if m["ts"] != asked]
+    assert not any("crates" in words(m) for m in bot_replies)
 
 
-def test_cancel_in_the_shared_thread_ends_it(harness: Harness, fakes: FakeTools) -> None:
-    """The requester takes it back where they asked, with or without a mention; nobody else does."""
+def test_the_requester_can_cancel_in_the_shared_thread(harness: Harness, fakes: FakeTools) -> None:
+    """With or without a mention; others cannot."""
     for cancel in ("cancel", "@bot never mind"):
         text = f"taken back by {cancel[-6:]}"
-        asked, root, card = private_card(harness, text)
+        asked, root, card = ask_in_shared_channel(harness, text)
         harness.settle()
         harness.person("ana").say(PARTNERS, "@bot cancel", asked)
         arrived(harness)
@@ -133,31 +133,33 @@ def test_cancel_in_the_shared_thread_ends_it(harness: Harness, fakes: FakeTools)
     assert not fakes.ran
 
 
-def test_what_is_said_in_the_shared_thread_is_heard_in_private(harness: Harness) -> None:
-    """What stood in the thread before, and what the requester says there after, reaches the agent.
+def test_messages_in_the_shared_thread_reach_the_private_request(harness: Harness) -> None:
+    """The agent is given the thread's earlier messages and the requester's later ones.
 
-    It answers in the one private thread.
+    It answers all of them in one private thread.
     """
     ben, dm = harness.person("ben"), harness.person("ben").dm_channel
     began = harness.person("eve").say(PARTNERS, "the pallets are mouldy")
     harness.planner.script(Turn(text="I am sorry to hear that."), Turn(text="Seven of them."))
     ben.say(PARTNERS, "@bot what shall we do about these?", began)
-    root = private_root(harness, "what shall we do")
+    root = wait_for_private_root(harness, "what shall we do")
     harness.said(dm, root["ts"], "I am sorry to hear that.")
     assert "the pallets are mouldy" in str(harness.planner.requests[-1]["input"])
     harness.settle()
     ben.say(PARTNERS, "@bot and how many were there?", began)
     harness.said(dm, root["ts"], "Seven of them.")
     again = harness.said(dm, root["ts"], "and how many were there?")
-    assert "read along" not in words(again)  # that stands above
+    assert "read along" not in words(again)  # the first message of the thread said so
     arrived(harness)
     assert "I am sorry to hear that." in str(harness.planner.requests[-1]["input"])
     seen = [m for m in harness.person("eve").messages(PARTNERS, began) if m.get("bot_id")]
     assert not any("sorry" in words(m) or "Seven" in words(m) for m in seen)
 
 
-def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harness]) -> None:
-    """What is said in a thread from before goes on in private; "cancel" still ends what waits."""
+def test_a_thread_shared_later_goes_on_in_private(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """“cancel” in the old thread still ends the waiting request."""
     harness = own_harness(FakeTools().tools, POLICY)
     thread = ask(harness, ("note", {"text": "from before"}), channel=GENERAL)
     harness.card(GENERAL, thread)
@@ -179,10 +181,10 @@ def test_in_a_channel_that_is_shared_meanwhile(own_harness: Callable[..., Harnes
 
 
 @pytest.mark.parametrize("agent", ["the agent", "a sub-agent"])
-def test_a_channel_is_shared_while_people_decide(
+def test_a_pending_request_moves_to_a_dm_when_its_channel_is_shared(
     own_harness: Callable[..., Harness], agent: str
 ) -> None:
-    """The request goes on in private: its card there shows nothing more, and is asked again."""
+    """The old card hides the request, and a new one is sent to the approver."""
     fakes = FakeTools()
     harness = own_harness([*fakes.tools, *AGENTS], POLICY)
     asks = [] if agent == "the agent" else [Turn(calls=[errand("it")])]
@@ -208,8 +210,8 @@ def test_a_channel_is_shared_while_people_decide(
     assert not any("price" in words(m) or "noted" in words(m) for m in seen)
 
 
-def test_who_cannot_be_written_to_is_told_where_they_asked(harness: Harness) -> None:
-    """Without a direct message there is no request, and nobody waits for one in vain."""
+def test_a_requester_without_a_dm_is_told_in_the_shared_thread(harness: Harness) -> None:
+    """Slack refuses the direct message, so the requester is told privately where they asked."""
     harness.slack.faults.fail("chat.postMessage", "restricted_action", match=having("our stock"))
     asked = harness.person("ben").say(PARTNERS, "@bot count our stock")
     told(harness, "ben", PARTNERS, asked, "I could not send you a direct message")
@@ -217,15 +219,15 @@ def test_who_cannot_be_written_to_is_told_where_they_asked(harness: Harness) -> 
     assert not any("could not" in words(m) for m in harness.person("eve").everything(PARTNERS))
 
 
-def test_help_is_private_there(harness: Harness) -> None:
-    """What the bot can do is nobody's business in another company."""
+def test_help_in_a_shared_channel_is_shown_only_to_the_person(harness: Harness) -> None:
+    """People of the other company do not see what the bot can do."""
     asked = harness.person("ben").say(PARTNERS, "@bot help")
     told(harness, "ben", PARTNERS, asked, "Write a note")
     assert not any("Write a note" in words(m) for m in harness.person("eve").everything(PARTNERS))
 
 
-def test_where_the_policy_allows_it(harness: Harness, fakes: FakeTools) -> None:
-    """In a channel that the policy names it is all in the thread, which says who reads along."""
+def test_the_policy_can_allow_a_shared_channel(harness: Harness, fakes: FakeTools) -> None:
+    """All is in the thread, which says that the other company can read it."""
     harness.policy = f'shared_channels = ["#partners"]\n{POLICY}'
     harness.restart()
     harness.planner.script(Turn(text="We ship on Monday."))

@@ -1,4 +1,4 @@
-"""While people decide, the requester asks, looks something up, or wants something else."""
+"""Side turns: the requester writes while a call waits for its approvers."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ REPLACE = ("replace_waiting_plan", {})
 
 
 def approve(harness: Harness, who: str, card: dict[str, Any]) -> dict[str, Any]:
-    """Approve; returns the card as it stands when the vote has been dealt with."""
+    """Approve, and return the card as it is once the vote has been decided."""
     harness.person(who).click(SUPPORT, card["ts"], "approve")
     arrived(harness)
     return now_at(harness, SUPPORT, card["ts"])
 
 
-def half_approved(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
-    """Ben asks for this note and Ana approves; one more is needed. Returns the thread, the card."""
+def ask_and_half_approve(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
+    """Ben asks for this note and Ana gives one of two approvals; return thread and card."""
     thread, card = ask_for(harness, text)
     return thread, approve(harness, "ana", card)
 
 
-def says(harness: Harness, thread: str, text: str, *turns: Turn) -> None:
-    """Ben mentions the bot in the thread, and the model takes these turns."""
+def say_in_thread(harness: Harness, thread: str, text: str, *turns: Turn) -> None:
+    """Ben mentions the bot in the thread, and the model answers with these turns."""
     harness.planner.script(*turns)
     harness.person("ben").say(SUPPORT, f"@bot {text}", thread)
 
 
-def offered(harness: Harness) -> list[str]:
-    """The names of the tools that the model was given last."""
+def list_offered_tools(harness: Harness) -> list[str]:
+    """Return the names of the tools in the last request to the model."""
     return [each["name"] for each in harness.planner.requests[-1]["tools"]]
 
 
-def test_a_question_is_answered_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
-    """The answer comes, the vote stays, and the model hears how it ended where the call stood."""
-    thread, card = half_approved(harness, "aside one")
-    says(harness, thread, "what will it do?", Turn(text="It writes aside one."))
+def test_a_question_is_answered_while_a_call_waits(harness: Harness, fakes: FakeTools) -> None:
+    """The vote still counts, and the call's output later takes its place in the transcript."""
+    thread, card = ask_and_half_approve(harness, "aside one")
+    say_in_thread(harness, thread, "what will it do?", Turn(text="It writes aside one."))
     harness.said(SUPPORT, thread, "It writes aside one.")
     harness.settle()
     assert harness.outputs()[-1]["output"].startswith("WAITING")
@@ -65,14 +65,14 @@ def test_a_question_is_answered_beside_the_card(harness: Harness, fakes: FakeToo
     asked = next(n for n, each in enumerate(given) if "what will it do" in str(each))
     assert at < asked
     assert given[-1]["role"] == "developer"
-    assert "replace_waiting_plan" not in offered(harness)
+    assert "replace_waiting_plan" not in list_offered_tools(harness)
 
 
-def test_something_is_looked_up_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
-    """What policy lets run at once does; the card stands as it was."""
-    thread, card = half_approved(harness, "aside two")
+def test_a_read_runs_while_a_call_waits(harness: Harness, fakes: FakeTools) -> None:
+    """Policy allows the read; the waiting call keeps its vote."""
+    thread, card = ask_and_half_approve(harness, "aside two")
     peek = Turn(calls=[("peek", {"text": "aside shelf"})])
-    says(harness, thread, "look at the shelf", peek, Turn(text="I saw the aside shelf."))
+    say_in_thread(harness, thread, "look at the shelf", peek, Turn(text="I saw the aside shelf."))
     harness.said(SUPPORT, thread, "I saw the aside shelf.")
     harness.settle()
     assert fakes.did("peek", "aside shelf") == 1
@@ -83,11 +83,11 @@ def test_something_is_looked_up_beside_the_card(harness: Harness, fakes: FakeToo
     assert fakes.did("note", "aside two") == 1
 
 
-def test_nothing_else_is_proposed_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
-    """A call that changes something is refused while others wait, and nobody is asked about it."""
-    thread, card = half_approved(harness, "aside three")
+def test_a_write_proposed_while_a_call_waits_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody is asked about it."""
+    thread, card = ask_and_half_approve(harness, "aside three")
     more = Turn(calls=[("note", {"text": "aside more"})])
-    says(harness, thread, "and another", more, Turn(text="One after the other."))
+    say_in_thread(harness, thread, "and another", more, Turn(text="One after the other."))
     harness.said(SUPPORT, thread, "One after the other.")
     harness.settle()
     assert harness.outputs()[-1]["output"].startswith("REFUSED: other calls of this request wait")
@@ -99,11 +99,11 @@ def test_nothing_else_is_proposed_beside_the_card(harness: Harness, fakes: FakeT
     assert (fakes.did("note", "aside three"), fakes.did("note", "aside more")) == (1, 0)
 
 
-def test_whoever_had_voted_is_told_of_a_change(harness: Harness, fakes: FakeTools) -> None:
-    """The model takes the plan back and proposes another: votes are void, and that is said."""
-    thread, card = half_approved(harness, "aside four")
+def test_voters_are_told_when_the_plan_is_replaced(harness: Harness, fakes: FakeTools) -> None:
+    """Their votes do not count for the new plan."""
+    thread, card = ask_and_half_approve(harness, "aside four")
     newer = Turn(calls=[REPLACE, ("note", {"text": "aside five"})])
-    says(harness, thread, "no, write five instead", newer)
+    say_in_thread(harness, thread, "no, write five instead", newer)
     told = harness.said(SUPPORT, thread, "has changed the request")
     assert "<@UANA00001>: Ben Okafor has changed" in words(told)
     harness.slack.wait(lambda: statuses(harness, thread) == [C.SUPERSEDED, C.PENDING])
@@ -111,17 +111,20 @@ def test_whoever_had_voted_is_told_of_a_change(harness: Harness, fakes: FakeTool
     assert "approve" not in words(now_at(harness, SUPPORT, card["ts"])).lower()
     fresh = harness.card(SUPPORT, thread)
     approve(harness, "ana", fresh)
-    assert statuses(harness, thread) == [C.SUPERSEDED, C.PENDING]  # her first vote was for another
+    assert statuses(harness, thread) == [
+        C.SUPERSEDED,
+        C.PENDING,
+    ]  # her first vote was for the old plan
     harness.planner.script(Turn(text="Five is written."))
     approve(harness, "cleo", fresh)
     harness.said(SUPPORT, thread, "Five is written.")
     assert (fakes.did("note", "aside four"), fakes.did("note", "aside five")) == (0, 1)
 
 
-def test_it_is_taken_back_without_anything_instead(harness: Harness, fakes: FakeTools) -> None:
-    """The model takes the plan back in one turn, and answers in the next: the request is done."""
-    thread, _ = half_approved(harness, "aside six")
-    says(harness, thread, "leave it", Turn(calls=[REPLACE]), Turn(text="I leave it."))
+def test_a_waiting_plan_can_be_withdrawn(harness: Harness, fakes: FakeTools) -> None:
+    """The model withdraws it in one turn and answers in the next, which ends the request."""
+    thread, _ = ask_and_half_approve(harness, "aside six")
+    say_in_thread(harness, thread, "leave it", Turn(calls=[REPLACE]), Turn(text="I leave it."))
     harness.said(SUPPORT, thread, "I leave it.")
     harness.settle()
     assert (statuses(harness, thread), harness.run_in(thread).status) == (
@@ -131,9 +134,9 @@ def test_it_is_taken_back_without_anything_instead(harness: Harness, fakes: Fake
     assert [each["output"][:8] for each in harness.outputs()] == ["SUPERSED", "DONE: th"]
 
 
-def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: FakeTools) -> None:
-    """The question gets no answer and that is said; the request is not given up for it."""
-    thread, card = half_approved(harness, "aside seven")
+def test_a_failing_side_turn_leaves_the_waiting_call(harness: Harness, fakes: FakeTools) -> None:
+    """The thread says that the question got no answer; the call can still be approved."""
+    thread, card = ask_and_half_approve(harness, "aside seven")
     harness.planner.fail_next_requests(status=400)
     harness.person("ben").say(SUPPORT, "@bot and why?", thread)
     harness.said(SUPPORT, thread, "Whatever was waiting for a decision is still waiting.")
@@ -145,11 +148,13 @@ def test_a_model_that_fails_beside_the_card_leaves_it(harness: Harness, fakes: F
     assert fakes.did("note", "aside seven") == 1
 
 
-def test_it_is_decided_while_the_model_answers(harness: Harness, fakes: FakeTools) -> None:
-    """The last vote comes in the middle of a side turn: the call runs when that is over."""
-    thread, card = half_approved(harness, "aside eight")
+def test_a_call_approved_in_a_side_turn_runs_after(harness: Harness, fakes: FakeTools) -> None:
+    """The second of two votes comes while the model answers."""
+    thread, card = ask_and_half_approve(harness, "aside eight")
     hold = harness.planner.hold_next_request()
-    says(harness, thread, "what now?", Turn(text="It waits."), Turn(text="Eight is written."))
+    say_in_thread(
+        harness, thread, "what now?", Turn(text="It waits."), Turn(text="Eight is written.")
+    )
     assert hold.arrived.wait(30)
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: statuses(harness, thread) == [C.APPROVED])
@@ -158,14 +163,14 @@ def test_it_is_decided_while_the_model_answers(harness: Harness, fakes: FakeTool
     assert fakes.did("note", "aside eight") == 1
 
 
-def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: FakeTools) -> None:
-    """The bot stops while the model answers beside a card: it answers after the next start.
+def test_a_side_turn_is_repeated_after_a_restart(harness: Harness, fakes: FakeTools) -> None:
+    """The bot stops while the model answers.
 
-    The first answer stays held: let go on, it would take the turn that is meant for the approval.
+    The first answer stays held: released, it would take the turn meant for the approval.
     """
-    thread, card = half_approved(harness, "aside nine")
+    thread, card = ask_and_half_approve(harness, "aside nine")
     hold = harness.planner.hold_next_request()
-    says(harness, thread, "still there?", Turn(text="Still here, aside nine waits."))
+    say_in_thread(harness, thread, "still there?", Turn(text="Still here, aside nine waits."))
     assert hold.arrived.wait(30)
     harness.restart()
     harness.said(SUPPORT, thread, "Still here, aside nine waits.")
@@ -177,12 +182,12 @@ def test_a_restart_in_a_side_turn_loses_no_question(harness: Harness, fakes: Fak
     assert fakes.did("note", "aside nine") == 1
 
 
-def test_a_turn_that_the_stop_cuts_off_is_no_answer(harness: Harness) -> None:
-    """The model's line breaks while the bot ends: the question is asked anew, and no fault told."""
-    thread, _ = half_approved(harness, "aside twelve")
+def test_a_side_turn_cut_off_by_a_stop_is_repeated_without_an_error(harness: Harness) -> None:
+    """The connection to the model breaks while the bot stops."""
+    thread, _ = ask_and_half_approve(harness, "aside twelve")
     harness.planner.cut_next_answers(0)
     hold = harness.planner.hold_next_request()
-    says(harness, thread, "and now?", Turn(text="Twelve waits."))
+    say_in_thread(harness, thread, "and now?", Turn(text="Twelve waits."))
     assert hold.arrived.wait(30)
     stopping = harness.app.core.signals.stopping
     ending = threading.Thread(target=harness.restart)
@@ -195,10 +200,10 @@ def test_a_turn_that_the_stop_cuts_off_is_no_answer(harness: Harness) -> None:
     assert "could not answer" not in str(harness.thread(SUPPORT, thread))
 
 
-def test_cancelled_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
-    """After an answer beside it the request can still be taken back, and nothing runs."""
-    thread, card = half_approved(harness, "aside ten")
-    says(harness, thread, "how long?", Turn(text="Until somebody decides."))
+def test_a_request_can_be_cancelled_after_a_side_turn(harness: Harness, fakes: FakeTools) -> None:
+    """A vote that comes after that runs nothing."""
+    thread, card = ask_and_half_approve(harness, "aside ten")
+    say_in_thread(harness, thread, "how long?", Turn(text="Until somebody decides."))
     harness.said(SUPPORT, thread, "Until somebody decides.")
     harness.settle()
     harness.person("ben").say(SUPPORT, "cancel", thread)
@@ -208,12 +213,12 @@ def test_cancelled_beside_the_card(harness: Harness, fakes: FakeTools) -> None:
     assert (statuses(harness, thread), fakes.did("note", "aside ten")) == ([C.CANCELLED], 0)
 
 
-def test_refusals_between_answers_are_not_in_a_row(harness: Harness, fakes: FakeTools) -> None:
-    """The model tries once for each message, and answers each: that is no loop, and it goes on."""
-    thread, card = half_approved(harness, "aside many")
+def test_refusals_with_answers_between_them_are_no_loop(harness: Harness, fakes: FakeTools) -> None:
+    """The model proposes a refused call for each message, and answers each message."""
+    thread, card = ask_and_half_approve(harness, "aside many")
     for n in range(4):
         also = Turn(calls=[("note", {"text": f"also {n}"})])
-        says(harness, thread, f"also {n}", also, Turn(text=f"After that: {n}."))
+        say_in_thread(harness, thread, f"also {n}", also, Turn(text=f"After that: {n}."))
         harness.said(SUPPORT, thread, f"After that: {n}.")
     harness.planner.script(Turn(text="Aside many is written."))
     approve(harness, "cleo", card)

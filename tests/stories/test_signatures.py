@@ -1,4 +1,4 @@
-"""Votes signed with passkeys: what it takes, and everything that is no signature."""
+"""Votes signed with passkeys: which signatures count, and which do not."""
 
 from __future__ import annotations
 
@@ -87,31 +87,31 @@ approvers = ["UANA00001", "UCLEO0001"]
 
 
 @pytest.fixture(autouse=True)
-def without_passkeys(harness: Harness) -> Iterator[None]:
-    """No story has the passkeys of another."""
+def _remove_passkeys(harness: Harness) -> Iterator[None]:
+    """Remove all passkeys after every story."""
     yield
     forget_passkeys(harness)
 
 
-def votes_on(harness: Harness, thread: str) -> list[Vote]:
-    """The votes on the thread's only call."""
+def list_votes(harness: Harness, thread: str) -> list[Vote]:
+    """Return the votes on the thread's only call."""
     [call] = harness.calls_in(thread)
     return harness.all(Vote, Vote.call_id == call.id)
 
 
-def refused(harness: Harness, thread: str) -> list[str]:
-    """Why decisions about the thread's call were refused, as the audit has it."""
+def list_refusal_reasons(harness: Harness, thread: str) -> list[str]:
+    """Return why decisions about the thread's call were refused, from the audit."""
     [call] = harness.calls_in(thread)
     return [data["why"] for data in noted(harness, call.run_id, "decision.refused")]
 
 
-def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: FakeTools) -> None:
-    """Ana presses Approve, gets a private link, signs, and it runs once."""
+def test_a_click_is_no_vote_until_it_is_signed(harness: Harness, fakes: FakeTools) -> None:
+    """Ana presses Approve, gets a private link and signs; then the call runs once."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "signed")
     link = ask_to_sign(harness, "ana", card)
     harness.settle()
-    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
+    assert (statuses(harness, thread), list_votes(harness, thread)) == ([C.PENDING], [])
     assert "This needs your passkey" in words_of_link(harness, "ana")
     assert not links_of(harness, "ben")
     outcome = sign(harness, link, key)
@@ -122,7 +122,7 @@ def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: Fa
     harness.settle()
     drawn = words(now_at(harness, SUPPORT, card["ts"]))
     assert f"Approved by <@{PEOPLE['ana']}> (signed by passkey)" in drawn
-    [given] = votes_on(harness, thread)
+    [given] = list_votes(harness, thread)
     [mine] = passkeys_of(harness, "ana")
     assert (given.verb, given.person, given.passkey_id) == ("approve", PEOPLE["ana"], mine.id)
     assert (mine.sign_count, mine.last_used_at is not None) == (1, True)
@@ -138,7 +138,7 @@ def test_a_click_alone_is_no_vote_and_a_signature_is(harness: Harness, fakes: Fa
 
 
 def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:
-    """Two links, both signed: the second finds it decided; the first posted again is the same."""
+    """It is posted twice on one link, and signed again on a second one."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "twice")
     first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
@@ -149,19 +149,19 @@ def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:
     assert not again.is_done
     assert "already approved" in again.text
     harness.said(SUPPORT, thread, "That is all.")
-    assert (fakes.did("note", "twice"), len(votes_on(harness, thread))) == (1, 1)
+    assert (fakes.did("note", "twice"), len(list_votes(harness, thread))) == (1, 1)
 
 
-def test_rejecting_needs_none(harness: Harness, fakes: FakeTools) -> None:
-    """Ana has no passkey and says no."""
+def test_rejecting_needs_no_passkey(harness: Harness, fakes: FakeTools) -> None:
+    """Ana has no passkey, and her rejection counts."""
     thread, card = asked(harness, "no")
     reject(harness, "ana", SUPPORT, card, "not today")
     arrived(harness)
     assert (statuses(harness, thread), fakes.did("note", "no")) == ([C.REJECTED], 0)
 
 
-def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
-    """Only if they may decide; others are refused as ever."""
+def test_an_approver_without_a_passkey_is_told_how_to_add_one(harness: Harness) -> None:
+    """People who may not decide are refused as usual."""
     thread, card = asked(harness, "none")
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "you have none that counts")
@@ -173,8 +173,8 @@ def test_who_has_no_passkey_is_told_how_to_add_one(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_a_quorum_takes_as_many_signatures(harness: Harness, fakes: FakeTools) -> None:
-    """Both of two people sign; the second decides."""
+def test_a_quorum_needs_a_signature_of_each_person(harness: Harness, fakes: FakeTools) -> None:
+    """Two people sign, and the call runs after the second."""
     ana, cleo = give_passkey(harness, "ana"), give_passkey(harness, "cleo")
     thread, card = asked(harness, "both", "wipe")
     assert sign_card(harness, "ana", card, ana).is_done
@@ -186,13 +186,13 @@ def test_a_quorum_takes_as_many_signatures(harness: Harness, fakes: FakeTools) -
     assert fakes.did("wipe", "both") == 1
 
 
-def test_one_clicks_and_the_other_signs(harness: Harness, fakes: FakeTools) -> None:
-    """Of two groups in any order, one has to sign."""
+def test_only_one_of_two_stages_may_need_a_signature(harness: Harness, fakes: FakeTools) -> None:
+    """Two stages in any order: Ana clicks, and Cleo signs."""
     cleo = give_passkey(harness, "cleo")
     thread = ask(harness, ("put", {"text": "mixed"}))
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
-    assert [each.passkey_id for each in votes_on(harness, thread)] == [""]
+    assert [each.passkey_id for each in list_votes(harness, thread)] == [""]
     assert sign_card(harness, "cleo", card, cleo).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("put", "mixed") == 1
@@ -211,15 +211,15 @@ BAD = {
     "another site": ({"rp_id": "evil.example"}, "different address", "address"),
     "a new passkey": ({"kind": "webauthn.create"}, "does not match", "signature"),
     "another key": ({"key": Authenticator().key}, "does not match", "signature"),
-    # whoever checks the receipt would not take these
+    # the receipt's verification would refuse these
     "perhaps in a frame": ({"more": {"crossOrigin": []}}, "does not match", "signature"),
     "not quite JSON": ({"more": {"odd": math.nan}}, "does not match", "signature"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_signature_does_not_count(harness: Harness, name: str) -> None:
-    """It is refused in a sentence and recorded, the link is used up, and all stays as it was."""
+def test_an_invalid_signature_does_not_count(harness: Harness, name: str) -> None:
+    """The page says why, the audit has it, and there is no vote."""
     changed, sentence, why = BAD[name]
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, name)
@@ -229,14 +229,14 @@ def test_what_is_no_signature_does_not_count(harness: Harness, name: str) -> Non
     outcome = sign(harness, link, key)
     assert not outcome.is_done
     assert sentence in outcome.text
-    assert refused(harness, thread) == [f"signature:{why}"]
-    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
+    assert list_refusal_reasons(harness, thread) == [f"signature:{why}"]
+    assert (statuses(harness, thread), list_votes(harness, thread)) == ([C.PENDING], [])
     [mine] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
     assert mine.sign_count == 0
 
 
-def test_a_signature_in_another_form_does_not_count(harness: Harness) -> None:
-    """Its receipt would not hold: there base64 has one form."""
+def test_a_signature_with_base64_padding_does_not_count(harness: Harness) -> None:
+    """In receipts base64 has one form, so its receipt could not be verified."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "padded")
     link = ask_to_sign(harness, "ana", card)
@@ -244,11 +244,11 @@ def test_a_signature_in_another_form_does_not_count(harness: Harness) -> None:
     credential["response"]["signature"] += "="
     outcome = post(harness, link, credential)
     assert (outcome.is_done, "does not match" in outcome.text) == (False, True)
-    assert (statuses(harness, thread), votes_on(harness, thread)) == ([C.PENDING], [])
+    assert (statuses(harness, thread), list_votes(harness, thread)) == ([C.PENDING], [])
 
 
-def test_what_was_signed_for_another_link_does_not_count(harness: Harness) -> None:
-    """A signature is for one link: not for the next, nor for another call or person."""
+def test_a_signature_counts_only_for_its_own_link(harness: Harness) -> None:
+    """Neither for another link of the same person nor for another person's."""
     key = give_passkey(harness, "ana")
     give_passkey(harness, "cleo")
     thread, card = asked(harness, "one")
@@ -260,12 +260,15 @@ def test_what_was_signed_for_another_link_does_not_count(harness: Harness) -> No
     outcome = sign(harness, other, key)
     assert not outcome.is_done
     assert f"made for <@{PEOPLE['cleo']}> alone" in outcome.text
-    assert refused(harness, thread) == ["signature:signature", "signature:other_person"]
+    assert list_refusal_reasons(harness, thread) == [
+        "signature:signature",
+        "signature:other_person",
+    ]
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_a_link_works_for_five_minutes(harness: Harness) -> None:
-    """What is posted later does not count."""
+def test_a_signing_link_expires_after_five_minutes(harness: Harness) -> None:
+    """A signature that is posted later does not count."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "late")
     link = ask_to_sign(harness, "ana", card)
@@ -276,8 +279,8 @@ def test_a_link_works_for_five_minutes(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_what_was_revised_meanwhile_is_not_signed(harness: Harness) -> None:
-    """The link is for the revision that Ana was shown."""
+def test_a_signature_for_an_edited_call_does_not_count(harness: Harness) -> None:
+    """The link is for the revision that Ana was shown, before Cleo's edit."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "first")
     link = ask_to_sign(harness, "ana", card)
@@ -290,8 +293,8 @@ def test_what_was_revised_meanwhile_is_not_signed(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_what_is_decided_meanwhile_is_not_signed(harness: Harness) -> None:
-    """Cleo says no first."""
+def test_a_signature_for_a_decided_call_does_not_count(harness: Harness) -> None:
+    """Cleo rejects the call first; the page says so."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "decided")
     link = ask_to_sign(harness, "ana", card)
@@ -303,7 +306,7 @@ def test_what_is_decided_meanwhile_is_not_signed(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.REJECTED]
 
 
-def test_a_revoked_passkey_does_not_sign(harness: Harness) -> None:
+def test_a_signature_with_a_revoked_passkey_does_not_count(harness: Harness) -> None:
     """It is revoked between the link and the signature."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "revoked")
@@ -312,11 +315,11 @@ def test_a_revoked_passkey_does_not_sign(harness: Harness) -> None:
     outcome = sign(harness, link, key)
     assert not outcome.is_done
     assert "was revoked" in outcome.text
-    assert refused(harness, thread) == ["signature:revoked"]
+    assert list_refusal_reasons(harness, thread) == ["signature:revoked"]
 
 
-def test_a_passkey_that_does_not_count_does_not_sign(harness: Harness) -> None:
-    """One that others have yet to approve, one that is too old, and one that nobody knows."""
+def test_a_new_old_or_unknown_passkey_cannot_sign(harness: Harness) -> None:
+    """One not approved yet, one too old and one not in the record."""
     give_passkey(harness, "ana")
     new, old, unknown = Authenticator(), Authenticator(), Authenticator()
     add_passkey(harness, "ana", new, counts_from=None)
@@ -327,11 +330,11 @@ def test_a_passkey_that_does_not_count_does_not_sign(harness: Harness) -> None:
     for text, part in zip(said, ("does not count yet", "is older", "is not known"), strict=True):
         assert part in text
     whys = [f"signature:{why}" for why in ("not_counted_yet", "too_old", "unknown_passkey")]
-    assert (refused(harness, thread), statuses(harness, thread)) == (whys, [C.PENDING])
+    assert (list_refusal_reasons(harness, thread), statuses(harness, thread)) == (whys, [C.PENDING])
 
 
-def test_a_cloned_passkey_is_revoked_and_people_hear_of_it(harness: Harness) -> None:
-    """Its counter goes back: somebody has a copy."""
+def test_a_copied_passkey_is_revoked_and_people_are_told(harness: Harness) -> None:
+    """Its counter goes back, so somebody may have a copy."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "first signature")
     key.count = 6
@@ -342,17 +345,17 @@ def test_a_cloned_passkey_is_revoked_and_people_hear_of_it(harness: Harness) -> 
     outcome = sign_card(harness, "ana", card, key)
     assert not outcome.is_done
     assert "may have been copied" in outcome.text
-    assert refused(harness, thread) == ["signature:cloned"]
+    assert list_refusal_reasons(harness, thread) == ["signature:cloned"]
     [mine] = passkeys_of(harness, "ana")[-1:]
     assert (mine.revoked_by, mine.sign_count) == ("system", 7)
     harness.settle()
     for who in ("ana", "dan"):
-        heard = harness.person(who)
-        assert any("counter went back" in words(m) for m in heard.messages(heard.dm_channel))
+        person = harness.person(who)
+        assert any("counter went back" in words(m) for m in person.messages(person.dm_channel))
 
 
-def test_a_passkey_that_does_not_count_its_uses(harness: Harness, fakes: FakeTools) -> None:
-    """Those kept in an account say 0 for ever."""
+def test_a_passkey_whose_counter_stays_at_zero_can_sign(harness: Harness, fakes: FakeTools) -> None:
+    """Passkeys that are synchronised by an account do not count their uses."""
     key = give_passkey(harness, "ana", Authenticator(step=0))
     for text in ("zero", "zero again"):
         thread, card = asked(harness, text)
@@ -361,8 +364,8 @@ def test_a_passkey_that_does_not_count_its_uses(harness: Harness, fakes: FakeToo
         assert fakes.did("note", text) == 1
 
 
-def test_breaking_glass_is_signed(harness: Harness, fakes: FakeTools) -> None:
-    """The reason is typed in Slack; it runs once the person has signed."""
+def test_a_break_glass_vote_is_signed(harness: Harness, fakes: FakeTools) -> None:
+    """The reason is typed in Slack; the call runs once the person has signed."""
     key = give_passkey(harness, "ben")
     thread, card = asked(harness, "alone")
     open_modal(harness, "ben", SUPPORT, card, "break_glass")
@@ -373,17 +376,17 @@ def test_breaking_glass_is_signed(harness: Harness, fakes: FakeTools) -> None:
     link = find_link(harness, links_of(harness, "ben")[-1])
     assert sign(harness, link, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    [given] = votes_on(harness, thread)
+    [given] = list_votes(harness, thread)
     assert (given.verb, given.reason, bool(given.passkey_id)) == (CallVerb.BREAK_GLASS, WHY, True)
     assert fakes.did("note", "alone") == 1
     harness.settle()
     assert "(signed by passkey)" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
-def test_an_edit_is_stored_and_its_approval_signed(
+def test_an_edit_with_approval_is_stored_before_it_is_signed(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """Ana saves and approves: the edit stands, and the link is for what came of it."""
+    """The link is for the edited revision."""
     fakes, counts = FakeTools(), 'signature = "passkey"\neditor_counts = true'
     policy = POLICY.replace('signature = "passkey"', counts, 1)
     harness = own_harness(fakes.tools, policy, **SETTINGS)
@@ -402,8 +405,8 @@ def test_an_edit_is_stored_and_its_approval_signed(
     assert fakes.did("note", "final") == 1
 
 
-def test_running_it_again_is_signed(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody knows how it ended; that it runs once more is a signed vote on its next revision."""
+def test_running_an_unknown_call_again_is_signed(harness: Harness, fakes: FakeTools) -> None:
+    """It is a signed vote on the call's next revision."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "lost", "lose")
     assert sign_card(harness, "ana", card, key).is_done
@@ -412,15 +415,15 @@ def test_running_it_again_is_signed(harness: Harness, fakes: FakeTools) -> None:
     harness.settle()
     assert statuses(harness, thread) == [C.UNKNOWN]
     assert sign(harness, link, key).is_done
-    first, second = votes_on(harness, thread)
+    first, second = list_votes(harness, thread)
     assert (first.revision, second.revision, second.verb) == (1, 2, CallVerb.APPROVE)
     assert first.passkey_id == second.passkey_id != ""
     harness.settle()
     assert fakes.did("lose", "lost") == 2
 
 
-def test_approve_all_asks_for_each(harness: Harness, fakes: FakeTools) -> None:
-    """One click, a button for each call; each is signed by itself."""
+def test_approve_all_asks_for_a_signature_for_each_call(harness: Harness, fakes: FakeTools) -> None:
+    """One click brings a link for each call."""
     key = give_passkey(harness, "ana")
     thread = ask(harness, ("note", {"text": "one of two"}), ("note", {"text": "two of two"}))
     card = harness.card(SUPPORT, thread)
@@ -434,10 +437,8 @@ def test_approve_all_asks_for_each(harness: Harness, fakes: FakeTools) -> None:
     assert [fakes.did("note", f"{each} of two") for each in ("one", "two")] == [1, 1]
 
 
-def test_a_signature_in_time_is_decided_before_the_deadline_falls(
-    harness: Harness, fakes: FakeTools
-) -> None:
-    """It was posted in time while the loop stood still, and the deadline passed meanwhile."""
+def test_a_signature_posted_before_the_deadline_counts(harness: Harness, fakes: FakeTools) -> None:
+    """The loop was paused, and the deadline passed before the signature was decided."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "in time")
     later(harness, 3400)
@@ -453,10 +454,10 @@ def test_a_signature_in_time_is_decided_before_the_deadline_falls(
     assert fakes.did("note", "in time") == 1
 
 
-def test_a_policy_that_wants_a_signature_since_asks_again(
+def test_a_plain_approval_is_asked_again_if_the_policy_wants_a_signature(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """What was approved with a click is asked again where the policy wants a signature since."""
+    """The policy changes between the approval and the run."""
     fakes = FakeTools()
     lax = POLICY.replace('"1h"\nsignature = "passkey"', '"1h"')
     harness = own_harness(fakes.tools, lax, **SETTINGS)
@@ -469,15 +470,17 @@ def test_a_policy_that_wants_a_signature_since_asks_again(
     harness.restart()
     reject(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "no")
     harness.slack.wait(lambda: statuses(harness, thread)[0] is C.PENDING)
-    harness.settle()  # the card of what was rejected is drawn again
-    again = harness.card(SUPPORT, thread)
-    assert sign_card(harness, "ana", again, key).is_done
+    harness.settle()  # wait until the rejected call's card is updated
+    new_card = harness.card(SUPPORT, thread)
+    assert sign_card(harness, "ana", new_card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "changed") == 1
 
 
-def test_nobody_can_sign_without_an_address(own_harness: Callable[..., Harness]) -> None:
-    """Then no vote is cast, and people are told whom to tell what."""
+def test_without_an_address_people_are_told_why_they_cannot_sign(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """`COUNTERSIGN_URL` is not set; no vote is cast."""
     harness = own_harness(FakeTools().tools, POLICY)
     give_passkey(harness, "ana")
     thread, card = asked(harness, "nowhere")

@@ -1,4 +1,4 @@
-"""Receipts of signed votes: the client checks them alone, and so does other software."""
+"""Receipts of signed votes, checked by the client and by another WebAuthn library."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ signature = "passkey"
 """
 
 
-def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
-    """The receipt of the thread's only call, checked, and its text."""
+def write_and_verify_receipt(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
+    """Write and verify the receipt of the thread's only call; return it and its text."""
     core, [call] = harness.app.core, harness.calls_in(thread)
     writer = ReceiptWriter(core.key, core.tools)
     with core.store.read() as tx:
@@ -57,8 +57,8 @@ def receipt_of(harness: Harness, thread: str) -> tuple[receipts.Receipt, str]:
     return receipts.verify_receipt(text, keys), text
 
 
-def fingerprint_of(key: dict[str, str]) -> str:
-    """As docs/receipts.md says it, of the public key in a receipt."""
+def compute_fingerprint(key: dict[str, str]) -> str:
+    """Compute the fingerprint of a receipt's public key as docs/receipts.md describes it."""
     x, y, n, e = (base64url_to_bytes(key.get(name, "")) for name in ("x", "y", "n", "e"))
     cose: dict[int, Any] = {
         "EC": {1: 2, 3: -7, -1: 1, -2: x, -3: y},
@@ -70,18 +70,18 @@ def fingerprint_of(key: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
-    """The client checks it alone, and so does another implementation of WebAuthn."""
+def test_a_receipts_signature_can_be_verified(harness: Harness, kind: str) -> None:
+    """By the client and by another implementation of WebAuthn, without the bot."""
     key = give_passkey(harness, "ana", Authenticator(key=MAKERS[kind]()))
     thread, card = asked(harness, f"receipt of {kind}")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, _ = receipt_of(harness, thread)
+    receipt, _ = write_and_verify_receipt(harness, thread)
     receipts.check_approval(receipt, tool="note", passkeys=True, now=harness.clock.now())
     [vote] = receipt.content["votes"]
     signed, content = vote["passkey"], receipt.content
     [row] = [each for each in passkeys_of(harness, "ana") if each.revoked_at is None]
-    assert fingerprint_of(signed["key"]) == row.fingerprint
+    assert compute_fingerprint(signed["key"]) == row.fingerprint
     statement = {name: content[name] for name in ("workspace", "call", "revision", "gate")} | {
         "digest": receipt.subject,
         "verb": vote["verb"],
@@ -116,26 +116,26 @@ def test_the_receipt_has_the_signature(harness: Harness, kind: str) -> None:
     assert seen.user_verified
 
 
-def test_a_large_number_is_signed_as_well(harness: Harness) -> None:
-    """RFC 8785 writes it as a whole number, which Python reads back as another one."""
+def test_a_receipt_with_a_large_number_can_be_verified(harness: Harness) -> None:
+    """RFC 8785 writes the float 1e17 as a whole number, and Python reads it back as an integer."""
     key = give_passkey(harness, "ana")
     thread = ask(harness, ("top_up", {"amount": 1e17}))
     assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, _ = receipt_of(harness, thread)
+    receipt, _ = write_and_verify_receipt(harness, thread)
     assert receipt.content["arguments"] == {"amount": 10**17}
     check = {"passkeys": True, "now": harness.clock.now()}
     receipts.check_approval(receipt, arguments={"amount": 1e17}, **check)
     receipts.check_approval(receipt, arguments={"amount": 10**17}, **check)
 
 
-def test_a_browser_that_writes_more_is_kept_verbatim(harness: Harness) -> None:
-    """Chrome adds a name to one signature in five, so that nobody relies on a pattern."""
+def test_client_data_with_more_fields_is_kept_verbatim(harness: Harness) -> None:
+    """Chrome adds a field to one signature in five, so that nobody relies on a pattern."""
     key = give_passkey(harness, "ana", Authenticator(more={"other_keys": "are possible"}))
     thread, card = asked(harness, "more")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, _ = receipt_of(harness, thread)
+    receipt, _ = write_and_verify_receipt(harness, thread)
     receipts.check_approval(receipt, passkeys=True, now=harness.clock.now())
     [vote] = receipt.content["votes"]
     assert b"are possible" in base64url_to_bytes(vote["passkey"]["clientDataJSON"])
@@ -145,10 +145,10 @@ AAGUID = "fbfc3007-154e-4ecc-8c0b-6e020557d7bd"
 
 
 @pytest.mark.parametrize(("signers", "most"), [(["ana"], 2000), (["ana", "cleo"], 2750)])
-def test_a_receipt_is_small(
+def test_a_signed_receipt_is_small(
     own_harness: Callable[..., Harness], signers: list[str], most: int
 ) -> None:
-    """Of a refund, as `countersign receipt` and the API give it before the refund has ended."""
+    """At most so many characters as `countersign receipt` and the API return it for a refund."""
     harness = own_harness((), f"{POLICY}quorum = {len(signers)}\n", **SETTINGS)
     keys = {who: Authenticator() for who in signers}
     for who, key in keys.items():
@@ -158,29 +158,31 @@ def test_a_receipt_is_small(
     card = harness.card(SUPPORT, thread)
     assert all(sign_card(harness, who, card, key).is_done for who, key in keys.items())
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, text = receipt_of(harness, thread)
+    receipt, text = write_and_verify_receipt(harness, thread)
     receipts.check_approval(receipt, approvers=len(signers), passkeys=True, now=harness.clock.now())
     line = json.dumps({"decision": json.loads(text), "end": None})
     assert len(line) <= most, len(line)
 
 
-def test_a_receipt_outlives_a_change_of_keys(own_harness: Callable[..., Harness]) -> None:
-    """What was signed under the older key is still what the receipt is about."""
+def test_a_receipt_can_be_written_with_a_new_key(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """It is signed with the new key and has the same subject as before."""
     old, new = "o" * 40, "n" * 40
     harness = own_harness(FakeTools().tools, POLICY, COUNTERSIGN_KEY=old, **SETTINGS)
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "older key")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    before, _ = receipt_of(harness, thread)
+    before, _ = write_and_verify_receipt(harness, thread)
     harness.extra["COUNTERSIGN_KEY"] = f"{new},{old}"
     harness.restart()
-    after, _ = receipt_of(harness, thread)
+    after, _ = write_and_verify_receipt(harness, thread)
     assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
 
 
-def test_a_tool_that_has_changed_leaves_no_receipt(own_harness: Callable[..., Harness]) -> None:
-    """It is said, and not that the record had been written over."""
+def test_a_changed_tool_gives_no_receipt(own_harness: Callable[..., Harness]) -> None:
+    """The error says that the tool has changed, not that the record was altered."""
     tools = FakeTools().tools
     harness = own_harness(tools, POLICY, **SETTINGS)
     key = give_passkey(harness, "ana")
@@ -192,13 +194,13 @@ def test_a_tool_that_has_changed_leaves_no_receipt(own_harness: Callable[..., Ha
     ]
     harness.restart()
     with pytest.raises(NoReceiptError, match="has changed since"):
-        receipt_of(harness, thread)
+        write_and_verify_receipt(harness, thread)
 
 
-def test_what_policy_forbade_later_was_not_decided_then(
+def test_a_receipt_of_a_vote_under_a_denying_policy_has_no_decision_time(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """It was approved before: the receipt has that vote, and no time for what policy said since."""
+    """The policy denies the call by then: the receipt has the vote, but no times."""
     harness = own_harness(FakeTools().tools, POLICY, **SETTINGS)
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "forbidden")
@@ -207,14 +209,14 @@ def test_what_policy_forbade_later_was_not_decided_then(
     harness.restart()
     assert sign(harness, link, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, _ = receipt_of(harness, thread)
+    receipt, _ = write_and_verify_receipt(harness, thread)
     said = [receipt.content[name] for name in ("decision", "decidedAt", "goodUntil")]
     assert said == ["invalidated", None, None]
     assert receipts.list_approvers(receipt, passkeys=True) == [PEOPLE["ana"]]
 
 
-def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
-    """A vote that says it is signed is shown with its signature or not at all."""
+def test_a_missing_signature_gives_no_receipt(harness: Harness) -> None:
+    """A signed vote is never written without its signature; the audit check reports it as well."""
     key = give_passkey(harness, "ana")
     thread, card = asked(harness, "gone")
     assert sign_card(harness, "ana", card, key).is_done
@@ -231,11 +233,13 @@ def test_a_signature_that_is_gone_leaves_no_receipt(harness: Harness) -> None:
         [problem] = examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
     assert problem == f"the signature of UANA00001's vote on call {call.id} is missing"
     with pytest.raises(NoReceiptError, match="signature of a vote is no longer"):
-        receipt_of(harness, thread)
+        write_and_verify_receipt(harness, thread)
 
 
-def test_by_whose_right_is_signed_as_well(own_harness: Callable[..., Harness]) -> None:
-    """Dan signs for Ana, who signs herself meanwhile: his signature is not one for Cleo."""
+def test_a_signature_by_a_delegate_is_for_one_person(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Dan's link is for Ana, who then signs herself: his signature does not count for Cleo."""
     harness = own_harness(FakeTools().tools, POLICY + "quorum = 2\n", **SETTINGS)
     core, ana, dan = harness.app.core, give_passkey(harness, "ana"), give_passkey(harness, "dan")
     at = core.clock.now()
@@ -253,6 +257,6 @@ def test_by_whose_right_is_signed_as_well(own_harness: Callable[..., Harness]) -
     assert statuses(harness, thread) == [CallStatus.PENDING]
     assert sign_card(harness, "dan", card, dan).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    receipt, _ = receipt_of(harness, thread)
+    receipt, _ = write_and_verify_receipt(harness, thread)
     receipts.check_approval(receipt, approvers=2, passkeys=True, now=core.clock.now())
     assert receipts.list_approvers(receipt) == [PEOPLE["ana"], PEOPLE["cleo"]]

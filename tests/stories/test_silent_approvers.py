@@ -1,4 +1,4 @@
-"""People who may decide and are not notified: not on the card, in no message, and last on Home."""
+"""Silent approvers may decide, but are not notified."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ stages = [{{approvers = ["@shop-leads"], silent = ["{DAN}"]}}, {{approvers = ["U
 """
 
 
-def posted(harness: Harness, seen: int) -> str:
-    """All that the bot has posted or changed since, as Slack got it."""
+def dump_posts(harness: Harness, seen: int) -> str:
+    """Dump all posts and updates of the bot since this many requests."""
     methods = ("chat.postMessage", "chat.update", "conversations.open")
     return json.dumps([c.args for c in harness.slack.requests[seen:] if c.method in methods])
 
 
-def test_they_decide_and_are_not_notified(harness: Harness, fakes: FakeTools) -> None:
-    """Neither the card nor the reminder names Dan, whose click counts all the same."""
+def test_silent_approvers_decide_and_are_not_notified(harness: Harness, fakes: FakeTools) -> None:
+    """Neither the card nor the reminder mentions Dan, whose vote counts."""
     seen = len(harness.slack.requests)
     thread = ask(harness, ("note", {"text": "silently"}))
     card = harness.card(SUPPORT, thread)
@@ -60,7 +60,7 @@ def test_they_decide_and_are_not_notified(harness: Harness, fakes: FakeTools) ->
     reminder = words(harness.said(SUPPORT, thread, "this is still waiting for a decision"))
     assert "S0LEADS" in reminder
     all_sent(harness)
-    assert DAN not in posted(harness, seen)
+    assert DAN not in dump_posts(harness, seen)
     vote(harness, "ben", card)
     assert DAN not in told(harness, "ben", SUPPORT, thread, "You cannot decide this one")
     vote(harness, "dan", card)
@@ -68,40 +68,42 @@ def test_they_decide_and_are_not_notified(harness: Harness, fakes: FakeTools) ->
     assert (statuses(harness, thread), fakes.did("note", "silently")) == ([C.SUCCEEDED], 1)
 
 
-def test_they_get_no_direct_message(harness: Harness) -> None:
-    """Where the card goes to the approvers, it goes to the others."""
+def test_a_silent_approver_gets_no_direct_message(harness: Harness) -> None:
+    """The rule posts its card to the approvers' direct messages."""
     seen = len(harness.slack.requests)
     ask(harness, ("put", {"text": "to the leads"}))
     harness.slack.wait(lambda: cards_of(harness, "ana", "to the leads"))
     all_sent(harness)
     assert cards_of(harness, "dan", "to the leads") == []
-    assert DAN not in posted(harness, seen)
+    assert DAN not in dump_posts(harness, seen)
 
 
-def test_they_are_notified_where_nobody_else_could_approve(harness: Harness) -> None:
-    """The others of the list are an empty group: it waits for Dan, who gets the card."""
+def test_silent_approvers_are_notified_if_nobody_else_can_approve(harness: Harness) -> None:
+    """The other approvers are an empty group, so Dan gets the card."""
     ask(harness, ("slow", {"text": "nobody else"}))
     harness.slack.wait(lambda: cards_of(harness, "dan", "nobody else"))
 
 
-def test_home_shows_theirs_below_what_they_are_notified_of(harness: Harness) -> None:
-    """Though it was asked first."""
+def test_home_shows_silent_calls_below_the_others(harness: Harness) -> None:
+    """Though the silent one was asked first."""
     for tool, text in (("note", "asked first"), ("wipe", "asked second")):
         harness.card(SUPPORT, ask_for(harness, text, tool)[0])
     shown = words({"blocks": opened(harness, "dan", "asked first", "asked second")})
     assert shown.index("asked second") < shown.index("asked first")
 
 
-def test_review_names_them(harness: Harness) -> None:
-    """For those who open it: the card has room for those whom it asks."""
+def test_review_names_silent_approvers(harness: Harness) -> None:
+    """The card itself names only people who are notified."""
     thread = ask(harness, ("note", {"text": "who may"}))
     menu(harness, "ana", harness.card(SUPPORT, thread), "review")
     view = json.dumps(harness.slack.wait(harness.person("ana").view))
     assert f"Approvers: @shop-leads, also <@{DAN}>, not notified" in view
 
 
-def test_a_card_in_any_order_names_the_others(harness: Harness, fakes: FakeTools) -> None:
-    """As those who are missing; Dan counts for the leads."""
+def test_a_card_with_stages_in_any_order_leaves_out_silent_approvers(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """It names the others as missing; Dan's vote counts for the leads."""
     thread = ask(harness, ("async_note", {"text": "both"}))
     card = harness.card(SUPPORT, thread)
     assert "2 approvals needed: 1 of <!subteam^S0LEADS>, 1 of <@UANA00001>" in words(card)

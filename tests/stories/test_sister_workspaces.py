@@ -1,4 +1,4 @@
-"""An organisation of several workspaces: who acts from another one is judged by the directory."""
+"""People who act from another workspace of the same organisation (Enterprise Grid)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.stories.steps import (
 
 SISTER, ELSEWHERE = OTHER_TEAM, "T0ELSEWHERE"
 NO = "Only full members of this workspace"
-# of many workspaces a command or a shortcut is that of the one which it comes from
+# in a process of many workspaces a command or shortcut belongs to the workspace it comes from
 ALONE = pytest.mark.skipif(
     bool(os.environ.get("STORIES_HOSTED")), reason="it is not installed there"
 )
@@ -34,7 +34,7 @@ ALONE = pytest.mark.skipif(
 
 @pytest.fixture
 def grid(harness: Harness) -> Iterator[Harness]:
-    """Ben, Ana and Dan are in two workspaces and act from the other; Cleo is in that one alone."""
+    """Ben, Ana and Dan are in both workspaces and act from the sister; Cleo is only in that one."""
     people, ours = harness.slack.people, harness.app.core.identity.team
     for name in ("ben", "ana", "dan"):
         people[name].grid_teams, people[name].acts_from = (SISTER, ours), SISTER
@@ -46,15 +46,15 @@ def grid(harness: Harness) -> Iterator[Harness]:
     forget_people(harness)
 
 
-def asked(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
-    """A request of Ben's that waits: its thread and its card."""
+def ask_with_card(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
+    """Have Ben ask for this note; return the thread and the waiting card."""
     thread = ask(harness, ("note", {"text": text}))
     return thread, harness.card(SUPPORT, thread)
 
 
-def test_a_click_from_the_sister_counts(grid: Harness) -> None:
-    """Who is in ours as well approves; who is not is told so."""
-    thread, card = asked(grid, "a click from a sister")
+def test_a_click_from_a_sister_workspace_counts(grid: Harness) -> None:
+    """Ana, who is in our workspace too, can approve; Cleo, who is not, is told that she cannot."""
+    thread, card = ask_with_card(grid, "a click from a sister")
     grid.person("cleo").click(SUPPORT, card["ts"], "approve")
     told(grid, "cleo", SUPPORT, thread, NO)
     grid.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -62,9 +62,9 @@ def test_a_click_from_the_sister_counts(grid: Harness) -> None:
     assert statuses(grid, thread) == [CallStatus.SUCCEEDED]
 
 
-def test_a_dialog_opens_there_and_counts(grid: Harness) -> None:
-    """It opens, and what is entered counts; it opens for nobody of the sister alone."""
-    thread, card = asked(grid, "a dialog from a sister")
+def test_a_dialog_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
+    """It does not open for Cleo, who is not in our workspace."""
+    thread, card = ask_with_card(grid, "a dialog from a sister")
     press(grid, "cleo", SUPPORT, card, "reject")
     told(grid, "cleo", SUPPORT, thread, "full members of this workspace")
     assert grid.person("cleo").view() is None
@@ -72,27 +72,27 @@ def test_a_dialog_opens_there_and_counts(grid: Harness) -> None:
     grid.slack.wait(lambda: statuses(grid, thread) == [CallStatus.REJECTED])
 
 
-def test_the_cards_menu(grid: Harness) -> None:
-    """The requester cancels from the sister workspace."""
-    thread, card = asked(grid, "cancelled from a sister")
+def test_a_request_can_be_cancelled_from_a_sister_workspace(grid: Harness) -> None:
+    """The requester uses the card's menu."""
+    thread, card = ask_with_card(grid, "cancelled from a sister")
     menu(grid, "ben", card, "cancel_run")
     grid.slack.wait(lambda: grid.run_in(thread).status is RunStatus.CANCELLED)
 
 
 @ALONE
-def test_the_command_and_the_buttons_of_its_answer(grid: Harness) -> None:
-    """It is answered, and so are its buttons; who is in the sister alone hears nothing."""
+def test_the_command_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
+    """So can the buttons of its answer; Cleo, who is not in our workspace, gets no answer."""
     ana = grid.person("ana")
     before = {m["ts"] for m in ana.everything(SUPPORT)}
     assert ana.command(SUPPORT, "/approvals").wait() == "acked"  # type: ignore[union-attr]  # it is delivered
-    menu_of = grid.slack.wait(lambda: [m for m in ana.everything(SUPPORT) if m["ts"] not in before])
+    answers = grid.slack.wait(lambda: [m for m in ana.everything(SUPPORT) if m["ts"] not in before])
     button = next(
         each["action_id"]
-        for block in menu_of[0]["blocks"]
+        for block in answers[0]["blocks"]
         for each in block.get("elements", ())
         if str(each.get("action_id", "")).startswith("look")
     )
-    ana.click(SUPPORT, menu_of[0]["ts"], button)
+    ana.click(SUPPORT, answers[0]["ts"], button)
     cleo = grid.person("cleo")
     seen = len(cleo.everything(SUPPORT))
     cleo.command(SUPPORT, "/approvals help")
@@ -101,16 +101,16 @@ def test_the_command_and_the_buttons_of_its_answer(grid: Harness) -> None:
 
 
 @ALONE
-def test_a_shortcut_opens_its_dialog(grid: Harness) -> None:
-    """The dialog of a request opens from the sister workspace."""
+def test_a_shortcut_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
+    """The dialog of a request opens."""
     ben = grid.person("ben")
     assert ben.shortcut("ask_with_a_form").wait() == "acked"
     assert grid.slack.wait(ben.view)
 
 
-def test_home_is_theirs_there_too(grid: Harness) -> None:
-    """Home opens, and its buttons work."""
-    thread, _ = asked(grid, "seen in Home from a sister")
+def test_home_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
+    """It shows what waits for Ana, and its buttons work."""
+    thread, _ = ask_with_card(grid, "seen in Home from a sister")
     ana = grid.person("ana")
     ana.open_home()
     grid.slack.wait(lambda: "seen in Home from a sister" in str(ana.home()))
@@ -119,9 +119,9 @@ def test_home_is_theirs_there_too(grid: Harness) -> None:
     assert statuses(grid, thread) == [CallStatus.PENDING]
 
 
-def test_a_forged_workspace_is_nobodys(grid: Harness) -> None:
-    """A payload that names a workspace in which Slack does not know the person is refused."""
-    thread, card = asked(grid, "forged")
+def test_a_click_with_a_forged_workspace_is_refused(grid: Harness) -> None:
+    """Slack does not know the person in the workspace that the payload names."""
+    thread, card = ask_with_card(grid, "forged")
     seen = now_at(grid, SUPPORT, card["ts"])
     grid.slack.faults.lose_ack("interactive")
     click = grid.person("cleo").click(SUPPORT, card["ts"], "approve", seen=seen)

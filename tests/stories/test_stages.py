@@ -1,4 +1,4 @@
-"""One step after the other: whose turn it is, who is told, and that nobody stands for two steps."""
+"""Stages in order: whose turn it is, who is notified, and that nobody counts for two."""
 
 from __future__ import annotations
 
@@ -43,17 +43,14 @@ stages = [{approvers = ["@shop-leads"]}, {approvers = ["@shop-leads"]}]
 def vote(
     harness: Harness, who: str, card: dict[str, Any], channel: str = SUPPORT
 ) -> dict[str, Any]:
-    """Approve; returns the card as it stands when the vote has been dealt with."""
+    """Approve, and return the card as it is once the vote has been decided."""
     harness.person(who).click(channel, card["ts"], "approve")
     arrived(harness)
     return now_at(harness, channel, card["ts"], who)
 
 
-def test_first_one_then_the_other(harness: Harness, fakes: FakeTools) -> None:
-    """Stage two may not approve early and is told whose turn it is.
-
-    Then it is told that its turn has come.
-    """
+def test_a_stage_can_approve_only_at_its_turn(harness: Harness, fakes: FakeTools) -> None:
+    """The second stage is told whose turn it is, and later that its own has come."""
     thread = ask(harness, ("note", {"text": "in order"}))
     card = harness.card(SUPPORT, thread)
     assert "Step 1 of 2  ·  1 approval needed in this step" in words(card)
@@ -73,18 +70,18 @@ def test_first_one_then_the_other(harness: Harness, fakes: FakeTools) -> None:
     assert "Approved by <@UANA00001>, <@UDAN00001>" in harness.outputs()[0]["output"]
 
 
-def test_a_later_stage_may_say_no_early(harness: Harness, fakes: FakeTools) -> None:
-    """A no needs no turn: it ends the call before the first stage has looked."""
+def test_a_later_stage_may_reject_before_its_turn(harness: Harness, fakes: FakeTools) -> None:
+    """The rejection ends the call before the first stage has voted."""
     thread = ask(harness, ("note", {"text": "early no"}))
     reject(harness, "dan", SUPPORT, harness.card(SUPPORT, thread), "never")
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "early no")) == ([C.REJECTED], 0)
 
 
-def test_an_earlier_stage_cannot_take_it_back_by_voting_again(
+def test_a_person_of_an_earlier_stage_may_reject_but_not_approve(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Once the second step is open, people of the first are no approvers of this step."""
+    """The second stage is open; Cleo is in the first one, which Ana has completed."""
     thread = ask(harness, ("note", {"text": "again"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "cleo", card)
@@ -95,8 +92,8 @@ def test_an_earlier_stage_cannot_take_it_back_by_voting_again(
     assert (statuses(harness, thread), fakes.did("note", "again")) == ([C.REJECTED], 0)
 
 
-def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
-    """With post_to = "approvers" the second step's people get their card at their turn only."""
+def test_each_stage_gets_its_card_by_dm_at_its_turn(harness: Harness, fakes: FakeTools) -> None:
+    """The rule has `post_to = "approvers"`."""
     thread = ask(harness, ("put", {"text": "privately"}))
     dms = {who: harness.person(who).dm_channel for who in ("ana", "cleo", "dan")}
     card = harness.slack.wait(lambda: cards_of(harness, "ana", "privately"))[0]
@@ -110,12 +107,12 @@ def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert (statuses(harness, thread), fakes.did("put", "privately")) == ([C.SUCCEEDED], 1)
-    # all copies are decided now
+    # no copy has buttons any more
     assert not any(cards_of(harness, who, "privately") for who in dms)
 
 
-def test_nobody_stands_for_two_steps(harness: Harness, fakes: FakeTools) -> None:
-    """Both steps name the same group: it takes two of its people."""
+def test_one_person_counts_for_one_stage_only(harness: Harness, fakes: FakeTools) -> None:
+    """Both stages name the same group, and two of its people are needed."""
     thread = ask(harness, ("async_note", {"text": "four eyes"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, TURN)
@@ -127,8 +124,8 @@ def test_nobody_stands_for_two_steps(harness: Harness, fakes: FakeTools) -> None
     assert fakes.did("async_note", "four eyes") == 1
 
 
-def test_too_few_for_both_steps(harness: Harness, fakes: FakeTools) -> None:
-    """One of the group's two people asks, so one is left for two steps: refused, numbers told."""
+def test_a_call_with_too_few_people_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """One of the group's two people asks, so one is left for two stages; the thread says so."""
     thread = ask(harness, ("async_note", {"text": "alone"}), who="ana")
     harness.said(
         SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be reached", "ana"
@@ -137,8 +134,8 @@ def test_too_few_for_both_steps(harness: Harness, fakes: FakeTools) -> None:
     assert (statuses(harness, thread), fakes.did("async_note", "alone")) == ([C.REFUSED], 0)
 
 
-def test_an_edit_goes_back_to_the_first_step(harness: Harness, fakes: FakeTools) -> None:
-    """Dan edits when it is his turn: the first step's approval was for something else."""
+def test_an_edit_goes_back_to_the_first_stage(harness: Harness, fakes: FakeTools) -> None:
+    """It comes at the second stage's turn: the first stage approved other arguments."""
     thread = ask(harness, ("note", {"text": "was"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -155,8 +152,8 @@ def test_an_edit_goes_back_to_the_first_step(harness: Harness, fakes: FakeTools)
     assert (fakes.did("note", "was"), fakes.did("note", "is")) == (0, 1)
 
 
-def test_a_restart_before_the_next_step_is_told(harness: Harness, fakes: FakeTools) -> None:
-    """Told once: the vote, a restart and many looks later there is one line for the second step."""
+def test_a_restart_does_not_notify_a_stage_twice(harness: Harness, fakes: FakeTools) -> None:
+    """After a vote, a restart and ten minutes there is one line about its turn."""
     thread = ask(harness, ("note", {"text": "told once"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, TURN)
@@ -171,8 +168,8 @@ def test_a_restart_before_the_next_step_is_told(harness: Harness, fakes: FakeToo
     assert fakes.did("note", "told once") == 1
 
 
-def test_the_deadline_falls_in_the_second_step(harness: Harness, fakes: FakeTools) -> None:
-    """All steps share one deadline: the first step's yes does not carry it over."""
+def test_all_stages_share_one_deadline(harness: Harness, fakes: FakeTools) -> None:
+    """The first stage's approval does not extend it."""
     thread = ask(harness, ("note", {"text": "late"}))
     card = harness.card(SUPPORT, thread)
     harness.clock.advance(3000)
@@ -182,11 +179,8 @@ def test_the_deadline_falls_in_the_second_step(harness: Harness, fakes: FakeTool
     assert (statuses(harness, thread), fakes.did("note", "late")) == ([C.EXPIRED], 0)
 
 
-def test_approve_all_counts_where_it_may(harness: Harness, fakes: FakeTools) -> None:
-    """One click on two calls, one in each step, counts for the one.
-
-    Of the other it is told why not.
-    """
+def test_approve_all_counts_at_the_voters_stage(harness: Harness, fakes: FakeTools) -> None:
+    """One click on two calls at different stages counts for one; the voter is told why."""
     thread = ask(harness, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     assert "Step 2 of 2" in words(card)

@@ -1,4 +1,4 @@
-"""Approved now, started at the time that the rule names, unless somebody stops it until then."""
+"""Calls approved now that start at a time named by the rule, unless they are stopped before."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ veto = 2
 """
 
 
-def starting(harness: Harness) -> tuple[datetime, int]:
-    """When it is to start next, and in how many seconds that is."""
+def find_next_start(harness: Harness) -> tuple[datetime, int]:
+    """Return the next time to start, and in how many seconds that is."""
     now = harness.clock.now()
     start = parse_start_time(AT).find_next(now)
     return start, int((start - now).total_seconds()) + 1
 
 
-def approved(
+def ask_and_approve(
     harness: Harness, text: str, tool: str = "note", *, done: bool = True
 ) -> tuple[str, dict[str, Any]]:
-    """Ben asks, Ana approves; returns the thread and the card as it stands then."""
-    if starting(harness)[1] < 3 * 3600:  # so that no story crosses ten in the evening unawares
+    """Ben asks, Ana approves; return the thread and the card after that."""
+    if (
+        find_next_start(harness)[1] < 3 * 3600
+    ):  # so that no story passes ten in the evening by chance
         later(harness, 4 * 3600)
     answer = [Turn(text="That is all.")] if done else []
     harness.planner.script(Turn(calls=[(tool, {"text": text})]), *answer)
@@ -81,10 +83,10 @@ def approved(
     return thread, now_at(harness, SUPPORT, card["ts"])
 
 
-def test_it_is_approved_now_and_starts_then(harness: Harness, fakes: FakeTools) -> None:
-    """Nothing runs before its time; who asked is told when, and the clock starts it."""
-    thread, card = approved(harness, "migrate")
-    start, seconds = starting(harness)
+def test_an_approved_call_starts_at_its_time(harness: Harness, fakes: FakeTools) -> None:
+    """The requester is told when, and nobody is reminded until then."""
+    thread, card = ask_and_approve(harness, "migrate")
+    start, seconds = find_next_start(harness)
     [call] = harness.calls_in(thread)
     assert (call.status, call.starts_at, fakes.did("note", "migrate")) == (C.PENDING, start, 0)
     assert "Approved by <@UANA00001>" in words(card)
@@ -107,38 +109,38 @@ def test_it_is_approved_now_and_starts_then(harness: Harness, fakes: FakeTools) 
     assert "Approved by <@UANA00001>" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
-def test_whoever_may_decide_stops_it(harness: Harness, fakes: FakeTools) -> None:
-    """One of them is enough, who approved it or not, even where two rejections end it before."""
+def test_any_approver_can_stop_a_scheduled_call(harness: Harness, fakes: FakeTools) -> None:
+    """One is enough, whether they approved it or not, even with a veto of two."""
     for who, tool in (("ana", "note"), ("cleo", "note"), ("cleo", "wipe")):
         text = f"stopped by {who} {tool}"
-        thread, card = approved(harness, text, tool)
+        thread, card = ask_and_approve(harness, text, tool)
         press(harness, who, SUPPORT, card, "reject_now")
         harness.said(SUPPORT, thread, "That is all.")
-        later(harness, starting(harness)[1])
+        later(harness, find_next_start(harness)[1])
         assert (statuses(harness, thread), fakes.did(tool, text)) == ([C.REJECTED], 0)
 
 
-def test_it_is_stopped_with_a_reason(harness: Harness) -> None:
-    """The reason reaches who asked, and the model."""
-    thread, card = approved(harness, "with a reason")
+def test_a_scheduled_call_can_be_rejected_with_a_reason(harness: Harness) -> None:
+    """The requester and the model are given the reason."""
+    thread, card = ask_and_approve(harness, "with a reason")
     reject(harness, "cleo", SUPPORT, card, "we are in a freeze")
     assert "we are in a freeze" in words(harness.said(SUPPORT, thread, "we are in a freeze"))
     harness.said(SUPPORT, thread, "That is all.")
     assert "we are in a freeze" in str(harness.outputs()[0]["output"])
 
 
-def test_nobody_else_stops_it(harness: Harness, fakes: FakeTools) -> None:
-    """Someone who may not decide is refused, and it starts."""
-    thread, card = approved(harness, "not yours")
+def test_outsiders_cannot_stop_a_scheduled_call(harness: Harness, fakes: FakeTools) -> None:
+    """Their click changes nothing, and the call starts."""
+    thread, card = ask_and_approve(harness, "not yours")
     press(harness, "eve", SUPPORT, card, "reject_now")
     arrived(harness)
-    later(harness, starting(harness)[1])
+    later(harness, find_next_start(harness)[1])
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "not yours") == 1
 
 
-def test_a_second_approval_changes_nothing(harness: Harness, fakes: FakeTools) -> None:
-    """An old card's Approve is answered with who has approved it."""
+def test_a_scheduled_call_needs_no_second_approval(harness: Harness, fakes: FakeTools) -> None:
+    """A click on the old card changes nothing, and is answered with who has approved."""
     harness.planner.script(Turn(calls=[("note", {"text": "twice"})]), Turn(text="That is all."))
     thread = harness.person("ben").say(SUPPORT, "@bot twice")
     card = harness.card(SUPPORT, thread)
@@ -149,10 +151,10 @@ def test_a_second_approval_changes_nothing(harness: Harness, fakes: FakeTools) -
     assert (statuses(harness, thread), fakes.did("note", "twice")) == ([C.PENDING], 0)
 
 
-def test_a_restart_does_not_lose_it(harness: Harness, fakes: FakeTools) -> None:
-    """The time is in the database: a bot that was away starts it when it is back."""
-    thread, _ = approved(harness, "restart")
-    _, seconds = starting(harness)
+def test_a_scheduled_call_survives_a_restart(harness: Harness, fakes: FakeTools) -> None:
+    """Its time passes while the bot is stopped, and it starts when the bot does."""
+    thread, _ = ask_and_approve(harness, "restart")
+    _, seconds = find_next_start(harness)
     harness.app.stop()
     harness.clock.advance(seconds + 600)
     harness.start()
@@ -160,10 +162,12 @@ def test_a_restart_does_not_lose_it(harness: Harness, fakes: FakeTools) -> None:
     assert (statuses(harness, thread), fakes.did("note", "restart")) == ([C.SUCCEEDED], 1)
 
 
-def test_long_after_its_time_it_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """An approval is valid for so long from the time to start; then people are asked anew."""
-    thread, _ = approved(harness, "much later", done=False)
-    _, seconds = starting(harness)
+def test_a_scheduled_call_that_is_started_too_late_is_asked_again(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The approval is good for two hours from the start time; the bot is back after three."""
+    thread, _ = ask_and_approve(harness, "much later", done=False)
+    _, seconds = find_next_start(harness)
     harness.app.stop()
     harness.clock.advance(seconds + 3 * 3600)
     harness.start()
@@ -173,8 +177,8 @@ def test_long_after_its_time_it_is_asked_again(harness: Harness, fakes: FakeTool
     assert (call.status, call.starts_at, fakes.did("note", "much later")) == (C.PENDING, None, 0)
 
 
-def test_an_edit_has_it_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """What was approved is not what would run: votes are taken anew, and no time is set."""
+def test_an_edit_of_a_scheduled_call_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
+    """Its approval and start time are gone, and nothing runs at that time."""
     harness.planner.script(Turn(calls=[("note", {"text": "before"})]), Turn(text="That is all."))
     thread = harness.person("ben").say(SUPPORT, "@bot edit it")
     card = harness.card(SUPPORT, thread)
@@ -185,32 +189,34 @@ def test_an_edit_has_it_asked_again(harness: Harness, fakes: FakeTools) -> None:
     arrived(harness)
     [call] = harness.calls_in(thread)
     assert (call.status, call.revision, call.starts_at) == (C.PENDING, 2, None)
-    later(harness, starting(harness)[1])
+    later(harness, find_next_start(harness)[1])
     assert fakes.did("note", "before") == fakes.did("note", "after") == 0
 
 
-def test_breaking_glass_does_not_wait(harness: Harness, fakes: FakeTools) -> None:
-    """Who may run it without approval may run it before its time."""
-    thread, card = approved(harness, "cannot wait")
+def test_break_glass_runs_a_scheduled_call_at_once(harness: Harness, fakes: FakeTools) -> None:
+    """It does not run a second time at its start time."""
+    thread, card = ask_and_approve(harness, "cannot wait")
     break_glass(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
     assert (statuses(harness, thread), fakes.did("note", "cannot wait")) == ([C.SUCCEEDED], 1)
-    later(harness, starting(harness)[1])
+    later(harness, find_next_start(harness)[1])
     assert fakes.did("note", "cannot wait") == 1
 
 
-def test_who_asked_cancels_it(harness: Harness, fakes: FakeTools) -> None:
-    """As any request of theirs."""
-    thread, card = approved(harness, "withdrawn", done=False)
+def test_the_requester_can_cancel_a_scheduled_call(harness: Harness, fakes: FakeTools) -> None:
+    """Nothing runs at its start time."""
+    thread, card = ask_and_approve(harness, "withdrawn", done=False)
     press(harness, "ben", SUPPORT, card, "cancel_run")
     arrived(harness)
-    later(harness, starting(harness)[1])
+    later(harness, find_next_start(harness)[1])
     assert (statuses(harness, thread), fakes.did("note", "withdrawn")) == ([C.CANCELLED], 0)
 
 
-def test_a_plan_waits_for_it(harness: Harness, fakes: FakeTools) -> None:
-    """The calls of a plan run in order; Approve all approves those that are left."""
-    if starting(harness)[1] < 3 * 3600:
+def test_a_plan_with_a_scheduled_call_runs_in_order_at_its_time(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Approve all approves the calls that are left."""
+    if find_next_start(harness)[1] < 3 * 3600:
         later(harness, 4 * 3600)
     thread = ask(harness, ("note", {"text": "first"}), ("note", {"text": "second"}))
     card = harness.card(SUPPORT, thread)
@@ -224,29 +230,29 @@ def test_a_plan_waits_for_it(harness: Harness, fakes: FakeTools) -> None:
     arrived(harness)
     assert all(call.starts_at for call in harness.calls_in(thread))
     harness.slack.wait(lambda: "All decided" in words(now_at(harness, SUPPORT, card["ts"])))
-    later(harness, starting(harness)[1])
+    later(harness, find_next_start(harness)[1])
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.SUCCEEDED, C.SUCCEEDED]
     assert [fakes.did("note", each) for each in ("first", "second")] == [1, 1]
 
 
-def test_home_does_not_ask_for_it(harness: Harness) -> None:
-    """What is approved waits for nobody: Home has only what does."""
-    approved(harness, "no more to do", done=False)
+def test_home_does_not_list_a_scheduled_call_as_waiting(harness: Harness) -> None:
+    """It is approved, so nobody has to decide it."""
+    ask_and_approve(harness, "no more to do", done=False)
     harness.planner.script(Turn(calls=[("note", {"text": "yet to do"})]))
     thread = harness.person("ben").say(SUPPORT, "@bot yet to do")
     harness.card(SUPPORT, thread)
     opened(harness, "cleo", "yet to do", without="no more to do")
 
 
-def test_a_program_claims_it_then(harness: Harness) -> None:
-    """It sees when, and is given the call from that time on."""
-    if starting(harness)[1] < 3 * 3600:
+def test_a_program_can_claim_a_call_from_its_start_time(harness: Harness) -> None:
+    """Before that the program is told when it starts, and its claim is refused."""
+    if find_next_start(harness)[1] < 3 * 3600:
         later(harness, 4 * 3600)
     found = asked(harness, "7.0")
     harness.person("ana").click(SUPPORT, card_of(harness, found)["ts"], "approve")
     arrived(harness)
-    start, seconds = starting(harness)
+    start, seconds = find_next_start(harness)
     status = found.load_status()
     assert (status.status, status.starts_at) == (C.PENDING, start)
     assert status.decided_by == ("UANA00001",)
@@ -257,10 +263,10 @@ def test_a_program_claims_it_then(harness: Harness) -> None:
     assert claimed(harness, found).arguments == {"version": "7.0", "env": "production"}
 
 
-def test_the_terminal_and_the_lists_say_when(harness: Harness) -> None:
-    """What waits for its time is listed as approved, and starts then."""
-    thread, _ = approved(harness, "listed", done=False)
-    start, _ = starting(harness)
+def test_the_terminal_shows_when_a_scheduled_call_starts(harness: Harness) -> None:
+    """`/approvals requests` lists it as approved."""
+    thread, _ = ask_and_approve(harness, "listed", done=False)
+    start, _ = find_next_start(harness)
     store, tools = harness.app.core.store, harness.app.core.tools
     team = harness.run_in(thread).team
     with store.read() as tx:

@@ -1,4 +1,4 @@
-"""The bot ends when it is told to."""
+"""Stopping the bot."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from tests.stories.messages import words
 from tests.stories.steps import ask, vote
 
 
-def test_a_bot_at_rest_ends_at_once(own_harness: Callable[..., Harness]) -> None:
-    """No thread of its waits for a time to pass: neither Home's pause nor Slack's next message.
-
-    The shortest of three counts: the machine may be busy.
-    """
+def test_an_idle_bot_stops_at_once(own_harness: Callable[..., Harness]) -> None:
+    """None of its threads sleeps. The shortest of three counts, since the machine may be busy."""
     harness = own_harness(FakeTools().tools)
     took = []
     for _ in range(3):
@@ -31,10 +28,10 @@ def test_a_bot_at_rest_ends_at_once(own_harness: Callable[..., Harness]) -> None
 
 
 @pytest.mark.long
-def test_what_is_looked_up_while_it_ends_is_asked_after_the_next_start(
+def test_a_call_proposed_during_the_stop_is_asked_after_the_next_start(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """A call whose approvers Slack does not name before the bot has to end is not refused."""
+    """Slack does not name its approvers before the bot has to stop, so the model is asked again."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools)
     harness.settle()

@@ -1,4 +1,4 @@
-"""What serves ends at the first signal, whatever hangs, and however often it is told."""
+"""Commands that serve stop at the first signal, even if something hangs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.postgres_server import Server, binaries, serve
 from tests.proof.stops.lives import LONGEST, stopped_at_random
 from tests.stories.typist import ROOT
 
-# ends in the library for longer than a stop may take, as a locked database does, and hangs again
-HELD = """
+# waits in SQLite for a locked database longer than a stop may take, again and again
+BLOCKED_SCRIPT = """
 import os, signal, sqlite3, sys, threading
 from countersign.cli.process import exit_if_stopping, install_stop_handlers
 install_stop_handlers()
@@ -43,8 +43,8 @@ while True:
 exit_if_stopping(0)
 """
 
-# a signal that the system gives to another thread than the one that waits
-TAKEN = """
+# the system delivers the signal to another thread than the one that waits
+OTHER_THREAD_SCRIPT = """
 import signal, sys, threading
 from bot.signals import wait_for_end
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -56,7 +56,7 @@ wait_for_end(threading.Event())
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server | None]:
-    """What replicas share, where it is installed."""
+    """A PostgreSQL server, where it is installed."""
     programs = binaries()
     if programs is None:
         yield None
@@ -71,12 +71,12 @@ def server() -> Iterator[Server | None]:
     [range(3), pytest.param(range(3, 23), marks=pytest.mark.long)],
     ids=["a few", "more"],
 )
-def test_no_stop_takes_longer(
+def test_every_command_stops_in_time(
     seeds: range, server: Server | None, subtests: pytest.Subtests
 ) -> None:
-    """Signalled one to ten times at any moment, while something hangs, each command ends in time.
+    """Signalled one to ten times at random moments, while something hangs.
 
-    What Slack was told is stored, is stored. `python -m tests.proof.stops` makes five hundred.
+    Nothing that was acknowledged to Slack is lost. `python -m tests.proof.stops` makes 500 stops.
     """
     for seed in seeds:
         if server is not None:
@@ -85,21 +85,23 @@ def test_no_stop_takes_longer(
             assert not stopped_at_random(Path(folder), seed, server).wrong
 
 
-def test_a_signal_that_another_thread_is_given() -> None:
-    """It ends the bot in order, though it does not wake the thread that waits for it."""
+def test_a_signal_delivered_to_another_thread_stops_the_bot() -> None:
+    """It does not wake the main thread, which waits for the end."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", TAKEN], env=environ, timeout=20, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_THREAD_SCRIPT], env=environ, timeout=20, check=False
+    )
     assert done.returncode == 7
 
 
 @pytest.mark.long
-def test_the_time_runs_from_the_signal(tmp_path: Path) -> None:
-    """Also where the main thread is inside of a library then, and again while it is stopping."""
+def test_a_stop_is_in_time_though_the_main_thread_is_blocked(tmp_path: Path) -> None:
+    """It is inside SQLite at the signal, and again while it is stopping."""
     path = tmp_path / "held.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with subprocess.Popen(
-            [sys.executable, "-c", HELD, str(path)],
+            [sys.executable, "-c", BLOCKED_SCRIPT, str(path)],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Answers that are written while the model speaks: streamed, cut, stopped, and there once."""
+"""Streamed answers: shown once and whole, whatever is cut, refused or stopped."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ from tests.stories.messages import having, words
 from tests.stories.steps import all_sent, ask, chat, now_at, showing
 from tests.stories.streams import LONG, bot_messages, called, stands_once
 
-HOUR = 3601  # after which Slack is asked again where it refused a stream
+HOUR = 3601  # seconds after which streams are tried again once Slack has refused one
 
 
 @pytest.fixture
-def slowly(harness: Harness) -> Iterator[None]:
-    """The model speaks so slowly that its answer is streamed."""
+def slow_model(harness: Harness) -> Iterator[None]:
+    """Have the model answer so slowly that its answer is streamed."""
     harness.planner.chunk_delay = 0.012
     yield
     harness.planner.chunk_delay = 0.0
 
 
-def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
-    """A long answer begins to show before it is complete, and stands there once, whole.
-
-    It has feedback buttons.
-    """
+def test_a_long_answer_is_streamed(harness: Harness, slow_model: None) -> None:
+    """It is shown in one message, which is streamed, and has feedback buttons."""
     thread = chat(harness, LONG)
     found = harness.said(SUPPORT, thread, "word119")
     assert stands_once(harness, thread, LONG)["ts"] == found["ts"]
@@ -46,8 +43,8 @@ def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
     assert called(harness, thread, "chat.postMessage") == 0
 
 
-def test_a_stream_overtakes_no_line(harness: Harness, slowly: None) -> None:
-    """While Slack has yet to take a rejection, the answer to it is not begun above it."""
+def test_a_stream_overtakes_no_earlier_message(harness: Harness, slow_model: None) -> None:
+    """It is not begun while the message about the rejection is still being posted."""
     thread = ask(harness, ("note", {"text": "first things first"}), answer=LONG)
     card = harness.card(SUPPORT, thread)
     hold = harness.slack.faults.hold("chat.postMessage", match=having(" rejected: "))
@@ -57,14 +54,14 @@ def test_a_stream_overtakes_no_line(harness: Harness, slowly: None) -> None:
     assert called(harness, thread, "chat.startStream") == 0
     hold.release()
     answer = harness.said(SUPPORT, thread, "word119")
-    [told] = showing(harness, SUPPORT, thread, " rejected: ")
-    assert told["ts"] < answer["ts"]
+    [rejection] = showing(harness, SUPPORT, thread, " rejected: ")
+    assert rejection["ts"] < answer["ts"]
 
 
-def test_a_short_answer_is_posted_at_once(
+def test_a_short_answer_is_posted_without_a_stream(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However late its words come, no stream is begun for it, of which Slack allows few."""
+    """Slack allows few streams, so none is begun, even if the words come slowly."""
     monkeypatch.setattr(stream, "APPEND_INTERVAL_SECONDS", 0.0)
     thread = chat(harness, "It has been shipped.")
     harness.said(SUPPORT, thread, "It has been shipped.")
@@ -81,8 +78,10 @@ def test_a_short_answer_is_posted_at_once(
         "ratelimited",
     ],
 )
-def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> None:
-    """Where Slack does not stream, the answer is posted whole, and none is begun for an hour."""
+def test_an_answer_is_posted_whole_if_slack_refuses_streams(
+    harness: Harness, slow_model: None, error: str
+) -> None:
+    """No stream is tried again for an hour."""
     start = len(harness.slack.requests)
     harness.slack.faults.fail("chat.startStream", error)
     for _ in range(2 if error == "feature_disabled" else 1):
@@ -103,18 +102,18 @@ def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> Non
         ("chat.stopStream", "after"),
     ],
 )
-def test_the_line_breaks_while_it_streams(
-    harness: Harness, slowly: None, method: str, when: Any
+def test_a_lost_stream_response_does_not_repeat_the_answer(
+    harness: Harness, slow_model: None, method: str, when: Any
 ) -> None:
-    """A request of the stream whose answer is lost: in the end the answer stands there once."""
+    """The connection is cut before or after Slack has handled a request of the stream."""
     harness.slack.faults.drop(method, when)
     thread = chat(harness, LONG)
     harness.said(SUPPORT, thread, "word119")
     stands_once(harness, thread, LONG)
 
 
-def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -> None:
-    """The stream is cut in mid-text again and again: one message shows the answer in the end."""
+def test_a_cut_answer_goes_on_in_its_message(harness: Harness, slow_model: None) -> None:
+    """The model's answer is cut three times, and one stream shows all of it in the end."""
     harness.planner.cut_next_answers(60, times=3)
     thread = chat(harness, LONG)
     harness.said(SUPPORT, thread, "word119")
@@ -122,8 +121,10 @@ def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -
     assert bot_messages(harness, thread) == [stands_once(harness, thread, LONG)]
 
 
-def test_the_next_try_says_something_else(harness: Harness, slowly: None) -> None:
-    """What was shown of the first try is overwritten in its message, and nothing else is left."""
+def test_a_different_answer_after_a_cut_replaces_the_first_text(
+    harness: Harness, slow_model: None
+) -> None:
+    """It replaces the text of the first try in the same message."""
     first = harness.planner.hold_next_request(after_events=55)
     harness.planner.cut_next_answers(60)
     thread = chat(harness, LONG)
@@ -139,8 +140,8 @@ def test_the_next_try_says_something_else(harness: Harness, slowly: None) -> Non
     assert called(harness, thread, "chat.startStream") == 1
 
 
-def test_every_try_breaks_off(harness: Harness, slowly: None) -> None:
-    """The words of all tries are withdrawn from the one message that they stood in."""
+def test_the_text_is_withdrawn_if_every_try_is_cut(harness: Harness, slow_model: None) -> None:
+    """The message says that it was interrupted, once."""
     harness.planner.cut_next_answers(60, times=5)
     thread = chat(harness, LONG)
     harness.slack.wait(lambda: showing(harness, SUPPORT, thread, "(interrupted)"))
@@ -151,8 +152,8 @@ def test_every_try_breaks_off(harness: Harness, slowly: None) -> None:
     harness.planner.clear_script()
 
 
-def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
-    """Slack's Stop in the middle of an answer ends the run; the words so far are withdrawn."""
+def test_slacks_stop_withdraws_a_streamed_answer(harness: Harness, slow_model: None) -> None:
+    """The run is cancelled, and no word of the answer is left."""
     harness.planner.chunk_delay = 0.05
     thread = chat(harness, LONG)
     harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
@@ -168,7 +169,7 @@ def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
     assert not [
         m for m in bot_messages(harness, thread) if m.get("streaming_state") == "in_progress"
     ]
-    # the model has noticed; what it had not said is not for others
+    # wait until the model has noticed, and drop the rest of its answer
     harness.slack.wait(lambda: harness.planner._turns)
     harness.planner.clear_script()
 
@@ -176,10 +177,10 @@ def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
 @pytest.mark.parametrize(
     ("when", "given_up"), [("before", MessageStatus.FAILED), ("after", MessageStatus.SENT)]
 )
-def test_stop_while_slack_begins_the_stream(
-    harness: Harness, slowly: None, when: Any, given_up: MessageStatus
+def test_a_stop_before_slack_confirms_the_stream_leaves_no_text(
+    harness: Harness, slow_model: None, when: Any, given_up: MessageStatus
 ) -> None:
-    """The bot does not know yet where the stream stands: once it does, no word of it is left."""
+    """The bot does not know the stream's message yet; once it does, it removes the text."""
     held = harness.slack.faults.hold("chat.startStream", when)
     thread = chat(harness, LONG)
     assert held.arrived.wait(30)
@@ -198,8 +199,10 @@ def test_stop_while_slack_begins_the_stream(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: bool) -> None:
-    """Mentions and broadcasts in the model's words are words, posted or streamed."""
+def test_mentions_in_the_models_answer_notify_nobody(
+    harness: Harness, slow_model: None, streamed: bool
+) -> None:
+    """They are shown as text, posted or streamed."""
     if not streamed:
         harness.slack.faults.fail("chat.startStream", "feature_disabled")
     start = len(harness.slack.requests)
@@ -214,7 +217,7 @@ def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: boo
     )
     all_sent(harness)
     assert {who: len(harness.person(who).notifications()) for who in before} == before
-    # somebody's Home that another story opened may still be kept up to date
+    # a Home that another story opened may still be updated
     said = [r for r in harness.slack.requests[start:] if r.method != "views.publish"]
     sent = [json.dumps(r.args) for r in said]
     assert [each for each in sent if "Look @channel" in each]
@@ -223,8 +226,10 @@ def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: boo
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.012])
-def test_words_before_a_plan(harness: Harness, slowly: None, delay: float) -> None:
-    """What the model says before it proposes something is shown once, and above the card."""
+def test_text_before_a_plan_is_shown_once_above_the_card(
+    harness: Harness, slow_model: None, delay: float
+) -> None:
+    """Streamed or not, and without feedback buttons."""
     harness.planner.chunk_delay = delay
     harness.planner.script(Turn(text=LONG, calls=[("note", {"text": "after words"})]))
     thread = harness.person("ben").say(SUPPORT, "@bot please")

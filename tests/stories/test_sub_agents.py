@@ -1,4 +1,4 @@
-"""The agent asks another agent: a run of its own, whose calls ask like any other."""
+"""Sub-agents: what they are given, how their calls are approved, where their answers go."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ from tests.stories.sub_agents import (
 )
 
 C, R = CallStatus, RunStatus
-
-
 TOOLS = AGENTS
 
 
-def test_its_answer_goes_to_who_asked_it(harness: Harness, fakes: FakeTools) -> None:
-    """Its call is shown and approved as any; its words are its parent's, and in no thread."""
+def test_a_sub_agents_answer_goes_to_its_parent(harness: Harness, fakes: FakeTools) -> None:
+    """Its call is approved like any other; its answer is not posted in the thread."""
     thread, card = asked_for(harness, "errand one")
     harness.settle()
     assert (first_of(harness, thread).status, child_of(harness, thread).status) == (
@@ -58,8 +56,8 @@ def test_its_answer_goes_to_who_asked_it(harness: Harness, fakes: FakeTools) -> 
     assert {first_of(harness, thread).status, child_of(harness, thread).status} == {R.COMPLETED}
 
 
-def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeTools) -> None:
-    """Below what changes stand the agent's reason, the requester's words and each agent between."""
+def test_the_card_shows_the_agents_behind_a_call(harness: Harness, fakes: FakeTools) -> None:
+    """The agent's reason comes first, then the requester's words and each agent in between."""
     office = Turn(calls=[errand("Have errand two written", "head_office")])
     desk = Turn(calls=[errand("Write errand two")])
     why = {"text": "errand two", "reason_for_approver": "It was asked for."}
@@ -78,10 +76,8 @@ def test_the_card_names_who_asked_whom_for_what(harness: Harness, fakes: FakeToo
     assert places == sorted(places)
 
 
-def test_two_at_once_are_decided_in_any_order(harness: Harness, fakes: FakeTools) -> None:
-    """The second is approved first; each answer goes to its own call, and the agent goes on once
-    both are there.
-    """
+def test_two_sub_agents_are_decided_in_any_order(harness: Harness, fakes: FakeTools) -> None:
+    """The second is approved first; the agent goes on once it has both answers."""
     both = Turn(calls=[errand("errand three"), errand("errand four")])
     harness.planner.script(both, writes("errand three"), writes("errand four"))
     thread = harness.person("ben").say(SUPPORT, "@bot three and four")
@@ -106,12 +102,12 @@ def test_two_at_once_are_decided_in_any_order(harness: Harness, fakes: FakeTools
         (False, True),
         (True, False),
     ]
-    for each in given:  # each has the record of its own call
+    for each in given:  # each answer comes with its own call
         assert ("errand three" in each) == ("Three it is." in each or "Four it is." not in each)
 
 
-def test_a_rejection_is_told_to_the_child(harness: Harness, fakes: FakeTools) -> None:
-    """And its answer to the parent, which cannot have the same done by itself either."""
+def test_a_sub_agent_is_told_of_a_rejection(harness: Harness, fakes: FakeTools) -> None:
+    """Its parent is given its answer, and cannot propose the same call either."""
     thread, card = asked_for(harness, "errand five")
     harness.planner.script(
         Turn(text="They said no."), writes("errand five"), Turn(text="It was not written.")
@@ -119,21 +115,21 @@ def test_a_rejection_is_told_to_the_child(harness: Harness, fakes: FakeTools) ->
     reject(harness, "ana", SUPPORT, card, "not on a Sunday")
     harness.said(SUPPORT, thread, "It was not written.")
     harness.settle()
-    heard = [
+    outputs = [
         str(item["output"])
         for request in harness.planner.requests
         for item in request["input"]
         if item.get("type") == "function_call_output"
     ]
-    assert any(each.startswith("REJECTED") and "not on a Sunday" in each for each in heard)
-    answer = next(each for each in heard if "They said no." in each)
+    assert any(each.startswith("REJECTED") and "not on a Sunday" in each for each in outputs)
+    answer = next(each for each in outputs if "They said no." in each)
     assert 'note {"text":"errand five"}: rejected' in answer
     assert last_output(harness).startswith("REFUSED: a person rejected this very call")
     assert not fakes.did("note", "errand five")
 
 
-def test_it_has_no_tools_but_its_own(harness: Harness, fakes: FakeTools) -> None:
-    """A call of another tool is refused to it, though its parent may have it."""
+def test_a_sub_agent_can_use_only_its_own_tools(harness: Harness, fakes: FakeTools) -> None:
+    """A call of another tool is refused, though its parent may use it."""
     harness.planner.script(
         Turn(calls=[errand("errand thirteen")]),
         Turn(calls=[("wipe", {"text": "errand thirteen"})]),
@@ -147,7 +143,7 @@ def test_it_has_no_tools_but_its_own(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_a_sub_agent_may_itself_need_approval(harness: Harness, fakes: FakeTools) -> None:
-    """Then nothing begins before, and its own calls ask all the same."""
+    """It does not begin before that, and its own calls need approval too."""
     harness.planner.script(Turn(calls=[errand("errand fourteen", "careful_desk")]))
     thread = harness.person("ben").say(SUPPORT, "@bot errand fourteen")
     card = harness.card(SUPPORT, thread)
@@ -170,16 +166,16 @@ def test_a_sub_agent_may_itself_need_approval(harness: Harness, fakes: FakeTools
     assert fakes.did("note", "errand fourteen") == 1
 
 
-def test_review_names_who_asked_whom(harness: Harness) -> None:
-    """All of a sub-agent's call, and on whose errand it is."""
+def test_review_shows_which_agent_asked_the_sub_agent(harness: Harness) -> None:
+    """With the task that the sub-agent was given."""
     _, card = asked_for(harness, "errand twenty")
     view = open_modal(harness, "ana", SUPPORT, card, "review")
     assert "🤖 The agent asked Note desk: “please write errand twenty”" in str(view["blocks"])
     harness.person("ana").close_view()
 
 
-def test_a_question_of_a_sub_agent_is_answered(harness: Harness, fakes: FakeTools) -> None:
-    """It asks the requester, as the request's own agent would."""
+def test_a_sub_agent_can_ask_the_requester_a_question(harness: Harness, fakes: FakeTools) -> None:
+    """The question says which agent asks, and for what."""
     question = {"question": "Which wall for fifteen?", "kind": "yes_no"}
     harness.planner.script(
         Turn(calls=[errand("errand fifteen")]),
@@ -196,9 +192,12 @@ def test_a_question_of_a_sub_agent_is_answered(harness: Harness, fakes: FakeTool
     assert statuses(harness, thread) == [C.SUCCEEDED, C.ANSWERED]
 
 
-def test_it_is_one_request_in_lists_and_record(harness: Harness, fakes: FakeTools) -> None:
-    """`/approvals requests` and `show` tell of one request with all its calls; the record says
-    which call its run was born of.
+def test_a_sub_agents_run_belongs_to_its_request_in_lists_and_audit(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """`/approvals requests` and `show` list one request with all calls.
+
+    The audit says which call the sub-agent's run was made for.
     """
     thread, card = asked_for(harness, "errand sixteen")
     approve(harness, card, Turn(text="Noted."), Turn(text="Sixteen is written."))
@@ -226,8 +225,8 @@ def test_it_is_one_request_in_lists_and_record(harness: Harness, fakes: FakeTool
     assert harness.all(Audit, Audit.run_id == child.id)[0].actor == "agent"
 
 
-def test_the_answer_tells_what_a_sub_agent_did(harness: Harness, fakes: FakeTools) -> None:
-    """What people read below the agent's words comes from the rows of all its sub-agents."""
+def test_the_answer_lists_the_calls_of_sub_agents(harness: Harness, fakes: FakeTools) -> None:
+    """Below the agent's words, from the record."""
     thread, card = asked_for(harness, "errand seventeen")
     approve(harness, card, Turn(text="Noted."), Turn(text="Seventeen is written."))
     answer = harness.said(SUPPORT, thread, "Seventeen is written.")
@@ -239,7 +238,7 @@ def test_the_answer_tells_what_a_sub_agent_did(harness: Harness, fakes: FakeTool
 def test_the_documented_sub_agent_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_harness: Callable[..., Harness]
 ) -> None:
-    """The code in docs/extending.md looks up what there is, and takes some once people agree."""
+    """The code in docs/extending.md looks up the stock, and takes an item once approved."""
     monkeypatch.chdir(tmp_path)
     found = blocks(ROOT / "docs" / "extending.md", "python")
     code = [each for each in found if "ChangedError" in each or "@agent_tool" in each]

@@ -1,4 +1,4 @@
-"""While a sub-agent is at work: cancelled, restarted, asked about, failing."""
+"""While a sub-agent works: cancelling, restarts, side turns, failures."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ TOOLS = AGENTS
 
 
 @pytest.mark.parametrize("how", ["a word", "the card"])
-def test_cancelling_ends_it_with_its_request(harness: Harness, fakes: FakeTools, how: str) -> None:
-    """By a word or by the card of its call: nothing runs, and all of the request is over."""
+def test_cancelling_a_request_ends_its_sub_agent(
+    harness: Harness, fakes: FakeTools, how: str
+) -> None:
+    """By a message or on the card of the sub-agent's call; nothing runs."""
     thread, card = asked_for(harness, f"errand six by {how}")
     if how == "a word":
         harness.person("ben").say(SUPPORT, "@bot cancel", thread)
@@ -43,8 +45,10 @@ def test_cancelling_ends_it_with_its_request(harness: Harness, fakes: FakeTools,
     assert not fakes.did("note", f"errand six by {how}")
 
 
-def test_withdrawing_a_call_is_told_to_the_child(harness: Harness, fakes: FakeTools) -> None:
-    """The requester takes one call of a sub-agent back; that goes on, and answers."""
+def test_a_sub_agent_goes_on_after_one_of_its_calls_is_withdrawn(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The requester withdraws one of two calls, and the other is approved."""
     harness.planner.script(
         Turn(calls=[errand("seven and eight")]),
         Turn(calls=[("note", {"text": "errand seven"}), ("note", {"text": "errand eight"})]),
@@ -63,8 +67,8 @@ def test_withdrawing_a_call_is_told_to_the_child(harness: Harness, fakes: FakeTo
     "stage",
     ["asked", "decided", pytest.param("its turn", marks=pytest.mark.long), "the parent's turn"],
 )
-def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str) -> None:
-    """While people decide, once they have, and in the middle of either agent's next turn."""
+def test_a_sub_agent_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -> None:
+    """Before or after the vote, and during the next turn of either agent."""
     text = f"errand nine, {stage}"
     thread, card = asked_for(harness, text)
     turns = {"its turn": 1, "the parent's turn": 2}.get(stage, 0)
@@ -89,8 +93,10 @@ def test_a_restart_loses_nothing(harness: Harness, fakes: FakeTools, stage: str)
     assert not harness.planner.refused
 
 
-def test_the_requester_is_answered_beside_it(harness: Harness, fakes: FakeTools) -> None:
-    """A side turn is the parent's: the child's card stands, and its answer comes in its place."""
+def test_side_turns_are_answered_while_a_sub_agent_waits(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The parent answers it; the sub-agent's call stays open, and its answer still comes."""
     thread, card = asked_for(harness, "errand ten")
     harness.planner.script(Turn(text="The note desk is at it."))
     harness.person("ben").say(SUPPORT, "@bot how is it going?", thread)
@@ -107,8 +113,8 @@ def test_the_requester_is_answered_beside_it(harness: Harness, fakes: FakeTools)
     assert not harness.planner.refused
 
 
-def test_a_change_of_mind_ends_it(harness: Harness, fakes: FakeTools) -> None:
-    """The agent takes its plan back: the sub-agent's card dies, whoever had a say in it is told."""
+def test_replacing_the_plan_ends_its_sub_agent(harness: Harness, fakes: FakeTools) -> None:
+    """The card of the sub-agent's call loses its buttons."""
     thread, card = asked_for(harness, "errand eleven")
     harness.planner.script(Turn(calls=[("replace_waiting_plan", {})]), Turn(text="I leave it."))
     harness.person("ben").say(SUPPORT, "@bot leave it", thread)
@@ -120,8 +126,8 @@ def test_a_change_of_mind_ends_it(harness: Harness, fakes: FakeTools) -> None:
     assert "SUPERSEDED: the sub-agent was stopped" in str(harness.outputs())
 
 
-def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -> None:
-    """Its model cannot be had: the parent hears why, and nobody is offered to try again."""
+def test_the_parent_is_told_that_a_sub_agent_failed(harness: Harness, fakes: FakeTools) -> None:
+    """The model refuses the sub-agent's request; people are offered no Retry."""
     harness.planner.script(Turn(calls=[errand("errand twelve")]), Turn(text="The desk is out."))
     hold = harness.planner.hold_next_request(after_events=1)
     thread = harness.person("ben").say(SUPPORT, "@bot errand twelve")
@@ -136,8 +142,8 @@ def test_a_sub_agent_that_fails_is_told_of(harness: Harness, fakes: FakeTools) -
     assert not [m for m in harness.thread(SUPPORT, thread) if "retry" in action_ids(m)]
 
 
-def test_no_sub_agent_is_asked_beside_a_card(harness: Harness, fakes: FakeTools) -> None:
-    """In a side turn another one is refused to the model, and the first goes on."""
+def test_a_second_sub_agent_in_a_side_turn_is_refused(harness: Harness, fakes: FakeTools) -> None:
+    """The first one goes on."""
     thread, card = asked_for(harness, "errand eighteen")
     harness.planner.script(Turn(calls=[errand("errand nineteen")]), Turn(text="One by one."))
     harness.person("ben").say(SUPPORT, "@bot and nineteen", thread)

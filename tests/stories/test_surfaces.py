@@ -1,4 +1,4 @@
-"""A surface of another package: found, told what goes on, stopped."""
+"""Surfaces added by another package: started, notified and stopped with the bot."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, reject
 
-LAMP = next(
+LAMP_CODE = next(
     each for each in blocks(ROOT / "docs" / "extending.md", "python") if "class Lamp" in each
 )
-GROUP = "countersign.surfaces"
+ENTRY_POINT_GROUP = "countersign.surfaces"
 
 
-def test_the_lamp_of_the_page_burns_while_people_are_waited_for(
+def test_the_documented_lamp_is_on_while_a_call_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_harness: Callable[..., Harness]
 ) -> None:
-    """The surface of docs/extending.md is started with the bot and hears what goes on.
-
-    The bot ends before the folder is left: the lamp writes where it is.
-    """
+    """It is the surface in docs/extending.md, which writes into the current folder."""
     monkeypatch.chdir(tmp_path)
-    add_package(monkeypatch, tmp_path, "desk_lamp", LAMP, {GROUP: "lamp = desk_lamp:Lamp"})
+    add_package(
+        monkeypatch, tmp_path, "desk_lamp", LAMP_CODE, {ENTRY_POINT_GROUP: "lamp = desk_lamp:Lamp"}
+    )
     harness = own_harness(FakeTools().tools)
     lamp = tmp_path / "lamp.txt"
     thread = ask(harness, ("note", {"text": "by lamplight"}))
@@ -39,20 +38,22 @@ def test_the_lamp_of_the_page_burns_while_people_are_waited_for(
     harness.slack.wait(lambda: lamp.read_text() == "off")
 
 
-def test_one_that_does_not_stop_keeps_nobody(
+def test_a_surface_that_fails_to_stop_does_not_block_the_bot(
     own_harness: Callable[..., Harness],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The log says which it was, and the others are stopped all the same."""
+    """The log says which one it was."""
     code = (
         "class Lamp:\n"
         "    def __init__(self, host): ...\n"
         "    def start(self): ...\n"
         "    def stop(self): raise OSError('stuck')\n"
     )
-    add_package(monkeypatch, tmp_path, "stuck_lamp", code, {GROUP: "lamp = stuck_lamp:Lamp"})
+    add_package(
+        monkeypatch, tmp_path, "stuck_lamp", code, {ENTRY_POINT_GROUP: "lamp = stuck_lamp:Lamp"}
+    )
     harness = own_harness()
     harness.app.stop()
     assert "the surface lamp could not be stopped" in caplog.text

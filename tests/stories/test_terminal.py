@@ -1,4 +1,4 @@
-"""The operator at the terminal: sees what waits, decides it through the bot, and may no more."""
+"""The operator's commands at the terminal: listing, showing, approving and rejecting calls."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.stories.operator_steps import (
 )
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
-ODD = b'{"kind": "sell", "target": "x:1", "words": ""}'
+UNKNOWN_COMMAND = b'{"kind": "sell", "target": "x:1", "words": ""}'
 __all__ = ["at_the_machine", "world"]
 
 
-def test_what_waits_is_approved_there(
+def test_a_waiting_call_is_approved_at_the_terminal(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is listed with its id, stored as a delivery, counted like a click, and then it runs."""
+    """It is listed with its id; the approval is stored as a delivery and counts like a click."""
     thread = ask(harness, ("note", {"text": "typed yes"}))
     wanted = waits(harness, thread)
     code, listed = command(capsys, "pending")
@@ -56,8 +56,10 @@ def test_what_waits_is_approved_there(
     assert "Nothing is waiting." in command(capsys, "pending")[1]
 
 
-def test_a_rejection_says_why(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The reason stands in the thread, under the operator's name."""
+def test_a_rejection_at_the_terminal_is_posted_with_its_reason(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reason is posted in the request's thread."""
     thread = ask(harness, ("note", {"text": "typed no"}))
     code, said = command(capsys, "reject", waits(harness, thread), "--reason", "not this month")
     assert (code, said) == (0, "Rejected: Write “typed no”\n")
@@ -65,10 +67,10 @@ def test_a_rejection_says_why(harness: Harness, capsys: pytest.CaptureFixture[st
     assert statuses(harness, thread) == [CallStatus.REJECTED]
 
 
-def test_no_operator_approves_their_own_request(
+def test_an_operator_cannot_approve_their_own_request(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ana asked for it, so the terminal tells her no, and nothing is said in Slack."""
+    """The refusal is shown at the terminal and not in Slack."""
     thread = ask(harness, ("note", {"text": "for myself"}), who="ana")
     code, said = command(capsys, "approve", waits(harness, thread))
     assert code == 1
@@ -86,7 +88,7 @@ def test_no_operator_approves_their_own_request(
 def test_a_quorum_counts_the_operator_once(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of two; a second word at the terminal adds nothing; a click of somebody else does."""
+    """A second approval at the terminal does not count; somebody else's click does."""
     thread = ask(harness, ("wipe", {"text": "by two"}))
     wanted = waits(harness, thread)
     code, said = command(capsys, "approve", wanted)
@@ -102,10 +104,10 @@ def test_a_quorum_counts_the_operator_once(
     assert fakes.did("wipe", "by two") == 1
 
 
-def test_what_was_edited_meanwhile_is_not_approved(
+def test_an_edited_call_is_not_approved_with_its_old_id(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The id holds the revision that was read: another one is another decision."""
+    """The id includes the revision; `show` lists both revisions."""
     thread = ask(harness, ("note", {"text": "as first read"}))
     wanted = waits(harness, thread)
     open_modal(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "edit")
@@ -120,10 +122,10 @@ def test_what_was_edited_meanwhile_is_not_approved(
     assert "Revision 2 by Cleo Martin" in said
 
 
-def test_what_is_masked_is_approved_in_slack(
+def test_a_call_with_a_secret_can_be_approved_only_in_slack(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A terminal shows no secrets, so it takes no approval of what holds one; a no it takes."""
+    """The terminal shows no secrets, so it takes no approval of one; it takes a rejection."""
     thread = ask(harness, ("note", {"text": "key sk-abcdefghijklmnopqrst12345"}))
     harness.card(SUPPORT, thread, having="review")
     [call] = harness.calls_in(thread)
@@ -137,10 +139,10 @@ def test_what_is_masked_is_approved_in_slack(
     assert command(capsys, "reject", f"{call.id}:1", "--reason", "no keys")[0] == 0
 
 
-def test_who_votes_for_somebody_else_is_told(
+def test_show_names_both_people_of_a_delegated_vote(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A vote by somebody's delegate names both."""
+    """The vote is by a delegate."""
     thread = ask(harness, ("wipe", {"text": "for somebody else"}))
     wanted = waits(harness, thread)
     [call] = harness.calls_in(thread)
@@ -152,8 +154,10 @@ def test_who_votes_for_somebody_else_is_told(
     assert "Cleo Martin (UCLEO0001) approved for Ana Ruiz (UANA00001)" in shown
 
 
-def test_a_whole_life_as_json(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """Programs read the same: the request, its call, votes with words, and the digest."""
+def test_pending_and_show_can_print_json(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the request, its call, votes with their reasons, and the digest."""
     thread = ask(harness, ("note", {"text": "as data"}))
     wanted = waits(harness, thread)
     [listed] = json.loads(command(capsys, "pending", "--json")[1])
@@ -171,8 +175,10 @@ def test_a_whole_life_as_json(harness: Harness, capsys: pytest.CaptureFixture[st
     assert call["digest"] == row.digest
 
 
-def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither a made-up id nor one without its revision decides anything."""
+def test_an_unknown_id_decides_nothing(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither does an id without its revision."""
     thread = ask(harness, ("note", {"text": "left alone"}))
     bare = waits(harness, thread).removesuffix(":1")
     for odd in ("nothing:1", bare, "a b"):
@@ -182,21 +188,21 @@ def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[st
     assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
-def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
-    """Nobody else may open the socket; what is no command of ours is refused, and does no harm."""
+def test_the_socket_is_private_and_refuses_malformed_commands(harness: Harness) -> None:
+    """Proper commands are answered after malformed ones."""
     path = bot_socket(harness)
     assert path.stat().st_mode & 0o777 == 0o600
-    for odd in (b"{}", b"approve", ODD, b"[]", b'{"kind": "say", "values": {"x": 1}}'):
+    for odd in (b"{}", b"approve", UNKNOWN_COMMAND, b"[]", b'{"kind": "say", "values": {"x": 1}}'):
         status, said = posted(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
     answer = send_command(path, OperatorCommand(CommandKind.APPROVE, "x:1"))
     assert (answer.counted, "Nothing has that id" in answer.sentence) == (False, True)
 
 
-def test_without_a_bot_nothing_is_decided(
+def test_without_a_bot_or_an_operator_nothing_is_decided(
     harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands say that no bot listens, or that there is no operator; the socket goes away."""
+    """The commands say so; `pending` works without a bot, whose socket is removed."""
     path = bot_socket(harness)
     harness.app.stop()
     try:
@@ -211,10 +217,10 @@ def test_without_a_bot_nothing_is_decided(
     assert (code, "There is no operator" in said) == (2, True)
 
 
-def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
+def test_a_decision_typed_while_the_bot_stops_counts_after_its_start(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was typed is stored and not decided yet: the command says so, the next start does it."""
+    """The command says that the decision is stored."""
     thread = ask(harness, ("note", {"text": "typed at the end"}))
     wanted = waits(harness, thread)
     harness.app.loop.pause()
@@ -238,8 +244,10 @@ def test_a_bot_that_stops_leaves_the_decision_for_its_next_life(
     assert "It is stored" in said[0][1]
 
 
-def test_a_question_is_not_approved(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is listed with whom it is for, and nobody approves it; no report counts it."""
+def test_a_question_cannot_be_approved_at_the_terminal(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed with the person it is for, and left out of the report."""
     to_ben = {"question": "Is the parcel here?", "kind": "yes_no", "to": "UBEN00001"}
     thread = ask(harness, question(**to_ben), who="cleo")
     asked = harness.card(SUPPORT, thread, "ben", "choose_1")

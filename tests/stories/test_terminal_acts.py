@@ -1,4 +1,4 @@
-"""What the operator does at the terminal beside a yes or a no: as its click would, and no more."""
+"""The operator's other commands at the terminal: edit, answer, resolve, cancel, break glass."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ C = CallStatus
 __all__ = ["at_the_machine", "world"]
 
 
-def test_an_edit_is_stored_and_others_approve_it(
+def test_an_edit_at_the_terminal_is_approved_by_others(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fields are listed by name; what is saved is a new revision, and no editor approves it."""
+    """The command lists the fields; the editor cannot approve the new revision."""
     thread = ask(harness, ("note", {"text": "before the edit"}))
     wanted = waits(harness, thread)
     assert command(capsys, "edit", wanted) == (0, "text=before the edit  Text\n")
@@ -62,24 +62,24 @@ def test_an_edit_is_stored_and_others_approve_it(
         ("amount=99999", "Amount (EUR): "),
     ],
 )
-def test_what_the_dialog_refuses_is_refused(
+def test_values_that_the_dialog_would_refuse_are_refused(
     harness: Harness, capsys: pytest.CaptureFixture[str], typed_in: str, said: str
 ) -> None:
-    """Each error stands behind its field's name, and nothing is stored."""
+    """The command prints the error, and nothing is stored."""
     asked = {"order_id": 1042, "amount": "5.00", "reason": "damaged"}
     thread = ask(harness, ("refund_order", asked))
     wanted = waits(harness, thread)
-    code, told = command(capsys, "edit", wanted, typed_in)
+    code, printed = command(capsys, "edit", wanted, typed_in)
     assert code == 1
-    assert said in told
+    assert said in printed
     [call] = harness.calls_in(thread)
     assert (call.status, call.revision) == (C.PENDING, 1)
 
 
-def test_a_choice_is_typed_by_its_name(
+def test_a_choice_is_typed_by_its_label(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a menu offers is typed as it reads there."""
+    """The command lists the choices; upper and lower case are the same."""
     asked = {"order_id": 1043, "amount": "5.00", "reason": "damaged"}
     wanted = waits(harness, ask(harness, ("refund_order", asked)))
     listed = command(capsys, "edit", wanted)[1]
@@ -93,14 +93,14 @@ def test_a_choice_is_typed_by_its_name(
     assert "Note: the blue one came" in shown
 
 
-def test_a_plan_is_approved_as_a_whole(
+def test_a_plan_is_approved_as_a_whole_by_its_id(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`pending` tells the plan's id; one word approves all that waits in it, at that revision."""
+    """`pending` prints the id, which changes with every edit of the plan's calls."""
     texts = ("first of two", "second of two")
     thread = ask(harness, *(("note", {"text": text}) for text in texts))
     harness.card(SUPPORT, thread, having="approve_all")
-    plan = plan_of(command(capsys, "pending")[1])
+    plan = find_plan_id(command(capsys, "pending")[1])
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "cleo", SUPPORT, card, "edit", nth=1)
     harness.person("cleo").submit(typed(text="second, edited"))
@@ -108,7 +108,7 @@ def test_a_plan_is_approved_as_a_whole(
     code, said = command(capsys, "approve", plan, "--plan")
     assert (code, "out of date" in said) == (1, True)
     assert statuses(harness, thread) == [C.PENDING, C.PENDING]
-    plan = plan_of(command(capsys, "pending")[1])
+    plan = find_plan_id(command(capsys, "pending")[1])
     code, said = command(capsys, "approve", plan, "--plan")
     assert (code, said) == (
         0,
@@ -118,29 +118,29 @@ def test_a_plan_is_approved_as_a_whole(
     assert fakes.did("note", "first of two") == fakes.did("note", "second, edited") == 1
 
 
-def plan_of(listed: str) -> str:
-    """The id of the one plan of which several calls wait."""
+def find_plan_id(listed: str) -> str:
+    """Return the id of the only plan of which several calls wait."""
     [found] = {line.split()[3].rstrip(",") for line in listed.splitlines() if "of plan" in line}
     return found
 
 
-def test_a_plan_with_something_masked_is_approved_in_slack(
+def test_a_plan_with_a_secret_can_be_approved_only_in_slack(
     harness: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One call of it that is not shown whole is enough."""
+    """One call with a secret is enough."""
     secret = {"text": "key sk-abcdefghijklmnopqrst67890"}
     thread = ask(harness, ("note", {"text": "in the clear"}), ("note", secret))
     harness.card(SUPPORT, thread, having="review")
-    plan = plan_of(command(capsys, "pending")[1])
+    plan = find_plan_id(command(capsys, "pending")[1])
     code, said = command(capsys, "approve", plan, "--plan")
     assert (code, "Approve it in Slack" in said) == (1, True)
     assert statuses(harness, thread) == [C.PENDING, C.PENDING]
 
 
-def test_the_operator_breaks_the_glass(
+def test_the_operator_can_break_the_glass_with_a_reason(
     harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the policy names them, with a reason, alone; others are asked to look at it."""
+    """Only where the policy names them; others are asked to look at the call."""
     thread = ask(harness, ("wipe", {"text": "the queue"}))
     wanted = waits(harness, thread)
     for why in ("", "   ", "now"):
@@ -164,8 +164,8 @@ def test_the_operator_breaks_the_glass(
     assert statuses(harness, thread) == [C.PENDING]
 
 
-def test_what_waits_for_others_is_not_pending(harness: Harness) -> None:
-    """Whoever may only break its glass has a call not listed; asked about it, they are told."""
+def test_pending_leaves_out_calls_the_operator_can_only_break_glass_for(harness: Harness) -> None:
+    """Looked up by its id, such a call is shown."""
     socket = socket_path(harness.app.core.store.path)
     wanted = waits(harness, ask(harness, ("put", {"text": "for Dan"})))
     [call] = send_command(socket, OperatorCommand(CommandKind.LOOK, wanted)).calls
@@ -174,8 +174,10 @@ def test_what_waits_for_others_is_not_pending(harness: Harness) -> None:
     assert wanted not in [each.id for each in pending]
 
 
-def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """What does not fit is told; the answer reaches the agent, as that of who was asked."""
+def test_a_question_is_answered_at_the_terminal(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer of the wrong kind is refused; the agent is given the answer with the person."""
     asked = question(question="How many came broken?", kind="number", to=ANA)
     thread = ask(harness, asked, who="ben")
     harness.slack.wait(lambda: harness.calls_in(thread))
@@ -192,8 +194,10 @@ def test_a_question_is_answered_there(harness: Harness, capsys: pytest.CaptureFi
     assert code == 1
 
 
-def test_a_name_is_typed_there(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """A person is named as in a request; who is not there is refused before anything is sent."""
+def test_a_person_is_named_at_the_terminal_by_handle(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unknown handle is refused."""
     thread = ask(harness, question(question="Who takes over?", kind="person", to=ANA))
     harness.slack.wait(lambda: harness.calls_in(thread))
     [call] = harness.calls_in(thread)
@@ -204,8 +208,10 @@ def test_a_name_is_typed_there(harness: Harness, capsys: pytest.CaptureFixture[s
     assert "UDAN00001" in command(capsys, "show", call.id)[1]
 
 
-def test_who_cannot_say_declines(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The agent hears that it was declined."""
+def test_a_question_can_be_declined_at_the_terminal(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`show` says that it was declined."""
     thread = ask(harness, question(question="Which shelf was it?", to=ANA))
     harness.slack.wait(lambda: harness.calls_in(thread))
     [call] = harness.calls_in(thread)
@@ -215,8 +221,10 @@ def test_who_cannot_say_declines(harness: Harness, capsys: pytest.CaptureFixture
     assert "Ana Ruiz (UANA00001) declined: they cannot say" in command(capsys, "show", call.id)[1]
 
 
-def test_nobody_answers_for_others(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The question is Ben's, and the terminal is Ana's."""
+def test_the_operator_cannot_answer_for_others(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The question is for Ben; the operator is Ana."""
     thread = ask(harness, question(question="Is the parcel at your desk?", kind="yes_no"))
     harness.slack.wait(lambda: harness.calls_in(thread))
     [call] = harness.calls_in(thread)
@@ -227,44 +235,46 @@ def test_nobody_answers_for_others(harness: Harness, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("became", "status", "ran", "event"),
+    ("resolution", "status", "ran", "event"),
     [
         ("done", C.SUCCEEDED, 1, "call.succeeded"),
         ("not-done", C.FAILED, 1, "call.failed"),
         ("again", C.UNKNOWN, 2, "call.approved"),
     ],
 )
-def test_what_became_of_a_call_is_said_there(
+def test_an_unknown_outcome_is_resolved_at_the_terminal(
     harness: Harness,
     fakes: FakeTools,
     capsys: pytest.CaptureFixture[str],
-    became: str,
+    resolution: str,
     status: CallStatus,
     ran: int,
     event: str,
 ) -> None:
-    """It happened, it did not, or it is to run once more; as the buttons of its card say."""
-    text = f"lost, then {became}"
+    """As done, as not done, or to run again, like the buttons of its card."""
+    text = f"lost, then {resolution}"
     thread = ask(harness, ("lose", {"text": text}))
     wanted = waits(harness, thread)
     command(capsys, "approve", wanted)
     harness.slack.wait(lambda: statuses(harness, thread) == [C.UNKNOWN])
     harness.settle()
     assert "outcome unknown: started, never confirmed" in command(capsys, "pending")[1]
-    code, said = command(capsys, "resolve", wanted, became)
+    code, said = command(capsys, "resolve", wanted, resolution)
     assert (code, said) == (0, "Noted.\n")
     harness.slack.wait(lambda: fakes.did("lose", text) == ran)
     harness.settle()
     assert statuses(harness, thread) == [status]
     [call] = harness.calls_in(thread)
-    assert noted(harness, call.run_id, event)[-1]["said"] == became.replace("-", "_")
+    assert noted(harness, call.run_id, event)[-1]["said"] == resolution.replace("-", "_")
 
 
-def test_only_who_asked_cancels(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The operator stops requests of their own, and nobody else's."""
+def test_the_operator_can_cancel_only_their_own_requests(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The operator can cancel their own request, but not Ben's."""
     mine = ask(harness, ("note", {"text": "mine to stop"}), who="ana")
     waits(harness, mine)
-    harness.planner.clear_script()  # of its answer, which is never reached
+    harness.planner.clear_script()  # drop the answer, which is never asked for
     others = ask(harness, ("note", {"text": "not mine to stop"}))
     waits(harness, others)
     run, other = harness.run_in(mine), harness.run_in(others)
@@ -288,10 +298,10 @@ def test_only_who_asked_cancels(harness: Harness, capsys: pytest.CaptureFixture[
         ("approve", "x:1", "--note", "fine", "--break-glass", "it is on fire"),
     ],
 )
-def test_what_is_typed_wrong_ends_with_the_usage(
+def test_wrong_arguments_end_the_command_with_exit_code_2(
     capsys: pytest.CaptureFixture[str], line: tuple[str, ...]
 ) -> None:
-    """Nothing reaches the bot; exit code 2."""
+    """The bot is not asked."""
     with pytest.raises(SystemExit) as ended:
         command(capsys, *line)
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""A sub-agent at work in a request of the terminal's."""
+"""Sub-agents in a chat at the terminal."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
     harness.close()
 
 
-def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: FakeTools) -> None:
-    """What it proposes, who approved it and what came of it; but not its words."""
+def test_the_chat_shows_the_calls_of_a_sub_agent(harness: Harness, fakes: FakeTools) -> None:
+    """What it proposes and what came of it, but not its answer."""
     harness.planner.script(
         Turn(calls=[errand("write it down")]),
         writes("asked at the terminal"),
@@ -51,8 +51,8 @@ def test_the_calls_of_a_sub_agent_are_told_in_the_chat(harness: Harness, fakes: 
         cleo.click(cleo.dm_channel, card["ts"], "approve")
         answer = chat.wait(ChatEventKind.ANSWER, "It is written.")
         assert "✅ Done: Write “asked at the terminal”." in answer.text
-    told = [
+    texts = [
         each.text for each in chat.told if each.kind in (ChatEventKind.WORDS, ChatEventKind.ANSWER)
     ]
-    assert not [each for each in told if "Nobody" in each]
+    assert not [each for each in texts if "Nobody" in each]
     assert fakes.did("note", "asked at the terminal") == 1

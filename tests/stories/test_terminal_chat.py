@@ -1,4 +1,4 @@
-"""A chat at the terminal: the same engine and gate, kept by Slack, followed line by line."""
+"""Chats at the terminal: also shown in Slack, with the same approvals, followed live."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["at_the_machine", "world"]
 
 
 def say(harness: Harness, text: str, *turns: Turn, run: str = "") -> str:
-    """Ana types this at the terminal, and the model's next turns are these; returns the request."""
+    """Ana types this at the terminal, and the model answers with these turns; return the run."""
     harness.planner.script(*turns)
     answer = send_command(
         socket_path(harness.app.core.store.path), OperatorCommand(CommandKind.SAY, run, text)
@@ -47,29 +47,29 @@ def say(harness: Harness, text: str, *turns: Turn, run: str = "") -> str:
     return answer.run
 
 
-def in_dm(harness: Harness, part: str) -> dict[str, Any]:
-    """The message in Ana's direct messages with the bot that says this, waited for."""
+def wait_for_dm(harness: Harness, part: str) -> dict[str, Any]:
+    """Wait for the message with this text in Ana's direct messages with the bot."""
     ana = harness.person("ana")
     return harness.slack.wait(
         lambda: next((m for m in ana.everything(ana.dm_channel) if part in words(m)), None)
     )
 
 
-def test_what_is_typed_is_a_request_of_the_operator(harness: Harness) -> None:
-    """It is answered there and in Ana's direct messages, where the bot says what she typed."""
+def test_a_typed_line_is_a_request_of_the_operator(harness: Harness) -> None:
+    """It is answered there and in Ana's direct messages, where the bot repeats what she typed."""
     run = say(harness, "where is order <1042>?", Turn(text="It is **on its way**."))
     with followed(harness, run) as chat:
         assert chat.wait(ChatEventKind.ANSWER).text == "It is **on its way**."
         chat.wait(ChatEventKind.STATE, RunStatus.COMPLETED)
         assert not [each for each in chat.told if each.kind is ChatEventKind.NOTICE]
-    root = in_dm(harness, "From the terminal: where is order <1042>?")
-    assert in_dm(harness, "on its way")["thread_ts"] == root["ts"]
+    root = wait_for_dm(harness, "From the terminal: where is order <1042>?")
+    assert wait_for_dm(harness, "on its way")["thread_ts"] == root["ts"]
     found = harness.run_of(run)
     assert (found.requester, found.thread_ts) == (ANA, root["ts"])
 
 
-def test_the_chat_goes_on_in_its_thread(harness: Harness) -> None:
-    """What is typed next is heard with what was said before; Slack shows both."""
+def test_a_chat_goes_on_in_one_thread(harness: Harness) -> None:
+    """The model is given the earlier lines, and Slack shows all of them."""
     run = say(harness, "remember the word marmalade", Turn(text="I shall."))
     with followed(harness, run) as chat:
         chat.wait(ChatEventKind.STATE, RunStatus.COMPLETED)
@@ -81,12 +81,12 @@ def test_the_chat_goes_on_in_its_thread(harness: Harness) -> None:
     sent = str(harness.planner.requests[-1]["input"])
     assert "remember the word marmalade" in sent
     assert "which word was it?" in sent
-    typed = in_dm(harness, "From the terminal: which word was it?")
+    typed = wait_for_dm(harness, "From the terminal: which word was it?")
     assert typed["thread_ts"] == harness.run_of(run).thread_ts
 
 
-def test_what_is_said_in_slack_meanwhile_is_heard(harness: Harness) -> None:
-    """The thread is one conversation, wherever Ana writes."""
+def test_messages_in_slack_belong_to_the_same_chat(harness: Harness) -> None:
+    """Ana writes in the chat's thread in Slack in between."""
     run = say(harness, "begun at the terminal", Turn(text="Yes?"))
     with followed(harness, run) as chat:
         chat.wait(ChatEventKind.ANSWER, "Yes?")
@@ -95,13 +95,13 @@ def test_what_is_said_in_slack_meanwhile_is_heard(harness: Harness) -> None:
         ana.say(ana.dm_channel, "and on in Slack", thread)
         chat.wait(ChatEventKind.ANSWER, "I hear you there, too.")
     say(harness, "back at the terminal", Turn(text="Welcome back."), run=run)
-    in_dm(harness, "Welcome back.")
+    wait_for_dm(harness, "Welcome back.")
     sent = str(harness.planner.requests[-1]["input"])
     assert sent.count("and on in Slack") == 1
 
 
-def test_an_answer_is_told_while_it_comes(harness: Harness) -> None:
-    """The words arrive in parts, and then the whole of it."""
+def test_an_answer_is_shown_in_parts_while_it_comes(harness: Harness) -> None:
+    """The parts come first, and then the whole answer."""
     text = " ".join(f"word{number}" for number in range(150))
     harness.planner.chunk_delay = 0.01
     try:
@@ -115,8 +115,8 @@ def test_an_answer_is_told_while_it_comes(harness: Harness) -> None:
     assert text.endswith("".join(parts))
 
 
-def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes: FakeTools) -> None:
-    """The call is told with what may be done about it: nobody approves their own request."""
+def test_others_decide_about_the_operators_request(harness: Harness, fakes: FakeTools) -> None:
+    """The chat shows the call without Approve, since nobody approves their own request."""
     calls = [("note", {"text": "typed by its requester"})]
     asks = Turn(text="I ask the leads.", calls=calls)
     run = say(harness, "note it down", asks, Turn(text="Noted, then."))
@@ -141,7 +141,7 @@ def test_others_decide_about_what_the_operator_asks_for(harness: Harness, fakes:
 
 
 def test_a_question_is_answered_in_the_chat(harness: Harness) -> None:
-    """What the agent asks comes with its fields, and the request goes on with the answer."""
+    """The chat shows the question's fields, and the request goes on with the answer."""
     asks = question(question="Which shade?", kind="choice", options=["pale", "dark"])
     run = say(harness, "paint it", Turn(calls=[asks]), Turn(text="Dark it is."))
     with followed(harness, run) as chat:
@@ -154,8 +154,8 @@ def test_a_question_is_answered_in_the_chat(harness: Harness) -> None:
         chat.wait(ChatEventKind.ANSWER, "Dark it is.")
 
 
-def test_cancel_stops_it(harness: Harness) -> None:
-    """The word, and the wish: the request is over, and says so."""
+def test_the_word_cancel_ends_the_chats_request(harness: Harness) -> None:
+    """The cancel command after that finds nothing to cancel."""
     run = say(harness, "something long", Turn(calls=[("note", {"text": "never written"})]))
     with followed(harness, run) as chat:
         chat.call(C.PENDING)
@@ -167,8 +167,8 @@ def test_cancel_stops_it(harness: Harness) -> None:
         assert not answer.counted
 
 
-def test_nobody_chats_in_requests_of_others(harness: Harness) -> None:
-    """Words go to requests of the operator's own; Ben's stay his."""
+def test_the_operator_cannot_chat_in_requests_of_others(harness: Harness) -> None:
+    """Nor with an empty line or one of more than 12,000 characters."""
     thread = ask(harness, ("note", {"text": "ben's alone"}))
     waits(harness, thread)
     path = socket_path(harness.app.core.store.path)
@@ -188,10 +188,8 @@ def typist(harness: Harness) -> Iterator[Typist]:
     found.close()
 
 
-def test_asked_and_decided_at_a_real_terminal(
-    harness: Harness, fakes: FakeTools, typist: Typist
-) -> None:
-    """On a pty: an answer, what waits for Ana, an edit, an approval, a rejection; then Ctrl-D."""
+def test_the_chat_works_at_a_terminal(harness: Harness, fakes: FakeTools, typist: Typist) -> None:
+    """On a pty: an answer, the waiting calls, an approval, an edit, a rejection; then Ctrl-D."""
     wait = harness.slack.wait
     typist.reads(wait, "you>")
     harness.planner.script(Turn(text="Order 1042 is **on its way**, \x1b[31mreally."))
@@ -226,10 +224,10 @@ def test_asked_and_decided_at_a_real_terminal(
     assert fakes.did("note", "[red]seen[/red] at the terminal") == 1
 
 
-def test_lines_from_a_pipe(
+def test_the_chat_reads_lines_from_a_pipe(
     harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal each thing is a plain line, and the end of the input waits for the end."""
+    """It prints plain lines, and waits for the answer after the end of the input."""
     harness.planner.script(Turn(text="Three books."))
     typed = harness.folder / "typed.txt"
     typed.write_text("what is on the shelf?\n/nonsense\n")
@@ -242,8 +240,8 @@ def test_lines_from_a_pipe(
     assert "\x1b" not in said
 
 
-def test_a_bot_that_stops_ends_the_chat(harness: Harness) -> None:
-    """Whoever follows is told by the end of the line, and nothing hangs."""
+def test_stopping_the_bot_ends_the_chats_connection(harness: Harness) -> None:
+    """Nothing hangs, and the chat can go on after the next start."""
     run = say(harness, "before the stop", Turn(text="Here."))
     with followed(harness, run) as chat:
         chat.wait(ChatEventKind.ANSWER, "Here.")

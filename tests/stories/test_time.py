@@ -1,4 +1,4 @@
-"""Deadlines: silence is no, a click counts at the time it was stored, and a late one never wins."""
+"""Deadlines: calls expire, clicks count at the time they were stored, late ones do not count."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from tests.stories.steps import all_sent, ask_for, now_at, told
 HOUR = 3600
 
 
-def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody answers: the clock denies, and the call is expired and not rejected.
-
-    The thread and the model hear so.
-    """
+def test_a_call_nobody_decides_expires_at_its_deadline(harness: Harness, fakes: FakeTools) -> None:
+    """It is expired, not rejected, and the thread and the model are told."""
     thread, card = ask_for(harness, "too slow")
     harness.planner.script(Turn(text="Nobody answered in time."))
     harness.clock.advance(HOUR + 1)
@@ -36,8 +33,10 @@ def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
     assert '"button"' not in words(drawn)
 
 
-def test_deadline_while_down(harness: Harness, fakes: FakeTools) -> None:
-    """The process was down over the deadline: it falls at the start, before a later click."""
+def test_a_call_expires_at_the_start_if_the_bot_was_down(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The deadline passed while the bot was stopped."""
     thread, card = ask_for(harness, "while down")
     harness.app.stop()
     harness.clock.advance(HOUR + 1)
@@ -54,9 +53,9 @@ def test_deadline_while_down(harness: Harness, fakes: FakeTools) -> None:
 def test_click_stored_before_the_deadline_and_decided_after_it(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A click counts at the time it was stored, even when the process dies before it is decided."""
+    """A click counts at the time it was stored, even if the bot stops before it is decided."""
     thread, card = ask_for(harness, "just in time")
-    harness.app.loop.pause()  # stored and acknowledged, and not yet looked at
+    harness.app.loop.pause()  # the click is stored and acknowledged, but not decided
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == "new"))
     harness.app.stop()
@@ -68,10 +67,10 @@ def test_click_stored_before_the_deadline_and_decided_after_it(
     assert fakes.did("note", "just in time") == 1
 
 
-def test_a_late_click_is_told_so(harness: Harness, fakes: FakeTools) -> None:
-    """A click after the deadline runs nothing and is told; the card is drawn again."""
+def test_a_click_after_the_deadline_runs_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """The person is told that it came too late."""
     thread, card = ask_for(harness, "a late click")
-    harness.app.loop.pause()  # the sweep is late as well
+    harness.app.loop.pause()  # so that the call has not expired yet
     harness.clock.advance(HOUR + 1)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: harness.all(Delivery, Delivery.status == "new"))
@@ -81,12 +80,12 @@ def test_a_late_click_is_told_so(harness: Harness, fakes: FakeTools) -> None:
     harness.settle()
     assert harness.calls_in(thread)[0].status is CallStatus.EXPIRED
     assert fakes.did("note", "a late click") == 0
-    told = [m for m in harness.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")]
-    assert any("Too late" in words(m) for m in told)
+    private = [m for m in harness.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")]
+    assert any("Too late" in words(m) for m in private)
 
 
-def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
-    """The state flips all the same, and the card follows when Slack is back."""
+def test_a_call_expires_while_slack_is_down(harness: Harness) -> None:
+    """The card is updated once Slack is back."""
     thread, card = ask_for(harness, "slack down")
     harness.slack.faults.status("chat.update", 503, times=2, match=having(card["ts"]))
     harness.planner.script(Turn(text="It expired."))
@@ -101,10 +100,10 @@ def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
     )
 
 
-def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody says what became of a lost call: the model is told unknown and nothing runs again.
+def test_an_unknown_outcome_is_given_up_at_the_deadline(harness: Harness, fakes: FakeTools) -> None:
+    """Nobody resolves it: the model is told that it is unknown, and nothing runs again.
 
-    The card asks no longer, and an old button says so.
+    The card loses its buttons, and an old one is answered as out of date.
     """
     thread, card = ask_for(harness, "vanish", tool="lose")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -126,8 +125,10 @@ def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: Fa
     assert fakes.did("lose", "vanish") == 1
 
 
-def test_nobody_is_asked_about_a_cancelled_request(harness: Harness, fakes: FakeTools) -> None:
-    """A request that is cancelled while a call's end is unknown takes the three buttons away."""
+def test_cancelling_a_request_removes_the_buttons_of_an_unknown_call(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """Nobody has to resolve it any more."""
     thread, card = ask_for(harness, "vanish, cancelled", tool="lose")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     asking = harness.card(SUPPORT, thread, having="resolve_done")
@@ -138,8 +139,8 @@ def test_nobody_is_asked_about_a_cancelled_request(harness: Harness, fakes: Fake
     assert action_ids(now_at(harness, SUPPORT, asking["ts"])) == []
 
 
-def test_one_expiry_for_each_call(harness: Harness) -> None:
-    """However often the sweep looks, a deadline falls once and is said once."""
+def test_a_call_expires_once(harness: Harness) -> None:
+    """However often the loop looks, there is one audit row and one message."""
     thread, _ = ask_for(harness, "once")
     harness.planner.script(Turn(text="It expired."))
     harness.clock.advance(HOUR + 1)

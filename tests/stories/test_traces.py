@@ -1,4 +1,4 @@
-"""What a collector of traces is told of a request, at the wire."""
+"""The traces of a request that an OpenTelemetry collector receives."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.stories.sub_agents import AGENTS, approve, asked_for, child_of, first
 from tests.watch.collector import collector
 
 
-def inside(spans: list[Span], name: str) -> set[str]:
-    """The names of the spans that stand in the one of that name, at any depth."""
+def list_names_inside(spans: list[Span], name: str) -> set[str]:
+    """Return the names of all spans below the ones of this name, at any depth."""
     own = {each.span_id for each in spans if each.name == name}
     found: set[str] = set()
     while below := [each for each in spans if each.parent_span_id in own]:
@@ -34,9 +34,9 @@ def inside(spans: list[Span], name: str) -> set[str]:
 def test_a_request_is_one_trace_from_click_to_tool(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arrived, decided, claimed, asked of the model, waited for, run, posted: each in its place.
+    """With the spans for inbox, decision, model, waiting, tool and posting in their places.
 
-    A restart in between changes nothing: what stood before it and after it is one trace.
+    A restart in between makes no second trace.
     """
     monkeypatch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
     words = "saffron-and-salt"
@@ -56,30 +56,30 @@ def test_a_request_is_one_trace_from_click_to_tool(
     names = [each.name for each in spans]
     assert {"inbox message", "decide message", "inbox action", "decide action"} <= set(names)
     assert names.count("turn") == names.count("model") == 2
-    assert inside(spans, "advance") >= {"turn", "model", "tool note"}
-    assert "slack chat.postMessage" in inside(spans, "post card")
+    assert list_names_inside(spans, "advance") >= {"turn", "model", "tool note"}
+    assert "slack chat.postMessage" in list_names_inside(spans, "post card")
     assert len({each.span_id for each in spans}) == len(spans)
     [request] = [each for each in spans if each.name == "request"]
-    # as docs/watching.md tells how to find it
+    # as docs/watching.md describes it
     assert request.trace_id.hex() == sha256(f"trace {run.id}".encode()).hexdigest()[:32]
     assert not request.parent_span_id
-    assert inside(spans, "request") == set(names) - {"request"}
+    assert list_names_inside(spans, "request") == set(names) - {"request"}
     assert all(each.start_time_unix_nano <= each.end_time_unix_nano for each in spans)
-    told = {
+    attributes = {
         each.name: {one.key: one.value.string_value for one in each.attributes} for each in spans
     }
-    assert {each["countersign.run_id"] for each in told.values()} == {run.id}
-    assert told["tool note"]["countersign.call_id"] == call.id
-    assert told["wait for people"]["countersign.end"] == "call.approved"
+    assert {each["countersign.run_id"] for each in attributes.values()} == {run.id}
+    assert attributes["tool note"]["countersign.call_id"] == call.id
+    assert attributes["wait for people"]["countersign.end"] == "call.approved"
     assert collected.services == {"countersign"}
-    for unsaid in (words, "please", "All noted", "UANA", "UBEN", SUPPORT):
-        assert unsaid.encode() not in collected.raw
+    for private in (words, "please", "All noted", "UANA", "UBEN", SUPPORT):
+        assert private.encode() not in collected.raw
 
 
-def test_a_sub_agent_is_a_trace_that_is_linked(
+def test_a_sub_agents_trace_is_linked_from_its_parents(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The trace of who asked it has a link to the request that its run is."""
+    """The parent's span for the delegated task links to the sub-agent's request."""
     monkeypatch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
     with collector() as collected:
         harness = own_harness([*FakeTools().tools, *AGENTS], COUNTERSIGN_TRACES=collected.url)
@@ -98,10 +98,10 @@ def test_a_sub_agent_is_a_trace_that_is_linked(
     assert (link.trace_id, link.span_id) == (own.trace_id, own.span_id)
 
 
-def test_what_goes_wrong_is_marked(
+def test_failures_are_marked_in_the_trace_by_kind(
     own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool that failed and a request to the model that failed are errors, by kind, not words."""
+    """A failed tool and a failed model request have an error status and their kind of error."""
     monkeypatch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
     with collector() as collected:
         harness = own_harness(FakeTools().tools, COUNTERSIGN_TRACES=collected.url)
@@ -123,8 +123,10 @@ def test_what_goes_wrong_is_marked(
 
 
 @pytest.mark.long
-def test_a_collector_that_is_gone_holds_up_nothing(own_harness: Callable[..., Harness]) -> None:
-    """Requests go on, and the bot stops within its grace."""
+def test_an_unreachable_collector_does_not_block_requests(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Nothing listens at the collector's address."""
     harness = own_harness(FakeTools().tools, COUNTERSIGN_TRACES="http://127.0.0.1:9/v1/traces")
     thread = ask(harness, ("note", {"text": "alone"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))

@@ -1,4 +1,4 @@
-"""What was shown is what runs, or nothing does: tampering, changes, odd calls and ids."""
+"""What runs is what was shown: altered rows, changed tools and policies, malformed calls."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def statuses(harness: Harness, thread: str) -> list[str]:
 
 
 def tamper(harness: Harness, table: str, statement: str, *values: str) -> None:
-    """Change the database behind the bot's back, as only who can write its file could."""
+    """Change the database as somebody could who can write its file."""
     harness.was_tampered_with = True
     raw = sqlite3.connect(harness.folder / "countersign.db", timeout=10, isolation_level=None)
     guards = raw.execute(
@@ -97,7 +97,7 @@ ALTERED = [
 def test_what_was_altered_in_storage_is_refused(
     harness: Harness, fakes: FakeTools, table: str, statement: str
 ) -> None:
-    """Altered after the approval: it does not run; person, model and audit hear why."""
+    """It is altered after the approval: it does not run, and card, model and audit say why."""
     text = f"honest {table} {len(statement)}"
     thread = ask(
         harness, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text})
@@ -124,41 +124,43 @@ def test_what_was_altered_in_storage_is_refused(
     assert "No longer valid" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
-class Changed(BaseModel):
+class ChangedNote(BaseModel):
     text: str = Field(title="Text", max_length=20_000)
     copies: int = Field(1, title="Copies")
 
 
-def changed_note(fakes: FakeTools, name: str = "note") -> Tool[Any]:
+def build_changed_note(fakes: FakeTools, name: str = "note") -> Tool[Any]:
     @tool(title="Write a note", effect="Write “{text}”", does=Effect.WRITE, name=name)
-    def another(args: Changed, context: ToolContext) -> str:
+    def another(args: ChangedNote, context: ToolContext) -> str:
         fakes.ran[("note", args.text)] += 1
         return "noted in another way"
 
     return another
 
 
-def reworded_note(fakes: FakeTools) -> Tool[Any]:
-    """The same tool, but for the sentence that says what it does."""
+def build_reworded_note(fakes: FakeTools) -> Tool[Any]:
+    """Build the tool `note` with another sentence of what it does."""
     return replace(next(t for t in fakes.tools if t.name == "note"), effect="Delete “{text}”")
 
 
 @pytest.fixture
 def deployed(own_harness: Callable[..., Harness]) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot of its own, to be restarted with other tools and policies."""
+    """A bot that can be restarted with other tools and policies, and its tools."""
     fakes = FakeTools()
     return own_harness(fakes.tools), fakes  # type: ignore[return-value]  # nothing to end: own_world does
 
 
-def test_a_changed_sentence(deployed: tuple[Harness, FakeTools]) -> None:
-    """What was approved as “Write …” does not run, nor is attested, as “Delete …”."""
+def test_a_call_whose_tools_effect_sentence_changed_does_not_run(
+    deployed: tuple[Harness, FakeTools],
+) -> None:
+    """It was approved as “Write …”, and the tool now says “Delete …”."""
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "old words"}), ("put", {"text": "sibling"}))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
     harness.slack.wait(lambda: statuses(harness, thread) == ["approved", "pending"])
     harness.settle()
-    harness.tools = [reworded_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.tools = [build_reworded_note(fakes), *(t for t in fakes.tools if t.name != "note")]
     harness.restart()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -173,13 +175,13 @@ def test_a_changed_sentence(deployed: tuple[Harness, FakeTools]) -> None:
 
 
 def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, FakeTools]) -> None:
-    """After a deploy with another schema, no such tool or a denial, a yes runs nothing."""
+    """After a restart with another schema, without the tool or with a denial nothing runs."""
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     harness.tools = [
-        changed_note(fakes),
+        build_changed_note(fakes),
         *(t for t in fakes.tools if t.name not in ("note", "put")),
     ]
     harness.restart()
@@ -187,9 +189,9 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, Fak
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert statuses(harness, thread) == ["invalidated", "invalidated"]
-    told = [o["output"] for o in harness.outputs()]
-    assert "the tool has changed since this was shown" in told[0]
-    assert "the tool is no longer there" in told[1]
+    outputs = [o["output"] for o in harness.outputs()]
+    assert "the tool has changed since this was shown" in outputs[0]
+    assert "the tool is no longer there" in outputs[1]
     assert harness.run_in(thread).status is RunStatus.COMPLETED
     assert "No longer valid" in words(now_at(harness, SUPPORT, card["ts"]))
 
@@ -206,13 +208,13 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, Fak
     assert not sum(fakes.ran.values())
 
 
-def test_a_call_of_a_changed_tool_is_not_edited(deployed: tuple[Harness, FakeTools]) -> None:
-    """It would not run, so nobody is asked about it anew: the open dialog and the button say so."""
+def test_a_call_of_a_changed_tool_cannot_be_edited(deployed: tuple[Harness, FakeTools]) -> None:
+    """It would not run, and the open dialog and the button say so."""
     harness, fakes = deployed
     thread = waiting(harness, ("note", {"text": "to be edited"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
-    harness.tools = [changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.tools = [build_changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
     harness.restart()
     assert harness.person("ana").submit(typed(text="edited"))["outcome"] == "updated"
     assert TOOL_CHANGED_ERROR in on_top(harness, "ana")
@@ -221,13 +223,15 @@ def test_a_call_of_a_changed_tool_is_not_edited(deployed: tuple[Harness, FakeToo
     assert statuses(harness, thread) == ["pending"]
 
 
-def test_nobody_approves_a_changed_tool_in_vain(own_harness: Callable[..., Harness]) -> None:
-    """It would not run: the first of two who press Approve is told, and the call is called off."""
+def test_a_changed_tools_call_ends_at_first_approval(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Two approvals are needed; the first person to approve is told, and no vote is stored."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools, BOTH)
     thread = ask(harness, ("note", {"text": "in vain"}), ("put", {"text": "goes on"}))
     card = harness.card(SUPPORT, thread)
-    harness.tools = [changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
+    harness.tools = [build_changed_note(fakes), *(t for t in fakes.tools if t.name != "note")]
     harness.restart()
     for who in ("ana", "cleo"):
         press(harness, who, SUPPORT, card, "approve_all" if who == "ana" else "approve")
@@ -252,23 +256,20 @@ def test_nobody_approves_a_changed_tool_in_vain(own_harness: Callable[..., Harne
 def test_an_approval_under_an_older_policy_is_asked_again(
     deployed: tuple[Harness, FakeTools],
 ) -> None:
-    """When other approvers decide now, the old yes does not count.
-
-    Those people are asked on a card of their own.
-    """
+    """The new approvers are asked on a card of their own."""
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "asked again"}))
     card = harness.card(SUPPORT, thread)
     harness.policy = STRICTER
     harness.restart()
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    again = harness.card("C0FINANCE", None, "cleo")
+    new_card = harness.card("C0FINANCE", None, "cleo")
     harness.settle()
     assert statuses(harness, thread) == ["pending"]
-    assert "S0FINANCE" in words(again)
+    assert "S0FINANCE" in words(new_card)
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
     assert not sum(fakes.ran.values())
-    harness.person("cleo").click("C0FINANCE", again["ts"], "approve")
+    harness.person("cleo").click("C0FINANCE", new_card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert fakes.did("note", "asked again") == 1
@@ -276,7 +277,7 @@ def test_an_approval_under_an_older_policy_is_asked_again(
     assert harness.audit_of(call).count("call.running") == 1
 
 
-BAD = [
+MALFORMED_CALLS = [
     ("note", '{"text": "cut of'),
     ("note", '{"text": "a", "text": "b"}'),
     ("note", '["text"]'),
@@ -291,27 +292,27 @@ BAD = [
 ]
 
 
-def test_odd_proposals_reach_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it."""
-    thread = ask(harness, *BAD, ("note", {"text": "the good one"}))
+def test_malformed_calls_are_refused_and_not_shown(harness: Harness, fakes: FakeTools) -> None:
+    """Invalid JSON, duplicate keys, no object, invalid values, unknown tools: the model is told."""
+    thread = ask(harness, *MALFORMED_CALLS, ("note", {"text": "the good one"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     assert action_ids(card).count("approve") == 1
     assert "the good one" in words(card)
-    assert statuses(harness, thread) == ["refused"] * len(BAD) + ["pending"]
+    assert statuses(harness, thread) == ["refused"] * len(MALFORMED_CALLS) + ["pending"]
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     outputs = harness.outputs()
     assert [o["call_id"] for o in outputs] == [c.provider_id for c in harness.calls_in(thread)]
     starts = [o["output"].split(":")[0].split(".")[0].split(",")[0] for o in outputs]
-    assert starts == ["INVALID ARGUMENTS"] * (len(BAD) - 1) + ["REFUSED", "SUCCEEDED"]
-    assert "there is no tool named 'sudo'" in outputs[len(BAD) - 1]["output"]
+    assert starts == ["INVALID ARGUMENTS"] * (len(MALFORMED_CALLS) - 1) + ["REFUSED", "SUCCEEDED"]
+    assert "there is no tool named 'sudo'" in outputs[len(MALFORMED_CALLS) - 1]["output"]
     assert fakes.did("note", "a") == fakes.did("note", "b") == 0
 
 
-def test_only_odd_proposals_make_no_card(harness: Harness) -> None:
-    """With nothing to ask there is no card at all and the run goes on by itself."""
+def test_a_plan_of_malformed_calls_only_makes_no_card(harness: Harness) -> None:
+    """The run goes on by itself."""
     thread = ask(harness, ("note", "{"))
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -320,16 +321,18 @@ def test_only_odd_proposals_make_no_card(harness: Harness) -> None:
 
 
 @pytest.fixture
-def lenient(harness: Harness) -> Iterator[Harness]:
-    """A planner that takes call ids as they come."""
+def lenient_harness(harness: Harness) -> Iterator[Harness]:
+    """The harness with a planner that accepts any call ids."""
     harness.planner.lenient_ids = True
     yield harness
     harness.planner.lenient_ids = False
 
 
-def test_call_ids_twice_empty_and_reused(lenient: Harness, fakes: FakeTools) -> None:
-    """With one id for two calls, an empty id or an earlier id, each call keeps its own approval."""
-    harness = lenient
+def test_calls_with_repeated_or_empty_ids_keep_their_own_approvals(
+    lenient_harness: Harness, fakes: FakeTools
+) -> None:
+    """The model gives two calls one id, one an empty id, and uses an id again."""
+    harness = lenient_harness
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]
     harness.planner.script(
         OddTurn(calls=notes, call_ids=["call_same", "call_same", ""]),

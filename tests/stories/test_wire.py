@@ -1,7 +1,4 @@
-"""Slack's way in: what comes twice, late, in a burst or over a broken line is dealt with once.
-
-Nothing is lost.
-"""
+"""Slack's deliveries: repeated, late or over a broken connection, each is handled once."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ from tests.stories.steps import (
 )
 
 C = CallStatus
-LOCKER = """
+LOCK_SCRIPT = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("BEGIN IMMEDIATE")
@@ -45,42 +42,40 @@ db.execute("ROLLBACK")
 """
 
 
-def sent_for(harness: Harness, ts: str) -> list[Sent]:
-    """The deliveries of that message."""
+def list_deliveries(harness: Harness, ts: str) -> list[Sent]:
+    """Return the deliveries of this message."""
     return [
         d for d in harness.slack.deliveries if d.event.get("ts") == ts and not d.event.get("bot_id")
     ]
 
 
-def _newest_socket(harness: Harness) -> int:
+def _get_newest_socket_id(harness: Harness) -> int:
     return max(d.socket_id or 0 for d in harness.slack.deliveries)
 
 
-def asked_with(harness: Harness, part: str) -> int:
-    """In how many model requests this text is the newest item."""
+def count_requests_with(harness: Harness, part: str) -> int:
+    """Count the requests to the model whose newest item has this text."""
     return sum(part in str(request["input"][-1]) for request in harness.planner.requests)
 
 
 def test_a_mention_comes_as_two_events_and_is_one_request(harness: Harness) -> None:
-    """app_mention and message are two deliveries of one message: one run, one turn, one answer."""
+    """`app_mention` and `message` are deliveries of one message: one run, one turn, one answer."""
     harness.planner.script(Turn(text="Once is enough."))
     thread = harness.person("ben").say(SUPPORT, "@bot double delivery")
     harness.said(SUPPORT, thread, "Once is enough.")
     arrived(harness)
-    assert sorted(d.event["type"] for d in sent_for(harness, thread)) == ["app_mention", "message"]
+    assert sorted(d.event["type"] for d in list_deliveries(harness, thread)) == [
+        "app_mention",
+        "message",
+    ]
     assert len(harness.all(Run, Run.thread_ts == thread)) == 1
-    assert asked_with(harness, "double delivery") == 1
+    assert count_requests_with(harness, "double delivery") == 1
     assert len(showing(harness, SUPPORT, thread, "Once is enough.")) == 1
 
 
 @pytest.mark.parametrize("subtype", ["file_share", "thread_broadcast"])
-def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
-    harness: Harness, subtype: str
-) -> None:
-    """A message with a subtype is the same message as its app_mention.
-
-    A thread it begins can go on.
-    """
+def test_a_mention_with_a_file_or_broadcast_is_one_request(harness: Harness, subtype: str) -> None:
+    """A message with a subtype is the same as its `app_mention`; its thread can go on."""
     root = harness.person("ana").say(SUPPORT, "Something to look at")
     harness.planner.script(Turn(text="I have seen it."), Turn(text="Gladly."))
     slack = harness.slack.world
@@ -97,7 +92,7 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
         events.emit(slack, slack.app, {**body, "type": "app_mention"}, place)
         more = {"type": "message", "subtype": subtype, "channel_type": "channel"}
         events.emit(slack, slack.app, {**body, **more}, place, subscription="message.channels")
-    harness.slack.wait(lambda: asked_with(harness, "look here"))
+    harness.slack.wait(lambda: count_requests_with(harness, "look here"))
     arrived(harness)
     assert str(harness.planner.requests[-1]["input"]).count("look here") == 1
     assert len(harness.all(Run, Run.thread_ts == body.get("thread_ts", ts))) == 1
@@ -118,18 +113,18 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
                 place,
                 subscription="message.channels",
             )
-        harness.slack.wait(lambda: asked_with(harness, "and once more"))
+        harness.slack.wait(lambda: count_requests_with(harness, "and once more"))
 
 
-def test_a_lost_acknowledgement_brings_the_same_event_again(
+def test_an_event_repeated_after_a_lost_acknowledgement_counts_once(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """When the acknowledgement was lost, the same event again is dealt with once."""
+    """A message and a click."""
     harness.slack.faults.lose_ack("events_api", person="ben", match=having("acknowledged late"))
     thread, card = ask_for(harness, "acknowledged late")
     harness.planner.script(Turn(text="That is all."))
-    harness.slack.wait(lambda: all(d.ok for d in sent_for(harness, thread)))
-    assert max(d.attempts for d in sent_for(harness, thread)) > 1
+    harness.slack.wait(lambda: all(d.ok for d in list_deliveries(harness, thread)))
+    assert max(d.attempts for d in list_deliveries(harness, thread)) > 1
     harness.slack.faults.lose_ack("interactive", match=having(card["ts"]))
     first = harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.redeliver(first)
@@ -139,17 +134,19 @@ def test_a_lost_acknowledgement_brings_the_same_event_again(
     assert len(harness.all(Run, Run.thread_ts == thread)) == 1
 
 
-def test_redelivered_after_a_restart(harness: Harness, fakes: FakeTools) -> None:
-    """Message and click come once more to the next life of the process: nothing happens again."""
+def test_events_repeated_after_a_restart_do_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """A message and a click that were handled before the restart."""
     thread = ask(harness, ("note", {"text": "came before"}))
     card = harness.card(SUPPORT, thread)
     click = harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     arrived(harness)
     harness.restart()
-    harness.slack.wait(lambda: harness.slack.connections <= 1)  # the old socket, if any, is gone
+    harness.slack.wait(
+        lambda: harness.slack.connections <= 1
+    )  # until the old socket, if any, is closed
     before = len(harness.thread(SUPPORT, thread)), len(harness.planner.requests)
-    for delivery in [*sent_for(harness, thread), click]:
+    for delivery in [*list_deliveries(harness, thread), click]:
         assert harness.slack.redeliver(delivery).wait() == "acked"
     arrived(harness)
     assert (len(harness.thread(SUPPORT, thread)), len(harness.planner.requests)) == before
@@ -158,48 +155,39 @@ def test_redelivered_after_a_restart(harness: Harness, fakes: FakeTools) -> None
 
 @pytest.mark.socket
 @pytest.mark.parametrize("how", ["disconnect", "refresh"])
-def test_the_socket_is_to_be_changed(harness: Harness, how: str) -> None:
-    """When Slack warns, or asks for a new connection, the bot makes one.
-
-    What is said meanwhile is answered once.
-    """
+def test_the_bot_makes_a_new_connection_when_slack_asks_for_it(harness: Harness, how: str) -> None:
+    """Also when Slack only warns. A message that comes meanwhile is answered once."""
     chat(harness, "Before.")
     arrived(harness)
-    before = _newest_socket(harness)
+    before = _get_newest_socket_id(harness)
     getattr(harness.slack.faults, how)()
     thread = chat(harness, f"Said during the {how}.")
     harness.said(SUPPORT, thread, f"Said during the {how}.")
     later = chat(harness, f"Said after the {how}.")
     harness.said(SUPPORT, later, f"Said after the {how}.")
-    harness.slack.wait(lambda: _newest_socket(harness) > before)
+    harness.slack.wait(lambda: _get_newest_socket_id(harness) > before)
     assert len(showing(harness, SUPPORT, thread, f"Said during the {how}.")) == 1
 
 
 @pytest.mark.socket
-def test_the_line_goes_dead(harness: Harness) -> None:
-    """Every socket is gone without a word: a new one is made by itself.
-
-    What was said meanwhile is answered.
-    """
+def test_the_bot_reconnects_when_its_connection_is_cut(harness: Harness) -> None:
+    """A message that comes meanwhile is answered."""
     ended = len(harness.slack.closed)
     harness.slack.faults.cut()
     harness.slack.wait(lambda: len(harness.slack.closed) > ended)
     thread = chat(harness, "Nobody heard this at first.")
-    # a socket that is cut is missed at once: there may be a new one before anybody looks
+    # the bot may have a new socket before anybody looks
     harness.slack.wait(lambda: harness.slack.connections, timeout=30)
     harness.said(SUPPORT, thread, "Nobody heard this at first.")
 
 
-def test_another_workspace_is_not_heard(harness: Harness) -> None:
-    """The same message from another team is acknowledged, dropped, not stored.
-
-    A click decides nothing.
-    """
+def test_events_of_another_workspace_are_dropped(harness: Harness) -> None:
+    """A message is acknowledged but not stored, and a click decides nothing."""
     thread = ask(harness, ("note", {"text": "another team"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     rows, asked = len(harness.all(Delivery)), len(harness.planner.requests)
-    message = copy.deepcopy(sent_for(harness, thread)[0].payload) | {
+    message = copy.deepcopy(list_deliveries(harness, thread)[0].payload) | {
         "team_id": "T0OTHERCO",
         "context_team_id": "T0OTHERCO",
         "authorizations": [{"team_id": "T0OTHERCO", "user_id": "U0OTHER", "is_bot": True}],
@@ -221,11 +209,8 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
     assert harness.calls_in(thread)[0].status is C.PENDING
 
 
-def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
-    """When Slack does not say who wrote, the message is tried again, not lost.
-
-    Others need not wait for it.
-    """
+def test_a_message_whose_sender_cannot_be_looked_up_is_tried_again(harness: Harness) -> None:
+    """Slack fails the look-up twice; after that the message is answered."""
     forget_people(harness)
     ben = {"user": "UBEN00001"}
     harness.slack.faults.fail(
@@ -241,11 +226,8 @@ def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
     assert (row.status, row.attempts) in (("done", 1), ("done", 2))
 
 
-def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: FakeTools) -> None:
-    """A corrupt call breaks the click on it alone: others are decided.
-
-    In the end its person is told.
-    """
+def test_a_delivery_that_always_fails_is_set_aside(harness: Harness, fakes: FakeTools) -> None:
+    """A click on a corrupt call fails alone; others are decided, and its person is told."""
     broken, card = ask_for(harness, "corrupt")
     fine, other = ask_for(harness, "not corrupt")
     harness.planner.script(Turn(text="That is all."))
@@ -269,19 +251,21 @@ def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: Fak
 
 
 @pytest.mark.file
-def test_acknowledged_while_another_process_writes(harness: Harness, fakes: FakeTools) -> None:
-    """While another process locks the database, what arrives is stored and acknowledged in time."""
+def test_a_click_is_acknowledged_once_another_processs_lock_ends(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """It is not acknowledged before it is stored, and then within three seconds."""
     thread = ask(harness, ("note", {"text": "behind a lock"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
     path = str(harness.folder / "countersign.db")
     with subprocess.Popen(
-        [sys.executable, "-c", LOCKER, path], stdin=-1, stdout=-1, text=True
+        [sys.executable, "-c", LOCK_SCRIPT, path], stdin=-1, stdout=-1, text=True
     ) as locker:
         assert locker.stdout is not None
         assert locker.stdout.readline() == "locked\n"
         click = harness.person("ana").click(SUPPORT, card["ts"], "approve")
-        with pytest.raises(TimeoutError):  # nothing is acknowledged that is not stored
+        with pytest.raises(TimeoutError):  # not stored yet, so not acknowledged
             click.wait(1.0)
         with sqlite3.connect(path) as reader:
             assert reader.execute(

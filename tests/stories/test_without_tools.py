@@ -1,4 +1,4 @@
-"""Single tools that the settings leave out: for the model, for forms and for the policy."""
+"""Tools that the setting `COUNTERSIGN_WITHOUT_TOOLS` leaves out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ reason = "The office creates channels."
 """
 
 
-def test_a_tool_that_is_left_out_is_not_there(own_harness: Callable[..., Harness]) -> None:
-    """The model is not offered it, and a call of it asks nobody; a rule that denies it may stay.
-
-    A name that is no tool's stops the start, and says which.
-    """
+def test_a_left_out_tool_is_neither_offered_nor_run(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """A rule that denies it may stay. An unknown name stops the start with an error."""
     left_out = {"cancel_order", "create_channel"}
     policy = POLICY.read_text("utf-8") + DENIES
     harness = own_harness(policy=policy, COUNTERSIGN_WITHOUT_TOOLS=", ".join(left_out))

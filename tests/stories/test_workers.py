@@ -1,4 +1,4 @@
-"""Threads side by side, one run in each, any number of workers; who stalled stays out."""
+"""Workers: threads in parallel, one run in each, and stalled workers that lose their lease."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.stories.messages import action_ids, words
 from tests.stories.steps import all_sent, arrived, ask_for, chat, showing, told
 
 C = CallStatus
-LEASE = 61  # seconds: a little more than a worker's lease
+LEASE = 61  # seconds, one more than a worker's lease
 
 
 @pytest.fixture
-def second(harness: Harness) -> Iterator[App]:
-    """Another worker on the same database, which neither has to itself; it has no socket."""
+def second_app(harness: Harness) -> Iterator[App]:
+    """A second app with workers on the same database; it has no connection to Slack."""
     harness.settle()
     harness.restart(exclusive=False)
     app = harness._build(exclusive=False)
@@ -41,26 +41,26 @@ def second(harness: Harness) -> Iterator[App]:
     harness.restart()
 
 
-def events_of(harness: Harness, run: Run, event: str) -> int:
-    """How often the audit says that of the run."""
+def count_events(harness: Harness, run: Run, event: str) -> int:
+    """Count the run's audit rows of this event."""
     return len(harness.all(Audit, Audit.run_id == run.id, Audit.event == event))
 
 
-def stand_still(harness: Harness, app: App) -> None:
-    """Its loop begins nothing more, and a pass that was under way has ended."""
+def pause_loop(harness: Harness, app: App) -> None:
+    """Pause the app's loop, and wait until its current pass has ended."""
     app.loop.pause()
     harness.slack.wait(lambda: not app.loop.busy)
 
 
-def stall(harness: Harness, second: App) -> None:
-    """The first worker stands still until its leases have lapsed; the second one goes to work."""
-    stand_still(harness, harness.app)
+def stall_first_app(harness: Harness, second_app: App) -> None:
+    """Pause the first app until its leases have ended, and let the second one work."""
+    pause_loop(harness, harness.app)
     harness.clock.advance(LEASE)
-    second.loop.resume()
+    second_app.loop.resume()
 
 
-def test_threads_run_side_by_side(harness: Harness) -> None:
-    """While the model thinks about one thread, another is answered."""
+def test_threads_are_worked_on_in_parallel(harness: Harness) -> None:
+    """While the model answers in one thread, another one is answered."""
     hold = harness.planner.hold_next_request()
     slow = harness.person("ben").say(SUPPORT, "@bot a hard question")
     assert hold.arrived.wait(20)
@@ -71,11 +71,8 @@ def test_threads_run_side_by_side(harness: Harness) -> None:
     harness.said(SUPPORT, slow, "A hard answer.")
 
 
-def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
-    """While a thread is worked on, the requester's words wait.
-
-    Somebody else is told to begin a thread.
-    """
+def test_a_thread_has_one_run_at_a_time(harness: Harness) -> None:
+    """The requester's next message waits; somebody else is told to start a new thread."""
     hold = harness.planner.hold_next_request()
     thread = chat(harness, "One thing at a time.")
     assert hold.arrived.wait(20)
@@ -97,8 +94,8 @@ def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
 
 
 @pytest.mark.socket
-def test_two_sockets_answer_once(harness: Harness) -> None:
-    """With two sockets each delivery comes by one of them; every message is answered once."""
+def test_each_message_is_answered_once_with_two_sockets(harness: Harness) -> None:
+    """Slack sends each delivery over one of them."""
     token = harness.slack.app_token
     more = SocketModeHandler(harness.app.bolt, token)
     more.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -116,16 +113,15 @@ def test_two_sockets_answer_once(harness: Harness) -> None:
         more.close()  # type: ignore[no-untyped-call]  # the same
 
 
-def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second: App) -> None:
-    """When six threads of two workers go for the same run at once, one advances it.
-
-    The others do nothing.
-    """
+def test_a_run_is_advanced_by_one_worker_only(
+    harness: Harness, fakes: FakeTools, second_app: App
+) -> None:
+    """Six threads of two apps try to advance it at once."""
     thread, _ = ask_for(harness, "picked up once")
     harness.planner.script(Turn(text="Picked up."))
     harness.settle()
-    harness.slack.wait(second.loop.is_idle)
-    for app in (harness.app, second):
+    harness.slack.wait(second_app.loop.is_idle)
+    for app in (harness.app, second_app):
         app.loop.pause()
     [call], run = harness.calls_in(thread), harness.run_in(thread)
     how: dict[str, Any] = {"at": harness.clock.now(), "count_votes": ONE, "words": outputs}
@@ -137,29 +133,28 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
         barrier.wait(20)
         app.replicas.workers.advance(run.id, lambda _: True)
 
-    workers = [threading.Thread(target=advance, args=(app,)) for app in (harness.app, second) * 3]
+    workers = [
+        threading.Thread(target=advance, args=(app,)) for app in (harness.app, second_app) * 3
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(30)
     harness.said(SUPPORT, thread, "Picked up.")
     assert fakes.did("note", "picked up once") == 1
-    assert events_of(harness, run, "run.running") == 2  # once for the plan, once for the rest
+    assert count_events(harness, run, "run.running") == 2  # once for the plan, once for the rest
     assert len(showing(harness, SUPPORT, thread, "Picked up.")) == 1
 
 
 @pytest.mark.file
-def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
-    """Its lease lapses, another worker takes over and answers.
-
-    What the first one brings late is refused.
-    """
-    stand_still(harness, second)  # else it may be the one to claim the run
+def test_a_worker_stalled_in_a_model_turn_is_replaced(harness: Harness, second_app: App) -> None:
+    """Its lease ends, and another worker answers; the first one's late result is refused."""
+    pause_loop(harness, second_app)  # else it could claim the run
     hold = harness.planner.hold_next_request()
     thread = harness.person("ben").say(SUPPORT, "@bot think hard")
     assert hold.arrived.wait(20)
     other = harness.planner.hold_next_request()
-    stall(harness, second)
+    stall_first_app(harness, second_app)
     assert other.arrived.wait(20)
     late = Turn(text="The first worker's words.", calls=[("note", {"text": "late"})])
     harness.planner.script(late, Turn(text="The second worker's answer."))
@@ -171,25 +166,25 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     other.release()
     harness.said(SUPPORT, thread, "The second worker's answer.")
     all_sent(harness)
-    harness.slack.wait(second.loop.is_idle)
+    harness.slack.wait(second_app.loop.is_idle)
     assert not showing(harness, SUPPORT, thread, "The first worker's words.")
     assert not harness.calls_in(thread)
     run = harness.run_in(thread)
     assert (run.status, run.fence, run.turns) == (RunStatus.COMPLETED, 2, 1)
-    assert len(harness.planner.requests[-1]["input"]) == 1  # the question, taken in once
+    assert len(harness.planner.requests[-1]["input"]) == 1  # the question, once
 
 
-@pytest.mark.file  # on a server a living process keeps what its workers hold (tests/cluster)
-def test_a_worker_stalls_in_a_tool(
-    harness: Harness, fakes: FakeTools, second: App, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.file  # on a server a live process keeps its workers' runs (tests/cluster)
+def test_a_call_is_unknown_after_its_worker_stalled_in_the_tool(
+    harness: Harness, fakes: FakeTools, second_app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call is UNKNOWN to who takes over; the late result changes nothing and is audited."""
-    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 60.0)  # it gives no sign of life meanwhile
-    stand_still(harness, second)  # else it may be the one to claim the run
+    """Another worker takes over; the late result changes nothing and is in the audit."""
+    monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 60.0)  # no heartbeat of the tool meanwhile
+    pause_loop(harness, second_app)  # else it could claim the run
     thread, card = ask_for(harness, "stalled", tool="slow")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     assert fakes.entered.wait(20)
-    stall(harness, second)
+    stall_first_app(harness, second_app)
     asking = harness.card(SUPPORT, thread, having="resolve_done")
     fakes.go_on.set()
     harness.slack.wait(lambda: "call.late" in harness.audit_of(harness.calls_in(thread)[0]))
@@ -202,9 +197,9 @@ def test_a_worker_stalls_in_a_tool(
     assert fakes.did("slow", "stalled") == 1
 
 
-def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
-    """A worker whose process is alive keeps its run however long the model takes."""
-    stand_still(harness, second)  # else it may be the one to claim the run
+def test_a_long_turn_keeps_its_lease(harness: Harness, second_app: App) -> None:
+    """The process is alive, so the run keeps its worker however long the model takes."""
+    pause_loop(harness, second_app)  # else it could claim the run
     hold = harness.planner.hold_next_request()
     thread = chat(harness, "It took a while.")
     assert hold.arrived.wait(20)
@@ -216,7 +211,7 @@ def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
                 (harness.run_in(thread).lease_until or harness.clock.now()) > harness.clock.now()
             )
         )
-    second.loop.resume()
+    second_app.loop.resume()
     hold.release()
     harness.said(SUPPORT, thread, "It took a while.")
     assert harness.run_in(thread).fence == 1
@@ -224,8 +219,10 @@ def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
 
 @pytest.mark.file
 @pytest.mark.parametrize("table", ["call", "run"])
-def test_an_unreadable_row_stops_nobody(harness: Harness, table: Literal["call", "run"]) -> None:
-    """A row whose time cannot be read, due or lapsed, holds up no intake and no deadline."""
+def test_an_unreadable_row_does_not_block_other_requests(
+    harness: Harness, table: Literal["call", "run"]
+) -> None:
+    """A time in it cannot be read; new messages and deadlines of other calls go on."""
     broken, _ = ask_for(harness, f"unreadable {table}")
     fine, _ = ask_for(harness, f"beside the unreadable {table}")
     harness.planner.script(Turn(text="It ran out."), Turn(text="Here I am."))
@@ -253,8 +250,10 @@ def test_an_unreadable_row_stops_nobody(harness: Harness, table: Literal["call",
             tx.execute(text(mend), key)
 
 
-def test_deadlines_fall_though_the_bot_was_removed(harness: Harness, fakes: FakeTools) -> None:
-    """Taken out of the channel with a card pending: the deadline falls. A late click is told so."""
+def test_a_call_expires_though_the_bot_was_removed_from_the_channel(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The card is updated once the bot is back, and a late click is told so."""
     harness.planner.script(Turn(calls=[("note", {"text": "removed"})]))
     thread = harness.person("ana").say(FINANCE, "@bot please")
     card = harness.card(FINANCE, thread, "cleo")
@@ -270,15 +269,14 @@ def test_deadlines_fall_though_the_bot_was_removed(harness: Harness, fakes: Fake
     assert harness.calls_in(thread)[0].status is C.EXPIRED
     harness.person("cleo").click(FINANCE, card["ts"], "approve")
     assert "Too late" in told(harness, "cleo", FINANCE, thread, "Too late")
-    harness.slack.wait(lambda: "approve" not in action_ids(_at(harness, thread, card["ts"])))
+    harness.slack.wait(
+        lambda: "approve" not in action_ids(_find_message(harness, thread, card["ts"]))
+    )
     assert fakes.did("note", "removed") == 0
 
 
-def test_deadlines_fall_though_the_token_was_revoked(harness: Harness, fakes: FakeTools) -> None:
-    """The app is uninstalled with a card pending: the deadline still falls.
-
-    The card follows later.
-    """
+def test_a_call_expires_though_the_token_was_revoked(harness: Harness, fakes: FakeTools) -> None:
+    """The app was uninstalled; the card is updated once it is installed again."""
     thread, card = ask_for(harness, "revoked")
     harness.settle()
     harness.planner.script(Turn(text="Said to nobody."))
@@ -290,12 +288,16 @@ def test_deadlines_fall_though_the_token_was_revoked(harness: Harness, fakes: Fa
     finally:
         with harness.slack.world.lock:
             harness.slack.world.app.installed, harness.slack.world.app.revoked = True, False
-    all_sent(harness)  # nothing was given up meanwhile
+    all_sent(harness)  # nothing was given up before
     assert harness.calls_in(thread)[0].status is C.EXPIRED
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
-    harness.slack.wait(lambda: '"button"' not in words(_at(harness, thread, card["ts"], SUPPORT)))
+    harness.slack.wait(
+        lambda: '"button"' not in words(_find_message(harness, thread, card["ts"], SUPPORT))
+    )
     assert fakes.did("note", "revoked") == 0
 
 
-def _at(harness: Harness, thread: str, ts: str, channel: str = FINANCE) -> dict[str, object]:
+def _find_message(
+    harness: Harness, thread: str, ts: str, channel: str = FINANCE
+) -> dict[str, object]:
     return next(m for m in harness.person("cleo").messages(channel, thread) if m["ts"] == ts)
