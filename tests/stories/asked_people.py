@@ -1,4 +1,4 @@
-"""What the stories of questions to people share."""
+"""Helpers for stories about questions to people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ HOURS = 3600
 
 
 def question(**fields: Any) -> tuple[str, dict[str, Any]]:
-    """A call that asks a person."""
+    """Build a call that asks a person."""
     return "ask_person", fields
 
 
 def outcome(harness: Harness, part: str) -> str:
-    """What the model was told of its question, waited for."""
+    """Wait for the output with this text that the model was given for its question."""
 
     def look() -> str | None:
         if not harness.planner.requests:

@@ -18,23 +18,25 @@ from tests.stories.harness import Harness
 from tests.stories.hosted import HostedHarness, TwoWorkspaces
 
 PLACES = ("first", "second") if os.environ.get("STORIES_HOSTED") else ("only",)
-# told only where the bot is alone: with limits below what settings may say, or by commands
-# beside it, which go by the machine's clock
-ALONE = frozenset(f"test_{each}.py" for each in ("limits", "passkey_commands", "workers", "wire"))
-BY_PEOPLE = ("delivery", "run", "vote", "revision", "answer", "signature")
+# not run with STORIES_HOSTED: they set limits below what settings may say, or use commands
+# beside the bot, which go by the machine's clock
+NEVER_HOSTED = frozenset(
+    f"test_{each}.py" for each in ("limits", "passkey_commands", "workers", "wire")
+)
+TABLES_OF_PEOPLES_ACTS = ("delivery", "run", "vote", "revision", "answer", "signature")
 World = tuple[Harness, FakeTools]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """With STORIES_HOSTED, leave out the stories that need a process of their own."""
-    return True if len(PLACES) > 1 and collection_path.name in ALONE else None
+    return True if len(PLACES) > 1 and collection_path.name in NEVER_HOSTED else None
 
 
 @contextmanager
-def told_in(
+def run_harnesses(
     folder: Path, tools: list[Any], policy: str | None = None, **settings: str
 ) -> Iterator[list[Harness]]:
-    """The harness for a folder; with STORIES_HOSTED one for each workspace of a process."""
+    """Run the harness for a folder; with STORIES_HOSTED one for each workspace of a process."""
     if len(PLACES) == 1:
         harness = Harness(folder, tools, policy, **settings)
         try:
@@ -57,9 +59,9 @@ def told_in(
 
 @pytest.fixture(scope="session")
 def shared_worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[World]]:
-    """The harness that stories share, one for each place."""
+    """The harnesses that stories share, one for each place."""
     fakes = FakeTools()
-    with told_in(tmp_path_factory.mktemp("stories"), fakes.tools) as made:
+    with run_harnesses(tmp_path_factory.mktemp("stories"), fakes.tools) as made:
         yield [(each, fakes) for each in made]
 
 
@@ -73,8 +75,9 @@ def shared_harness(shared_worlds: list[World]) -> World:
 def worlds(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[World]]:
-    """The harness of this module and its tools: under the module's `POLICY` or with its `TOOLS`
-    and `SETTINGS`, else the shared. One for each place.
+    """The module's harnesses and their tools, one for each place.
+
+    With the module's `POLICY`, `TOOLS` and `SETTINGS` if it has any, else the shared ones.
     """
     policy = getattr(request.module, "POLICY", "")
     tools = getattr(request.module, "TOOLS", [])
@@ -84,21 +87,21 @@ def worlds(
     fakes = FakeTools()
     folder = tmp_path_factory.mktemp("stories")
     settings = getattr(request.module, "SETTINGS", {})
-    with told_in(folder, [*fakes.tools, *tools], policy, **settings) as made:
+    with run_harnesses(folder, [*fakes.tools, *tools], policy, **settings) as made:
         yield [(each, fakes) for each in made]
 
 
 @pytest.fixture(scope="module", params=PLACES if len(PLACES) > 1 else None)
 def world(request: pytest.FixtureRequest, worlds: list[World]) -> World:
-    """The harness with its tools of the place where a story is told."""
+    """The harness and its tools, for the place where a story runs."""
     found = worlds[PLACES.index(getattr(request, "param", PLACES[0]))]
-    found[1].ran.clear()  # of the place before
+    found[1].ran.clear()  # what ran in the place before
     return found
 
 
 @pytest.fixture
 def harness(world: World) -> Iterator[Harness]:
-    """The module's harness, at rest; what another workspace has stays as it was."""
+    """The module's harness, idle; after the story other workspaces have to be unchanged."""
     harness, fakes = world
     fakes.ran.clear()
     fakes.entered.clear()
@@ -111,8 +114,8 @@ def harness(world: World) -> Iterator[Harness]:
     yield harness
     fakes.go_on.set()
     harness.reset()
-    # both go by one clock: where the story moved it, the other's own deadlines fell as well
-    tables = BY_PEOPLE if harness.clock.shift != shift else None
+    # all go by one clock: if the story moved it, the others' deadlines have passed too
+    tables = TABLES_OF_PEOPLES_ACTS if harness.clock.shift != shift else None
     for each, was in zip(others, before, strict=True):
         each.settle()
         now = each.dump()
@@ -123,13 +126,13 @@ def harness(world: World) -> Iterator[Harness]:
 
 @pytest.fixture
 def fakes(world: World) -> FakeTools:
-    """The tools of the module's harness, and what they did."""
+    """The tools of the module's harness, which count what they did."""
     return world[1]
 
 
 @pytest.fixture
 def own_harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
-    """Makes a harness of the story's own (another policy, other limits, other tools).
+    """Makes harnesses of the story's own, with another policy, other settings or tools.
 
     Each is closed afterwards.
     """

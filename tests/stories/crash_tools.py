@@ -1,9 +1,7 @@
 """Tools for a bot in a process of its own: an effect is a line in a file.
 
-A tool can be made to hang after it.
-
-The folder comes from the environment; while it holds a pipe named `hang`, a tool waits on it after
-its effect.
+The folder comes from the environment; while it has a pipe named `hang`, a tool waits for that
+after its effect.
 """
 
 from __future__ import annotations

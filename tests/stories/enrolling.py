@@ -1,4 +1,4 @@
-"""What stories of new passkeys are told in: the link, what a new authenticator says, Home."""
+"""Helpers for stories about new passkeys: links, credentials of authenticators, cards."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from storage.passkeys import Passkey, SigningLink
 from tests.authenticator import AAGUID, Authenticator, encode
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.signing import PageOutcome, find_link, links_of, passkeys_of, post
+from tests.stories.signing import PageOutcome, find_link, links_of, passkeys_of, post_credential
 from tests.stories.steps import arrived
 
-ENROL = "/passkeys/"  # below the address of the workspace's pages
-ATTESTED = 0x40  # flag: there is a new key
-
-
-Attest = Callable[[bytes], dict[str, Any]]  # what a maker says of this, as an attestation statement
+ENROL = "/passkeys/"  # the path of links to add a passkey
+ATTESTED = 0x40  # flag: the data has a new key
+Attest = Callable[[bytes], dict[str, Any]]  # makes a maker's attestation statement about this data
 
 
 def make_credential(
@@ -33,7 +31,7 @@ def make_credential(
     aaguid: str = AAGUID,
     attest: Attest | None = None,
 ) -> dict[str, Any]:
-    """What `navigator.credentials.create` returns, as its `toJSON` has it, and the typed name."""
+    """Build the JSON that `navigator.credentials.create` returns, with the typed name."""
     client = {
         "type": "webauthn.create",
         "challenge": encode(challenge),
@@ -78,11 +76,11 @@ def make_passkey(
     harness: Harness, link: SigningLink, key: Authenticator, name: str = ""
 ) -> PageOutcome:
     """Make a passkey for this link, and post it as the page does."""
-    return post(harness, link, make_credential(key, compute_challenge(link), name=name))
+    return post_credential(harness, link, make_credential(key, compute_challenge(link), name=name))
 
 
 def enrol(harness: Harness, who: str, name: str = "") -> tuple[Authenticator, Passkey]:
-    """This person adds a passkey; returns it, and its row."""
+    """Have this person add a passkey; return its authenticator and its row."""
     key = Authenticator()
     name = name or f"{who}’s phone"
     outcome = make_passkey(harness, ask_for_link(harness, who), key, name)
@@ -90,8 +88,8 @@ def enrol(harness: Harness, who: str, name: str = "") -> tuple[Authenticator, Pa
     return key, passkeys_of(harness, who)[-1]
 
 
-def last_message(harness: Harness, who: str, *parts: str) -> dict[str, Any]:
-    """The newest message in this person's direct messages with all these parts, waited for."""
+def wait_for_dm(harness: Harness, who: str, *parts: str) -> dict[str, Any]:
+    """Wait for a message with these parts in the person's DMs; return the newest."""
 
     def look() -> dict[str, Any] | None:
         seen = harness.person(who)
@@ -102,8 +100,8 @@ def last_message(harness: Harness, who: str, *parts: str) -> dict[str, Any]:
     return found
 
 
-def card_of(harness: Harness, who: str, name: str) -> dict[str, Any]:
-    """The card about the passkey of that name which this person was sent, with its buttons."""
+def wait_for_passkey_card(harness: Harness, who: str, name: str) -> dict[str, Any]:
+    """Wait for the card about the passkey of this name in the person's direct messages."""
 
     def look() -> dict[str, Any] | None:
         seen = harness.person(who)
@@ -114,8 +112,8 @@ def card_of(harness: Harness, who: str, name: str) -> dict[str, Any]:
     return found
 
 
-def press_own(harness: Harness, who: str, message: dict[str, Any], action: str) -> None:
-    """Press a button in this person's direct messages, and wait until it is decided."""
+def press_in_dm(harness: Harness, who: str, message: dict[str, Any], action: str) -> None:
+    """Press a button in this person's direct messages, and wait until that is decided."""
     person = harness.person(who)
     person.click(person.dm_channel, message["ts"], action, seen=message)
     arrived(harness)

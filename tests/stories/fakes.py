@@ -1,4 +1,4 @@
-"""Tools for the stories: small, and each with one way to go wrong."""
+"""Small tools for the stories: simple ones, failing ones, and ones with previews."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ class Secret(BaseModel):
 
 
 class FakeTools:
-    """The tools, and what they did.
-
-    `ran[(tool name, text)]` counts effects, `keys` holds their call ids.
-    """
+    """Tools that count effects in `ran[(tool name, text)]` and keep their call ids in `keys`."""
 
     def __init__(self) -> None:
         self.ran: Counter[tuple[str, str]] = Counter()
         self.keys: list[str] = []
-        self.entered = threading.Event()  # a `slow` call has begun
-        self.go_on = threading.Event()  # lets it end
-        self.shelf = 3  # books
-        self.tools: list[Tool[Any]] = [*self._good(), *self._bad(), *self._careful()]
+        self.entered = threading.Event()  # set once a `slow` call has begun
+        self.go_on = threading.Event()  # lets it end once set
+        self.shelf = 3  # number of books
+        self.tools: list[Tool[Any]] = [
+            *self._build_simple(),
+            *self._build_failing(),
+            *self._build_previewed(),
+        ]
 
     def did(self, name: str, text: str) -> int:
-        """How often a tool had its effect with this text."""
+        """Return how often a tool had its effect with this text."""
         return self.ran[(name, text)]
 
     def _effect(self, name: str, text: str, context: ToolContext) -> None:
         self.ran[(name, text)] += 1
         self.keys.append(context.call_id)
 
-    def _good(self) -> list[Tool[Any]]:
+    def _build_simple(self) -> list[Tool[Any]]:
         write = Effect.WRITE
 
         @tool(title="Write a note", effect="Write “{text}”", does=write)
@@ -93,7 +94,7 @@ class FakeTools:
 
         return [note, async_note, put, wipe, peek, login, top_up]
 
-    def _bad(self) -> list[Tool[Any]]:
+    def _build_failing(self) -> list[Tool[Any]]:
         write = Effect.WRITE
 
         @tool(title="Refuse", effect="Refuse “{text}”", does=write)
@@ -142,14 +143,14 @@ class FakeTools:
 
         return [refuse, explode, lose, lose_put, watch, slow]
 
-    def _careful(self) -> list[Tool[Any]]:
-        """Tools that look before they act: what they saw is shown, and must still hold."""
+    def _build_previewed(self) -> list[Tool[Any]]:
+        """Tools with a preview, which may have to be the same when the call runs."""
 
         @tool(
             title="Empty a shelf",
             effect="Empty “{text}”",
             does=Effect.WRITE,
-            preview=self._on_shelf,
+            preview=self._preview_shelf,
         )
         def empty(args: Note, context: ToolContext) -> str:
             if args.text == "slowly":
@@ -180,7 +181,7 @@ class FakeTools:
             title="Try one's luck",
             effect="Try {text}",
             does=Effect.WRITE,
-            preview=self._foreseen,
+            preview=self._preview_luck,
         )
         def luck(args: Note, context: ToolContext) -> str:
             self._effect("luck", args.text, context)
@@ -188,7 +189,7 @@ class FakeTools:
 
         return [empty, books, look_up, luck]
 
-    async def _foreseen(self, args: Note, context: ToolContext) -> str:
+    async def _preview_luck(self, args: Note, context: ToolContext) -> str:
         if "slowly" in args.text:
             self.entered.set()
             await to_thread(self.go_on.wait, 15)
@@ -196,5 +197,5 @@ class FakeTools:
             raise ToolError(f"there is no luck in {args.text}")
         return f"fortune for {context.requester} in {context.channel}"
 
-    def _on_shelf(self, args: Note, context: ToolContext) -> Preview:
+    def _preview_shelf(self, args: Note, context: ToolContext) -> Preview:
         return Preview(f"{self.shelf} books stand on {args.text}", expects=str(self.shelf))

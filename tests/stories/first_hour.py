@@ -1,4 +1,4 @@
-"""What the story of a first hour is told in: the demo's own world, and all that is said in it."""
+"""Helpers for the story of a first hour in the demo: what people do, and all they read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.web.signing import fetch, post
 
 Json = dict[str, Any]
 SUPPORT, FINANCE = "C0SUPPORT", "C0FINANCE"
-# What no person says to another: our fields, our formats, and what is meant for a model.
-UNSPEAKABLE = re.compile(
+# internal words that people should not read: field names, formats, outputs for the model
+INTERNAL_WORDS = re.compile(
     r"\bNone\b|\bnull\b|\b[a-z]+_(?:id|order|message|waiting|person|plan)\b|INVALID|REFUSED|EXPIRED"
     r"|SUCCEEDED|CANCELLED|Do not \w+ (?:it|the same)|\brequester\b|Value error|Input should"
     r"|pydantic|Traceback|\{\}|\[\]|\(\)|(?<!\.)\.\.(?!\.)|\w ,|“”"
@@ -22,40 +22,40 @@ UNSPEAKABLE = re.compile(
 
 
 class Hour:
-    """A demo, the people in it, and what they read, line by line."""
+    """A demo, the people in it, and all lines that they read."""
 
     def __init__(self, demo: Demo) -> None:
-        """The demo has just been opened."""
+        """Begin with a demo that has just been started."""
         self.slack, self.app = demo.sandbox, demo.app
         self._reader = Reader(self.slack)
-        self.lines: list[str] = []  # all that was read, under a heading for each look
+        self.lines: list[str] = []  # with a heading for each place that was read
 
     def person(self, name: str) -> Actor:
-        """One of the demo's people."""
+        """Return one of the demo's people."""
         return self.slack.person(name)
 
     def rest(self) -> None:
-        """Wait until the bot has heard everything and has nothing more to say."""
+        """Wait until all deliveries are acknowledged and the bot is idle."""
         self.slack.wait(lambda: all(each.outcome != "pending" for each in self.slack.deliveries))
         self.app.wait_until_idle()
 
     def says(self, text: str, thread: str | None = None, who: str = "ben") -> str:
-        """Somebody mentions the bot in #support; returns the thread, once all is quiet."""
+        """Have somebody mention the bot in #support; return the thread once the bot is idle."""
         said = self.person(who).say(SUPPORT, f"<@{self.slack.bot_user_id}> {text}", thread)
         self.rest()
         return thread or said
 
     def replies(self, text: str, thread: str, who: str = "ben") -> None:
-        """Somebody goes on in the thread without a mention."""
+        """Have somebody reply in the thread without a mention."""
         self.person(who).say(SUPPORT, text, thread)
         self.rest()
 
     def card(self, thread: str | None, who: str, having: str, channel: str = SUPPORT) -> Json:
-        """The newest message with a button of that action, or that choice in its menu."""
+        """Wait for the newest message with a button of this action, or this choice in its menu."""
 
         def look() -> Json | None:
             seen = self.person(who).messages(channel, thread)
-            return next((m for m in reversed(seen) if having in _offers(m)), None)
+            return next((m for m in reversed(seen) if having in _list_actions(m)), None)
 
         found: Json = self.slack.wait(look)
         return found
@@ -63,17 +63,17 @@ class Hour:
     def presses(
         self, who: str, action: str, thread: str | None, channel: str = SUPPORT, nth: int = 0
     ) -> None:
-        """Somebody uses a button of the newest card that has it, or a choice of its menu."""
+        """Have somebody press this button, or choose it in the menu, on the newest such card."""
         card = self.card(thread, who, action, channel)
         if action in action_ids(card):
             self.person(who).click(channel, card["ts"], action, value=value_of(card, action, nth))
         else:
-            block, option = _choice(card, action)
+            block, option = _find_menu_choice(card, action)
             self.person(who).click(channel, card["ts"], "more", block, selected=option)
         self.rest()
 
     def signs(self, who: str, channel: str) -> None:
-        """Somebody opens the link that they were sent, and signs with the demo's software key."""
+        """Have somebody open the link they were sent, and sign with the demo's software key."""
         seen = [each for m in self.person(who).everything(channel) for each in elements(m)]
         url = next(e["url"] for e in reversed(seen) if "/sign/" in str(e.get("url", "")))
         assert post(url, {"software": True}) == (202, {})
@@ -81,7 +81,7 @@ class Hour:
         self.rest()
 
     def dialog(self, who: str, **entered: Json) -> None:
-        """Somebody reads the dialog in front of them, fills in what is given, and submits it."""
+        """Have somebody read the open dialog, fill in these values and submit it."""
         self._read(
             f"{who} reads a dialog", self._reader.view(self.slack.wait(self.person(who).view))
         )
@@ -89,7 +89,7 @@ class Hour:
         self.rest()
 
     def delegates(self, who: str, to: str, hours: int) -> None:
-        """Somebody has another decide for them: by the command, its button and the dialog."""
+        """Have somebody delegate: by the command, its button and the dialog."""
         person, now = self.person(who), int(self.slack.clock.now().timestamp())
         self.asks(who, "/approvals delegate")
         mine = [m for m in person.everything(SUPPORT) if m.get("is_ephemeral")]
@@ -99,12 +99,12 @@ class Hour:
         self.dialog(who, delegate={"person": {"selected_user": to}}, until=until)
 
     def later(self, minutes: int) -> None:
-        """So much time passes."""
+        """Let these minutes pass."""
         self.slack.clock.advance(60 * minutes)
         self.rest()
 
     def reads(self, thread: str | None, who: str = "ben", channel: str = SUPPORT) -> str:
-        """Somebody reads a thread, or what is new in a channel; returns it."""
+        """Have somebody read a thread or a channel; return its lines."""
         found = [
             each
             for each in self.person(who).everything(channel)
@@ -114,7 +114,7 @@ class Hour:
         return self._read(f"{who} reads {channel}", told)
 
     def asks(self, who: str, command: str, part: str = "") -> str:
-        """Somebody types a slash command; returns the answer that only they see."""
+        """Have somebody type a slash command; return the answer that only they see."""
         person = self.person(who)
         before = {each["ts"] for each in person.everything(SUPPORT)}
         person.command(SUPPORT, command)
@@ -128,7 +128,7 @@ class Hour:
         return self._read(f"{who} types {command}", told)
 
     def home(self, who: str, part: str) -> str:
-        """Somebody opens Home; returns it once it shows that."""
+        """Have somebody open Home; return it once it has this text."""
         self.person(who).open_home()
 
         def look() -> Json | None:
@@ -142,17 +142,17 @@ class Hour:
         return "\n".join(lines)
 
     def unspeakable(self, since: int) -> list[str]:
-        """The lines, from that one on, in which the bot says what no person would."""
-        return [line for line in self.lines[since:] if UNSPEAKABLE.search(line)]
+        """Return the lines from this number on that have internal words."""
+        return [line for line in self.lines[since:] if INTERNAL_WORDS.search(line)]
 
 
-def _offers(message: Json) -> set[str]:
-    choices = {value.partition(":")[0] for _, value in _menu(message)}
+def _list_actions(message: Json) -> set[str]:
+    choices = {value.partition(":")[0] for _, value in _list_menu_choices(message)}
     return {*action_ids(message), *choices}
 
 
-def _menu(message: Json) -> list[tuple[str, str]]:
-    """The choices of the message's menus: the block, and the value."""
+def _list_menu_choices(message: Json) -> list[tuple[str, str]]:
+    """Return block id and value of the choices in the message's menus."""
     return [
         (block["block_id"], option["value"])
         for block in message.get("blocks") or []
@@ -162,15 +162,19 @@ def _menu(message: Json) -> list[tuple[str, str]]:
     ]
 
 
-def _choice(message: Json, action: str) -> tuple[str, str]:
-    return next((block, value) for block, value in _menu(message) if value.startswith(f"{action}:"))
+def _find_menu_choice(message: Json, action: str) -> tuple[str, str]:
+    return next(
+        (block, value)
+        for block, value in _list_menu_choices(message)
+        if value.startswith(f"{action}:")
+    )
 
 
 def typed(**fields: str) -> dict[str, Json]:
-    """What is typed into the fields of a tool's form."""
+    """Build the state of a form in which these texts are typed."""
     return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
 
 
 def because(reason: str) -> dict[str, Json]:
-    """Which of the ready reasons is chosen in the Reject dialog."""
+    """Build the state of the Reject dialog with this reason chosen."""
     return {"reason": {"preset": {"selected_option": reason}}}

@@ -1,4 +1,4 @@
-"""Whoever follows a chat at the bot's door, line by line, as `countersign chat` does."""
+"""Following a chat at the bot's socket, line by line, as `countersign chat` does."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from storage.states import CallStatus
 from tests.stories.harness import Harness
 
 
-class Followed:
-    """What the bot has told of one chat so far."""
+class ChatFollower:
+    """Collects the events of one chat as the bot sends them."""
 
     def __init__(self, harness: Harness, run: str) -> None:
         self._harness, self.run = harness, run
         self.told: list[ChatEvent] = []
 
     def wait(self, kind: ChatEventKind, part: str = "") -> ChatEvent:
-        """The first thing of that kind with this in its text, waited for."""
+        """Wait for the first event of this kind with this text."""
 
         def look() -> ChatEvent | None:
             found = (each for each in self.told if each.kind is kind and part in each.text)
@@ -33,7 +33,7 @@ class Followed:
         return found
 
     def call(self, status: CallStatus) -> TerminalCall:
-        """The first that was told of a call that stands so, waited for."""
+        """Wait for the first event about a call with this status."""
 
         def look() -> TerminalCall | None:
             found = (each.call for each in self.told if each.call and each.call.status is status)
@@ -44,9 +44,9 @@ class Followed:
 
 
 @contextmanager
-def followed(harness: Harness, run: str) -> Iterator[Followed]:
+def followed(harness: Harness, run: str) -> Iterator[ChatFollower]:
     """Follow the chat of a request, as `countersign chat` does."""
-    found = Followed(harness, run)
+    found = ChatFollower(harness, run)
     with open_chat_event_socket(socket_path(harness.app.core.store.path), run) as line:
 
         def listen() -> None:

@@ -1,4 +1,4 @@
-"""What stories about requests without the agent are told in: a form, and how it begins."""
+"""Helpers for stories about requests that are made with a form."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def command(harness: Harness, line: str, who: str = "ben", channel: str = SUPPOR
 
 
 def form(harness: Harness, what: str, who: str = "ben", channel: str = SUPPORT) -> dict[str, Any]:
-    """Open the form of a tool by its name; returns it."""
+    """Open the form of a tool by its name, and return it."""
     command(harness, f"/approvals request {what}", who, channel)
     view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
     return view
 
 
 def option(harness: Harness, value: str) -> dict[str, Any]:
-    """The option of that value in Ben's dialog."""
+    """Return the option with this value in Ben's dialog."""
     options = [
         each
         for block in harness.person("ben").view()["blocks"]
@@ -35,7 +35,7 @@ def option(harness: Harness, value: str) -> dict[str, Any]:
 
 
 def root(harness: Harness, text: str, channel: str = SUPPORT, who: str = "ben") -> str:
-    """The ts of the message that a request with this text begins with, waited for."""
+    """Wait for the first message of the request with this text, and return its ts."""
 
     def look() -> str | None:
         seen = harness.person(who).messages(channel)
@@ -45,7 +45,7 @@ def root(harness: Harness, text: str, channel: str = SUPPORT, who: str = "ben") 
 
 
 def request(harness: Harness, text: str, tool: str = "note", why: str = "") -> str:
-    """Ben asks for this text with a form; returns the thread."""
+    """Have Ben ask for this text with a form; return the thread."""
     form(harness, tool)
     entered = typed(text=text) | {"why": {"text": {"value": why}}}
     assert harness.person("ben").submit(entered)["outcome"] == "closed"

@@ -1,9 +1,7 @@
-"""The whole product over the real wire: a local Slack, a scripted model, the shop, the real bot.
+"""The real bot with a local Slack, a scripted model and the shop.
 
-One connection is shared by all stories; each has its own threads. With STORIES_OVER=http in the
-environment Slack sends signed requests instead; with MODEL_OVER=chat the model is asked by Chat
-Completions.
-`Harness.restart` starts the bot anew on the same rows.
+All stories share one connection to Slack. With STORIES_OVER=http in the environment Slack sends
+signed HTTP requests instead; with MODEL_OVER=chat the model is asked with Chat Completions.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from tests.stories.statements import StatementsOfProduct
 POLICY = Path(__file__).with_name("rules.toml")
 OVER = Transport(os.environ.get("STORIES_OVER", Transport.SOCKET))
 ASKED_BY = ModelApi(os.environ.get("MODEL_OVER", ModelApi.AUTO))
-AGES = ("seq", "created_at", "position")  # columns that say which row is older
+AGES = ("seq", "created_at", "position")  # columns that order rows by age
 CALLS_IN = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
@@ -51,7 +49,7 @@ SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0
 
 
 class Machine:
-    """The clock of the machine that the bot is on: as the story's, until it is set back."""
+    """The clock of the bot's machine: the story's clock, unless it is set back."""
 
     def __init__(self, clock: ShiftedClock) -> None:
         self._clock = clock
@@ -60,16 +58,16 @@ class Machine:
 
     @property
     def shift(self) -> timedelta:
-        """How far the story has moved on by itself."""
+        """How far the story has moved the clock."""
         return self._clock.shift
 
     def now(self) -> datetime:
-        """The story's time, less what it was set back by."""
+        """The story's time, less the time by which the machine's clock was set back."""
         return self._clock.now() - self.behind
 
 
 class Harness:
-    """Everything a story needs."""
+    """The bot with everything around it, and short ways to ask for what a story checks."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Harness:
     ) -> None:
         self.folder = folder
         self.transport = transport
-        self.port = 0  # where the bot is asked, once it was started
+        self.port = 0  # where the bot listens for HTTP, once it was started
         self.tools = list(tools)
         self.policy = policy or POLICY.read_text("utf-8")
         self._open_slack(begin)
@@ -91,11 +89,13 @@ class Harness:
         self.shop = Shop(folder / "shop.db")
         self.shop.create_database()
         self.extra = settings
-        self.limits: dict[str, int] = {}  # limits below what the settings may say
-        self.since = 0  # how many deliveries there were before this story
-        self.began: datetime | None = None  # when this story did, after others
+        self.limits: dict[str, int] = {}  # limits lower than the settings may have
+        self.since = 0  # number of deliveries before this story
+        self.began: datetime | None = (
+            None  # the time at which this story began, if others were before
+        )
         self.statements = StatementsOfProduct()
-        self.was_tampered_with = False  # a story has altered rows behind the bot's back
+        self.was_tampered_with = False  # a story has altered rows directly in the database
         self.start()
 
     def _open_slack(self, begin: datetime | None) -> None:
@@ -104,7 +104,7 @@ class Harness:
         self.slack = build_local_slack(clock=self.clock, shares_clock=True)
         self.slack.start()
         for person in self.slack.world.people.values():
-            person.tz = ""  # else reminders would wait where a story runs at night
+            person.tz = ""  # else reminders would wait if a story runs at night
 
     def settings(self) -> Settings:
         policy = self.folder / "policy.toml"
@@ -136,7 +136,7 @@ class Harness:
     def _build(self, **options: Any) -> App:
         settings = self.settings().model_copy(update=self.limits)
         app = build(settings, self.machine, parse(self.policy), self.tools, **options)
-        if not ON_A_SERVER:  # whose plans go by what its tables hold
+        if not ON_A_SERVER:  # whose query plans depend on the tables' contents
             app.core.store.trace = self.statements
         return app
 
@@ -146,23 +146,23 @@ class Harness:
         self.start(**options)
 
     def start(self, **options: Any) -> None:
-        """Start the bot on the database there is."""
+        """Start the bot on the existing database."""
         self.app = self._build(**options)
         self.app.start()
         if self.transport is Transport.HTTP:
-            self._listens()
+            self._connect_slack()
 
-    def _listens(self) -> None:
-        """Have Slack know where the bot is, and send again what came while nobody listened."""
+    def _connect_slack(self) -> None:
+        """Tell Slack the bot's address, and have it send again what nobody received."""
         web = self.app.endpoints.web
         assert web is not None
         if not self.port:
             self.port = int(web.url.rpartition(":")[2])
             asked_at(self.slack.world.app.manifest, web.url)
-        self.slack.wait(self._heard)
+        self.slack.wait(self._has_received_all)
         if any(each.outcome == "pending" for each in self.slack.deliveries):
             self.clock.advance(61)
-            self.slack.wait(self._heard)
+            self.slack.wait(self._has_received_all)
 
     def close(self) -> None:
         self.app.stop()
@@ -170,11 +170,11 @@ class Harness:
         self.slack.stop()
 
     def reset(self) -> None:
-        """Leave nothing of one story to the next."""
+        """Remove what a story has left: faults, scripts, dialogs and open requests."""
         self.slack.faults.clear()
         self.planner.clear_script()
         with self.slack.world.lock:
-            self.slack.world.stacks.clear()  # dialogs that are still open
+            self.slack.world.stacks.clear()  # open dialogs
         with self.app.core.store.read() as tx:
             waiting = fetch_rows(
                 tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN_STATUSES)))
@@ -184,11 +184,11 @@ class Harness:
                 endings.cancel_run(tx, run, at=self.clock.now(), actor="reset", words=outputs)
         self.app.loop.wake()
         self.settle()
-        self.slack.wait(self._heard)
+        self.slack.wait(self._has_received_all)
         self.since = len(self.slack.deliveries)
         self.began = self.machine.now()
 
-    def _heard(self) -> bool:
+    def _has_received_all(self) -> bool:
         """Whether no delivery of this story is on its way to the bot."""
         return not any(
             each.outcome == "pending" and each.next_at is None
@@ -196,7 +196,7 @@ class Harness:
         )
 
     def check_at_end(self) -> None:
-        """Assert that the record is sound, and that nothing looked through what grows."""
+        """Assert that the audit is intact, and that no statement scanned a growing table."""
         self.settle()
         store = self.app.core.store
         store.trace = None
@@ -209,14 +209,14 @@ class Harness:
         assert not problems, problems
 
     def settle(self) -> None:
-        """Until nothing is under way in the bot."""
+        """Wait until the bot is idle."""
         self.app.wait_until_idle()
 
     def person(self, name: str) -> Any:
         return self.slack.person(name)
 
     def all(self, model: type[Any], *where: Any) -> list[Any]:
-        """This story's rows of that kind, oldest first: a server returns them in any order."""
+        """Return this story's rows of a table, oldest first."""
         order = [getattr(model, name) for name in AGES if hasattr(model, name)]
         if self.began is not None and hasattr(model, "created_at"):
             where = (*where, model.created_at >= self.began)
@@ -239,7 +239,7 @@ class Harness:
         return [row.event for row in self.all(Audit, Audit.call_id == call.id)]
 
     def outputs(self) -> list[dict[str, Any]]:
-        """The function_call_outputs of the last model request."""
+        """Return the `function_call_output` items of the last model request."""
         return [
             i for i in self.planner.requests[-1]["input"] if i.get("type") == "function_call_output"
         ]
@@ -250,7 +250,7 @@ class Harness:
     def card(
         self, channel: str, ts: str | None, who: str = "ana", having: str = "approve"
     ) -> dict[str, Any]:
-        """The first message with a button of that action id, waited for."""
+        """Wait for the first message with a button of this action id."""
 
         def look() -> dict[str, Any] | None:
             return next(
@@ -260,7 +260,7 @@ class Harness:
         return self.slack.wait(look)
 
     def said(self, channel: str, ts: str, text: str, who: str = "ben") -> dict[str, Any]:
-        """The first message of the thread that has this text anywhere, waited for."""
+        """Wait for the first message of the thread that has this text anywhere."""
         return self.slack.wait(
             lambda: next((m for m in self.thread(channel, ts, who) if text in words(m)), None)
         )

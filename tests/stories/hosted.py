@@ -1,4 +1,4 @@
-"""Stories told in one of two workspaces of a process, with STORIES_HOSTED in the environment.
+"""Harnesses for two workspaces of one process, used with STORIES_HOSTED in the environment.
 
 Both have the same ids of channels, people and messages. After each story the record of the other
 workspace has to be what it was before.
@@ -29,12 +29,12 @@ from tests.local_slack import read_countersign_manifest
 from tests.stories.harness import Harness, Machine
 
 OTHER = "T0SANDBOXB"
-NEVER = 1e9  # seconds: no app is stopped amid a story
+NEVER = 1e9  # seconds: no app is stopped during a story
 CLIENT = {"COUNTERSIGN_CLIENT_ID": "1.2", "COUNTERSIGN_CLIENT_SECRET": "of the app's page at Slack"}
 
 
 class WorkspaceView:
-    """One workspace of a sandbox, as stories see the whole of one."""
+    """One workspace of a sandbox, used as if it were a sandbox of its own."""
 
     def __init__(self, sandbox: Sandbox, admin: Admin) -> None:
         self._sandbox, self._admin = sandbox, admin
@@ -45,32 +45,32 @@ class WorkspaceView:
         return getattr(self._admin if hasattr(self._admin, name) else self._sandbox, name)
 
     def wait(self, predicate: Any, timeout: float = 10.0) -> Any:
-        """As the sandbox's own."""
+        """Wait as the sandbox does."""
         return self._sandbox.wait(predicate, timeout)
 
     @property
     def deliveries(self) -> list[Any]:
-        """What was sent to the bot of this workspace."""
+        """The deliveries to this workspace's bot."""
         return [each for each in self._sandbox.deliveries if each.app is self._admin.world.app]
 
     @property
     def requests(self) -> list[Any]:
-        """What the bot of this workspace asked Slack for."""
+        """The requests of this workspace's bot to Slack."""
         return [each for each in self._sandbox.requests if each.team == self._admin.world.team]
 
     @property
     def people(self) -> Any:
-        """Everybody here, by short name."""
+        """The workspace's people by short name."""
         return self._admin.world.people
 
     @property
     def bot_token(self) -> str:
-        """The token of the bot here."""
+        """The token of the workspace's bot."""
         return str(self._admin.world.app.bot_token)
 
 
-def seed_two_alike() -> list[Seed]:
-    """The small shop twice, with one company beside it, and with the same ids in both."""
+def build_two_seeds() -> list[Seed]:
+    """Build the default seed twice, with the same ids in both workspaces."""
     first, second = default_seed(), default_seed()
     for each in second.people:
         each.team_id = OTHER if each.team_id == first.team else each.team_id
@@ -87,7 +87,7 @@ class TwoWorkspaces:
         self.clock = ShiftedClock(begin)
         self.machine = Machine(self.clock)
         self.sandbox = Sandbox(
-            read_countersign_manifest(), self.clock, seed_two_alike(), shares_clock=True
+            read_countersign_manifest(), self.clock, build_two_seeds(), shares_clock=True
         )
         self.sandbox.world.shared.same_ids = True
         self.sandbox.start()
@@ -105,11 +105,11 @@ class TwoWorkspaces:
         self.environ: dict[str, str] = {}
 
     def view(self, team: str) -> WorkspaceView:
-        """The workspace with that id."""
+        """Return a view of the workspace with this id."""
         return WorkspaceView(self.sandbox, self.sandbox.workspace(team))
 
     def serve(self, environ: dict[str, str]) -> WorkspaceHost:
-        """The process that serves both, started where it is not."""
+        """Return the host that serves both, started if it is not yet."""
         if self.host is None:
             self.environ = environ
             settings = Settings.load(environ, transport=Transport.SOCKET)
@@ -121,7 +121,7 @@ class TwoWorkspaces:
         return self.host
 
     def install_in_record(self, settings: Settings) -> None:
-        """Write both into the record of installations, as if people had installed it there."""
+        """Record both installations, as if people had installed the bot there."""
         record = open_installation_record(settings)
         cipher = open_token_cipher(settings, record)
         for team in self.teams:
@@ -141,14 +141,14 @@ class TwoWorkspaces:
         record.close()
 
     def close(self) -> None:
-        """End the process, and then Slack."""
+        """Stop the host, and then Slack."""
         if self.host is not None:
             self.host.stop()
         self.sandbox.stop()
 
 
 class HostedHarness(Harness):
-    """One workspace of the two, as a harness of its own."""
+    """The harness for one of the two workspaces."""
 
     def __init__(
         self, two: TwoWorkspaces, team: str, policy: str | None = None, **settings: str
@@ -161,7 +161,7 @@ class HostedHarness(Harness):
 
     @property
     def others(self) -> list[HostedHarness]:
-        """The other workspace's."""
+        """The other workspace's harness, as a list."""
         return [each for each in self.two.harnesses if each is not self]
 
     def _open_slack(self, begin: Any) -> None:
@@ -169,9 +169,9 @@ class HostedHarness(Harness):
         self.slack: Any = self.two.view(self.team)
 
     def start(self, **options: Any) -> None:
-        """Have the process take the workspace up."""
+        """Have the host start the workspace's app."""
         assert not options
-        self.settings()  # its policy is written
+        self.settings()  # writes its policy
         own = {
             "OPENAI_BASE_URL": self.planner.url,
             "OPENAI_API_KEY": "sk-offline-offline-offline",
@@ -202,7 +202,7 @@ class HostedHarness(Harness):
                 },
             }
         )
-        host._get_hosted(self.team).stop()  # it may have started before its settings were there
+        host._get_hosted(self.team).stop()  # it may have started before its settings were written
         with host.use_app(self.team) as app:
             self.app: App = app
 
@@ -211,11 +211,11 @@ class HostedHarness(Harness):
         self.start(**options)
 
     def close(self) -> None:
-        """End what is of this workspace alone."""
+        """Stop what belongs to this workspace alone."""
         self.planner.stop()
 
     def dump(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All rows of this workspace's record, by table."""
+        """Return all rows of this workspace's database by table."""
         with self.app.core.store.engine.connect() as connection:
             names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))
             return {

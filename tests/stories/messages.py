@@ -1,4 +1,4 @@
-"""What a message shows: its elements, its action ids, its words."""
+"""Reading Slack messages: their elements, action ids and words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def action_ids(message: dict[str, Any]) -> list[str]:
 
 
 def having(part: str) -> Callable[[dict[str, Any]], bool]:
-    """Picks the calls and payloads that have this text anywhere."""
+    """Return a test for requests and payloads that have this text anywhere."""
     return lambda found: part in str(found)
 
 
@@ -29,12 +29,12 @@ def words(message: dict[str, Any]) -> str:
 
 
 def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
-    """The value of the message's nth button of that action id."""
+    """Return the value of the message's nth button of this action id."""
     return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])
 
 
 def leaves(value: Any) -> list[dict[str, Any]]:
-    """Every object with a type in blocks."""
+    """Return every object with a type in these blocks, at any depth."""
     if isinstance(value, list):
         return [leaf for each in value for leaf in leaves(each)]
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def leaves(value: Any) -> list[dict[str, Any]]:
 
 
 def button(message: dict[str, Any], action_id: str, click: dict[str, Any]) -> dict[str, Any]:
-    """What the payload `click` would say, had it been on the first button of that action id."""
+    """Build the action that payload `click` would have for the first button of this action id."""
     block, element = next(
         (block, element)
         for block in message["blocks"]

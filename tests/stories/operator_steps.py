@@ -1,4 +1,4 @@
-"""What the stories at the terminal share: the bot's policy and settings, commands as typed."""
+"""Helpers for stories at the terminal: the bot's policy and settings, and commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stories.harness import POLICY as DEMO
 from tests.stories.harness import SUPPORT, Harness
 
 ANA = "UANA00001"
-TOOLS = "tools_of_stories"  # the module that holds the stories' tools
+TOOLS = "tools_of_stories"  # the module with the stories' tools
 POLICY = f"""
 {DEMO.read_text("utf-8").split("[[rule]]")[0]}
 
@@ -50,7 +50,7 @@ approvers = ["@shop-leads"]
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot whose operator is Ana."""
+    """A bot whose operator is Ana, and its tools."""
     fakes = FakeTools()
     folder = with_tools(tmp_path_factory.mktemp("t"))
     harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
@@ -60,14 +60,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
 
 @pytest.fixture(autouse=True)
 def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands are typed where the bot runs, with its settings."""
+    """Give commands the bot's folder and settings."""
     monkeypatch.chdir(harness.folder)
     for name, value in environment(harness).items():
         monkeypatch.setenv(name, value)
 
 
 def with_tools(folder: Path) -> Path:
-    """Put the stories' tools there, where the commands find them; returns the folder."""
+    """Write a module with the stories' tools to the folder, and return the folder."""
     (folder / f"{TOOLS}.py").write_text(
         "from tests.stories.fakes import FakeTools\n"
         "globals().update({each.name: each for each in FakeTools().tools})\n"
@@ -76,7 +76,7 @@ def with_tools(folder: Path) -> Path:
 
 
 def environment(harness: Harness) -> dict[str, str]:
-    """The bot's settings, as the commands read them."""
+    """Return the environment variables with the bot's settings."""
     return {
         "SLACK_BOT_TOKEN": harness.slack.bot_token,
         "SLACK_APP_TOKEN": harness.slack.app_token,
@@ -90,7 +90,7 @@ def environment(harness: Harness) -> dict[str, str]:
 
 
 def command(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
-    """Type a command; returns its exit code and what it said."""
+    """Run a command, and return its exit code and all that it printed."""
     capsys.readouterr()
     code = main(argv)
     said = capsys.readouterr()
@@ -98,19 +98,19 @@ def command(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
 
 
 def waits(harness: Harness, thread: str) -> str:
-    """The id that `approve` takes, of the one call that waits in this thread."""
+    """Wait for the thread's card, and return the id that `approve` takes for its only call."""
     harness.card(SUPPORT, thread)
     [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
     return f"{call.id}:{call.revision}"
 
 
 def bot_socket(harness: Harness) -> Path:
-    """Where the bot is asked by commands."""
+    """Return the path of the bot's socket."""
     return socket_path(harness.app.core.store.path)
 
 
-def posted(path: Path, route: str, body: bytes) -> tuple[int, Any]:
-    """Post it at the bot's socket; returns the status and the JSON of the answer."""
+def post_body(path: Path, route: str, body: bytes) -> tuple[int, Any]:
+    """Post this body to the bot's socket; return the status and the JSON of the answer."""
     with closing(UnixConnection(str(path), timeout=10)) as bot:
         bot.request("POST", route, body, {"Content-Type": "application/json"})
         answer = bot.getresponse()

@@ -1,4 +1,4 @@
-"""The app in the way that docs/http.md tells Slack of it, with request URLs, and the bot there."""
+"""Slack's app with request URLs, as docs/http.md describes, and a bot that listens there."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import yaml
 from tests.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "http.md"
-THERE = "https://countersign.example.com"  # where the page says that the bot is
+THERE = "https://countersign.example.com"  # the bot's address in the page's example
 
 
 def edit(url: str) -> dict[str, Any]:
-    """What the page would have changed in the manifest, for a bot at that address."""
+    """Return the page's changes to the manifest for a bot at this address."""
     (text,) = (each for each in blocks(PAGE, "yaml") if "request_url" in each)
     found: dict[str, Any] = yaml.safe_load(text.replace(THERE, url))
     return found
 
 
 def asked_at(manifest: dict[str, Any], url: str) -> None:
-    """Edit a manifest as the page says: in place, so that Slack goes by it at once."""
+    """Change a manifest as the page says, in place, so that Slack uses it at once."""
     _merge(manifest, edit(url))
 
 
@@ -32,7 +32,7 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for key, value in changes.items():
         if isinstance(value, dict):
             _merge(into.setdefault(key, {}), value)
-        elif isinstance(value, list):  # the commands: each has its own
+        elif isinstance(value, list):  # the commands, each with its own URL
             for place, each in zip(into[key], value, strict=True):
                 _merge(place, each)
         else:
@@ -40,14 +40,14 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens to, for a process that is to be found there again."""
+    """Return a port that is free, for a process that listens there also after a restart."""
     with socket.create_server(("127.0.0.1", 0)) as line:
         port: int = line.getsockname()[1]
         return port
 
 
 def is_ready(address: str) -> bool:
-    """Whether a bot that is ready listens there."""
+    """Whether a ready bot listens at this address."""
     connection = HTTPConnection(address, timeout=5)
     try:
         connection.request("GET", "/readyz")

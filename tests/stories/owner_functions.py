@@ -1,14 +1,14 @@
-"""Functions that say who owns a value, as an operator would install them; for the stories."""
+"""An owner function for the stories, as an operator would install it."""
 
 from __future__ import annotations
 
 import threading
 
-released = threading.Event()  # lets `find_slowly` go on
+released = threading.Event()  # lets a look-up of "slow" go on
 
 
 def find_owner(value: str) -> list[str] | str:
-    """Ana owns what begins with p; the rest fails in one way or another."""
+    """Ana owns payments; the other values fail, are slow, return something odd or nobody."""
     if value == "broken":
         raise ConnectionError(value)
     if value == "slow":

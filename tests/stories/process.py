@@ -1,4 +1,4 @@
-"""The bot as a process of its own, to be killed and started again on the same database."""
+"""The bot in a process of its own, to be killed and started again on the same database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.records import settings_of, store_of
 from tests.stories.harness import ASKED_BY, OVER
 from tests.stories.over_http import asked_at, free_port, is_ready
 
-# What forks the bot is a process that has imported it, and has done nothing else.
+# The bot is forked from a process that has imported it, and has done nothing else.
 FORKS = get_context("forkserver")
 PRELOADED = [
     "__main__",
@@ -38,7 +38,7 @@ POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
 def run_bot(command: str, environ: dict[str, str], log: str) -> None:
-    """A command of `countersign` under these variables, which writes to that file."""
+    """Run a `countersign` command with these variables and its output in this file."""
     os.environ.clear()
     os.environ.update(environ)
     with open(log, "ab") as file:
@@ -63,20 +63,20 @@ class BotProcess:
         self.extra = settings
         (folder / "policy.toml").write_text(POLICY)
         self.process: BaseProcess | None = None
-        self.address = ""  # where it listens, if it does
+        self.address = ""  # where it listens, if over HTTP
         if over is Transport.HTTP:
             self.address = f"127.0.0.1:{free_port()}"
             asked_at(slack.world.app.manifest, f"http://{self.address}")
-        self._before: dict[str, int] = {}  # how much of each there was before this story
+        self._before: dict[str, int] = {}  # how many of each there were before this story
 
     def looked_at_from_here(self) -> None:
-        """Leave out of `effects` and `rows` what other stories have done."""
+        """Leave out of `effects` and `rows` what was done until now."""
         self._before = {}
         found = {"effects": self.effects(), "Call": self.rows(Call), "Run": self.rows(Run)}
         self._before = {name: len(those) for name, those in found.items()}
 
     def start(self, *, wait: bool = True) -> None:
-        """Start, and wait until it is connected unless not to `wait`."""
+        """Start, and by default wait until it is connected."""
         environ = {
             "PATH": os.environ["PATH"],
             "SLACK_BOT_TOKEN": self.slack.bot_token,
@@ -109,7 +109,7 @@ class BotProcess:
         return is_ready(self.address)
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill it, as a power cut would."""
         if self.process is not None:
             self.process.kill()
             self.process.join(30)
@@ -117,13 +117,13 @@ class BotProcess:
             self.slack.wait(lambda: self.slack.connections == 0)
 
     def effects(self) -> list[str]:
-        """What the tools did, a line each."""
+        """Return the effects of the tools, one line each."""
         path = self.folder / "effects"
         lines = path.read_text().splitlines() if path.exists() else []
         return lines[self._before.get("effects", 0) :]
 
     def rows(self, model: type[Call | Run | Passkey]) -> list[object]:
-        """Rows of its database, read from outside."""
+        """Return rows of its database, read from this process."""
         store = store_of(self.folder / "countersign.db")
         try:
             with store.read() as tx:

@@ -1,10 +1,9 @@
-"""What stories of signed votes are told in: a passkey, the link, and what the page would post."""
+"""Helpers for stories about signed votes: passkeys, links, and what the page posts."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from bot.approvals.signatures import (
@@ -20,29 +19,29 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import elements, words
 from tests.stories.steps import arrived, ask, press
 
-# the pages are at any port, which a proxy would be before
+# the pages listen at any port; a proxy would be in front
 ADDRESS = {"COUNTERSIGN_URL": "https://approve.example.com", "COUNTERSIGN_HTTP": "127.0.0.1:0"}
 PEOPLE = {"ana": "UANA00001", "ben": "UBEN00001", "cleo": "UCLEO0001", "dan": "UDAN00001"}
-SIGN = "/sign/"  # below the address of the workspace's pages
+SIGN = "/sign/"  # the path of links to sign
 
 
 @dataclass(frozen=True)
 class PageOutcome:
-    """What became of what a person did on the page."""
+    """The outcome of what a person did on the page."""
 
-    text: str  # for the person
-    is_done: bool  # the link has served its purpose
+    text: str  # shown to the person
+    is_done: bool  # the link is used up
 
 
 def give_passkey(harness: Harness, who: str, key: Authenticator | None = None) -> Authenticator:
-    """Have this person own a passkey that counts."""
+    """Give this person a passkey that counts."""
     key = key or Authenticator()
     add_passkey(harness, who, key)
     return key
 
 
 def add_passkey(harness: Harness, who: str, key: Authenticator, **columns: Any) -> Passkey:
-    """Store a passkey of this person, as enrolment does; by default it counts at once."""
+    """Store a passkey of this person; by default it counts at once."""
     core = harness.app.core
     at = core.clock.now()
     row = Passkey(
@@ -61,12 +60,12 @@ def add_passkey(harness: Harness, who: str, key: Authenticator, **columns: Any) 
 
 
 def passkeys_of(harness: Harness, who: str) -> list[Passkey]:
-    """This person's passkeys, also those that are revoked."""
+    """Return this person's passkeys, including revoked ones."""
     return harness.all(Passkey, Passkey.person == PEOPLE[who])
 
 
 def forget_passkeys(harness: Harness) -> None:
-    """Revoke everybody's passkeys, so that no story has those of another."""
+    """Revoke everybody's passkeys, so that no later story uses them."""
     core = harness.app.core
     with core.store.write() as tx:
         for each in passkeys.list_passkeys_of_team(tx, core.identity.team):
@@ -74,9 +73,9 @@ def forget_passkeys(harness: Harness) -> None:
 
 
 def links_of(harness: Harness, who: str, part: str = SIGN) -> list[str]:
-    """The addresses with this part of the buttons that this person has been sent, oldest first.
+    """Return the links with this part that the person was sent as buttons, oldest first.
 
-    They are those of the workspace's own pages.
+    Only links to the workspace's own pages.
     """
     own = str(harness.app.core.settings.url)
     seen = harness.person(who)
@@ -90,8 +89,8 @@ def links_of(harness: Harness, who: str, part: str = SIGN) -> list[str]:
     ]
 
 
-def asked(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
-    """Ben asks for something that has to be signed; returns the thread and the card."""
+def ask_with_card(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
+    """Have Ben ask for something that has to be signed; return the thread and the card."""
     thread = ask(harness, (tool, {"text": text}))
     return thread, harness.card(SUPPORT, thread)
 
@@ -107,7 +106,7 @@ def ask_to_sign(
 
 
 def find_link(harness: Harness, url: str) -> SigningLink:
-    """The row of a link, by its address."""
+    """Return the row of a link by its address."""
     core = harness.app.core
     with core.store.read() as tx:
         link = core.build_signing_links().find_link(tx, url.rpartition("/")[2])
@@ -115,17 +114,17 @@ def find_link(harness: Harness, url: str) -> SigningLink:
     return link
 
 
-def post(harness: Harness, link: SigningLink, credential: dict[str, Any]) -> PageOutcome:
-    """Post what an authenticator says, as the page does; returns what became of it."""
+def post_credential(harness: Harness, link: SigningLink, credential: dict[str, Any]) -> PageOutcome:
+    """Post an authenticator's credential as the page does, and return the outcome."""
     parsed = parse_credential(link.kind, json.dumps(credential).encode())
     assert parsed is not None
     harness.app.listeners.store_delivery(build_page_delivery(link, parsed))
     arrived(harness)
-    return outcome_of(harness, link)
+    return load_outcome(harness, link)
 
 
-def outcome_of(harness: Harness, link: SigningLink) -> PageOutcome:
-    """What became of what was posted for this link."""
+def load_outcome(harness: Harness, link: SigningLink) -> PageOutcome:
+    """Return the outcome of what was posted for this link."""
     core = harness.app.core
     with core.store.read() as tx:
         found = passkeys.find_signing_link(tx, link.hash)
@@ -137,7 +136,7 @@ def outcome_of(harness: Harness, link: SigningLink) -> PageOutcome:
 
 def sign(harness: Harness, link: SigningLink, key: Authenticator) -> PageOutcome:
     """Sign for this link with this passkey, and post it."""
-    return post(harness, link, key.sign(compute_challenge(link)))
+    return post_credential(harness, link, key.sign(compute_challenge(link)))
 
 
 def sign_card(
@@ -152,14 +151,9 @@ def sign_card(
     return sign(harness, ask_to_sign(harness, who, card, action, nth), key)
 
 
-def words_of_link(harness: Harness, who: str) -> str:
-    """The last message with a link that this person was sent."""
+def read_link_message(harness: Harness, who: str) -> str:
+    """Return the words of the last message with a link that this person was sent."""
     seen = harness.person(who)
     link = f"{harness.app.core.settings.url}{SIGN}"
     found = [m for m in seen.everything(SUPPORT) if link in words(m)]
     return words(found[-1])
-
-
-def soon(at: datetime, seconds: float) -> datetime:
-    """So many seconds later."""
-    return at + timedelta(seconds=seconds)

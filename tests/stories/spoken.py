@@ -1,4 +1,4 @@
-"""What a person reads in Slack, as plain lines: their messages, dialogs and Home, with buttons."""
+"""Messages, dialogs and Home of the local Slack as plain lines, as a person reads them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TOKEN = re.compile(r"<(@|!subteam\^|#|!date\^|https?://|mailto:)([^>|]*)(?:\|([
 
 
 class Reader:
-    """Reads for one local Slack."""
+    """Reads one local Slack."""
 
     def __init__(self, slack: Sandbox) -> None:
-        """`slack` knows people and groups by their ids."""
+        """Read names of people and groups from this Slack."""
         self._slack = slack
 
     def message(self, message: Json) -> list[str]:
-        """Who says what; who alone sees it is said, too."""
+        """Return the lines of a message with its author; marked if only one person sees it."""
         world = self._slack.world
         who = world.by_id.get(message.get("user", ""))
         name = who.name if who else world.app.name
@@ -31,7 +31,7 @@ class Reader:
         return [f"{name}{aside}:", *(f"    {line}" for line in [*lines, *files, *marks])]
 
     def view(self, view: Json | None) -> list[str]:
-        """A dialog or a Home: its title, blocks and the buttons at its foot."""
+        """Return the lines of a dialog or Home: title, blocks and submit button."""
         assert view is not None
         title, submit = view.get("title"), view.get("submit")
         lines = [f"= {title['text']}"] if title else []
@@ -39,7 +39,7 @@ class Reader:
         return [*lines, *([f"[{submit['text']}]"] if submit else [])]
 
     def blocks(self, blocks: list[Json]) -> list[str]:
-        """The lines of some blocks."""
+        """Return the lines of these blocks."""
         return [line for block in blocks for line in self._block(block) if line.strip()]
 
     def _block(self, block: Json) -> Iterator[str]:
@@ -107,7 +107,7 @@ class Reader:
         return self.text(text["text"]) if text["type"] == "mrkdwn" else str(text["text"])
 
     def text(self, text: str) -> str:
-        """Mentions as names, times and links as their words."""
+        """Return mrkdwn text with mentions as names, and times and links as their words."""
         found = _TOKEN.sub(lambda each: self._token(each[1], each[2], each[3] or ""), text)
         return found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 

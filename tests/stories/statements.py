@@ -1,4 +1,4 @@
-"""What the product asks of the database in stories, and which of it takes longer every year."""
+"""The product's database statements in stories, to find those that scan growing tables."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RARE = {  # functions that may look through a table, and why
 
 
 class StatementsOfProduct(Trace):
-    """Keeps each statement that the bot makes, and not a command or a test, with its values."""
+    """Keeps each statement of the bot, but not of commands and tests, with its values."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
         self._known: set[str] = set()
 
     def before_statement(self, sql: str, values: Any) -> None:
-        """Keep it if it is a new one."""
+        """Keep the statement if it is new."""
         if sql in self._known:
             return
         names = _list_functions()
@@ -45,25 +45,27 @@ class StatementsOfProduct(Trace):
                 self.found[sql] = values
 
     def describe_slow(self, store: Store) -> list[str]:
-        """Each statement that looks through what grows, with how SQLite would go about it."""
+        """Return each statement that scans a growing table, with SQLite's query plan."""
         with store.read() as tx:
             return [
                 f"{step}: {sql}"
-                for sql, values in list(self.found.items())  # others go on to ask
+                for sql, values in list(
+                    self.found.items()
+                )  # other threads may add statements meanwhile
                 if sql.startswith(("SELECT", "UPDATE", "DELETE"))
                 for (*_, step) in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values)
-                if _takes_longer_every_year(step)
+                if _is_growing_scan(step)
             ]
 
 
-def _takes_longer_every_year(step: str) -> bool:
-    """Whether it reads a whole table, or all calls of a tool."""
+def _is_growing_scan(step: str) -> bool:
+    """Whether this step reads a whole growing table, or all calls of a tool."""
     what, _, rest = step.partition(" ")
     return (what == "SCAN" and rest.split(" ")[0] in GROWING) or "ix_call_tool (tool=?)" in step
 
 
 def _list_functions() -> set[str]:
-    """Return the names of the functions that led here; none where no code of the bot's asks."""
+    """Return the names of the calling functions; none if the bot is not among them."""
     asking, names, frame = "", set(), sys._getframe(2)
     while frame is not None:
         path, name = frame.f_code.co_filename, frame.f_code.co_name

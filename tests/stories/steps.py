@@ -1,4 +1,4 @@
-"""What stories are told in: someone asks, clicks, fills in a dialog, waits."""
+"""Steps of stories: asking, clicking, filling in dialogs, waiting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask(
     channel: str = SUPPORT,
     answer: str = "That is all.",
 ) -> str:
-    """Someone asks for something, and the scripted model proposes these calls, then answers.
+    """Have someone ask; the scripted model proposes these calls and then answers.
 
     Returns the thread.
     """
@@ -35,7 +35,7 @@ def ask(
 def waiting(
     harness: Harness, *calls: tuple[str, Any], who: str = "ben", channel: str = SUPPORT
 ) -> str:
-    """Someone asks for something that people decide about, and the model has no more to say.
+    """Have someone ask; the scripted model proposes these calls and has no answer scripted.
 
     Returns the thread.
     """
@@ -45,16 +45,16 @@ def waiting(
 
 
 def ask_for(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
-    """Ben asks for this text, the model proposes one call; returns the thread and the card."""
+    """Have Ben ask, and the model propose one call with this text; return thread and card."""
     harness.planner.script(Turn(calls=[(tool, {"text": text})]))
     thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
     return thread, harness.card(SUPPORT, thread)
 
 
 def told(harness: Harness, who: str, channel: str, thread: str, text: str) -> str:
-    """The sentence with this text that only this person sees, waited for.
+    """Wait for the message with this text that only this person sees, and return its words.
 
-    In the thread, or in its channel where the thread has no replies.
+    In the thread, or in the channel if the thread has no replies.
     """
 
     def look() -> str | None:
@@ -69,7 +69,7 @@ def told(harness: Harness, who: str, channel: str, thread: str, text: str) -> st
 def open_modal(
     harness: Harness, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
 ) -> dict[str, Any]:
-    """Press as `press` does; returns the dialog, waited for."""
+    """Press as `press` does; wait for the dialog, and return it."""
     press(harness, who, channel, card, action, nth)
     view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
     return view
@@ -78,7 +78,7 @@ def open_modal(
 def press(
     harness: Harness, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
 ) -> Sent:
-    """Click the nth button of that action id as it was drawn in `card`, or the menu's choice."""
+    """Click the nth button of this action id as `card` shows it, or choose it in the menu."""
     if action not in action_ids(card):
         return menu(harness, who, card, f"{action}:", channel, nth)
     value = value_of(card, action, nth)
@@ -89,7 +89,7 @@ def press(
 def reject(
     harness: Harness, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0
 ) -> dict[str, Any]:
-    """Reject one call of a card in these words; returns the outcome of the dialog."""
+    """Reject one call of a card with this reason; return the outcome of the dialog."""
     view = open_modal(harness, who, channel, card, "reject", nth)
     options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
     other = next(option for option in options if option["value"] == "other")
@@ -99,27 +99,24 @@ def reject(
 
 
 def typed(**fields: str) -> dict[str, Any]:
-    """Element states for the Edit dialog: one text for each field."""
+    """Build the state of the Edit dialog with one text for each field."""
     return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
 
 
 def on_top(harness: Harness, who: str) -> str:
-    """What the top of this person's dialog says is wrong with the whole of it."""
+    """Return the error at the top of this person's dialog."""
     block = harness.person(who).view()["blocks"][0]
     assert block["block_id"] == "problem", block
     return str(block["text"]["text"])
 
 
 def now_at(harness: Harness, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
-    """A message as it stands now, wherever it is in the channel."""
+    """Return a message as it is now, anywhere in the channel."""
     return next(m for m in harness.person(who).everything(channel) if m["ts"] == ts)
 
 
 def arrived(harness: Harness) -> None:
-    """Wait until the bot has acknowledged, and so stored, all that Slack has sent.
-
-    Then until it is at rest.
-    """
+    """Wait until the bot has acknowledged, and so stored, all deliveries, and is idle."""
     harness.slack.wait(
         lambda: all(each.outcome != "pending" for each in harness.slack.deliveries[harness.since :])
     )
@@ -127,14 +124,14 @@ def arrived(harness: Harness) -> None:
 
 
 def chat(harness: Harness, answer: str, channel: str = SUPPORT, who: str = "ben") -> str:
-    """Someone asks and the model just answers; returns the thread."""
+    """Have someone ask and the model answer without calls; return the thread."""
     harness.planner.script(Turn(text=answer))
     thread: str = harness.person(who).say(channel, "@bot tell me")
     return thread
 
 
 def showing(harness: Harness, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
-    """The bot's messages with this text."""
+    """Return the bot's messages with this text."""
     return [
         m
         for m in harness.person("ana").messages(channel, thread)
@@ -143,7 +140,7 @@ def showing(harness: Harness, channel: str, thread: str | None, part: str) -> li
 
 
 def all_sent(harness: Harness) -> None:
-    """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
+    """Wait until the outbox is empty, moving the clock over its pauses."""
 
     def unsent() -> list[Message]:
         return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
@@ -164,7 +161,7 @@ def menu(
     channel: str = SUPPORT,
     nth: int = 0,
 ) -> Sent:
-    """Choose the nth such option of the card's menus, by the beginning of its value."""
+    """Choose the nth option of the card's menus whose value begins so."""
     found = [
         (block["block_id"], option)
         for block in card["blocks"]
@@ -180,31 +177,31 @@ def menu(
 
 
 def took(delivery: Sent) -> float:
-    """Seconds from sending to acknowledgement."""
+    """Return the seconds from sending to acknowledgement."""
     assert delivery.sent_at is not None
     assert delivery.acked_at is not None
     return delivery.acked_at - delivery.sent_at
 
 
 def forget_people(harness: Harness) -> None:
-    """Who people are has to be looked up again."""
+    """Clear the cache of people, so that they are looked up again."""
     assert isinstance(harness.app.core.directory, SlackDirectory)
     harness.app.core.directory.clear_cache()
 
 
 def statuses(harness: Harness, thread: str) -> list[CallStatus]:
-    """Where the calls of the thread stand."""
+    """Return the statuses of the thread's calls."""
     return [call.status for call in harness.calls_in(thread)]
 
 
 def later(harness: Harness, seconds: int) -> None:
-    """Time passes, and everything that came due has been said."""
+    """Let these seconds pass, and wait until the bot is idle."""
     harness.clock.advance(seconds)
     harness.settle()
 
 
 def cards_of(harness: Harness, who: str, text: str) -> list[dict[str, Any]]:
-    """The cards about `text` among this person's direct messages."""
+    """Return the cards with this text in the person's direct messages."""
     mine = harness.person(who)
     return [
         m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)
@@ -214,19 +211,19 @@ def cards_of(harness: Harness, who: str, text: str) -> list[dict[str, Any]]:
 def vote(
     harness: Harness, who: str, card: dict[str, Any], channel: str = SUPPORT, **how: Any
 ) -> None:
-    """Approve, until that has been dealt with."""
+    """Approve, and wait until that is decided."""
     harness.person(who).click(channel, card["ts"], "approve", **how)
     arrived(harness)
 
 
 def session(harness: Harness, thread: str) -> str:
-    """The state of a thread's session in Slack; "" as long as it has none."""
+    """Return the state of a thread's session in Slack; "" if it has none."""
     sessions = harness.slack.world.sessions
     found = [each["status"] for key, each in sessions.items() if thread in key]
     return str(found[0]) if found else ""
 
 
 def noted(harness: Harness, run_id: str, event: str) -> list[dict[str, Any]]:
-    """The data of a run's audit rows of that kind, oldest first."""
+    """Return the data of a run's audit rows of this event, oldest first."""
     found = [row for row in harness.all(Audit) if (row.run_id, row.event) == (run_id, event)]
     return [json.loads(row.data) | json.loads(row.payload or "{}") for row in found]

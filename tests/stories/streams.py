@@ -1,4 +1,4 @@
-"""Answers that were streamed: how often Slack was called for them, and what stands there."""
+"""Helpers for stories about streamed answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from tests.stories.steps import all_sent
 LONG = " ".join(f"word{number}" for number in range(120))
 
 
-def called(harness: Harness, thread: str, method: str) -> int:
-    """Return how often the bot called a method of the thread with success.
-
-    It is known by its argument thread_ts, or by its message.
-    """
+def count_requests(harness: Harness, thread: str, method: str) -> int:
+    """Count the bot's successful requests of this method about the thread or its messages."""
     mine = {m["ts"] for m in harness.thread(SUPPORT, thread)} | {thread}
     found = [
         r for r in harness.slack.requests if r.method == method and (r.response or {}).get("ok")
@@ -23,7 +20,7 @@ def called(harness: Harness, thread: str, method: str) -> int:
 
 
 def answer_of(message: dict[str, Any]) -> str:
-    """The Markdown that a message shows, taken out of its frame."""
+    """Return the Markdown of a message without the quote marks around it."""
     framed = "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
     assert all(line.startswith(">") for line in framed.splitlines())
     return "\n".join(line.removeprefix(">").removeprefix(" ") for line in framed.splitlines())
@@ -39,11 +36,8 @@ def bot_messages(
     ]
 
 
-def stands_once(harness: Harness, thread: str, text: str) -> dict[str, Any]:
-    """The one message that shows this answer, whole.
-
-    No other message of the thread shows any part of it.
-    """
+def get_only_answer(harness: Harness, thread: str, text: str) -> dict[str, Any]:
+    """Return the message with this whole answer, the only one of the thread with any answer."""
     all_sent(harness)
     [found] = [m for m in bot_messages(harness, thread) if answer_of(m)]
     assert answer_of(found) == text

@@ -1,4 +1,4 @@
-"""Sub-agents for the stories, and what their stories have in common."""
+"""Sub-agents for the stories, and helpers for stories about them."""
 
 from __future__ import annotations
 
@@ -55,43 +55,40 @@ AGENTS: list[Tool[Any]] = [note_desk, head_office, careful_desk]
 
 
 def errand(task: str, agent: str = "note_desk") -> tuple[str, dict[str, str]]:
-    """A call that asks a sub-agent."""
+    """Build a call that gives a sub-agent this task."""
     return (agent, {"task": task})
 
 
 def writes(text: str) -> Turn:
-    """A turn that proposes one note."""
+    """Build a turn that proposes one note."""
     return Turn(calls=[("note", {"text": text})])
 
 
 def asked_for(harness: Harness, text: str) -> tuple[str, dict[str, Any]]:
-    """Ben asks, the agent asks the note desk, and that proposes one note of this text.
-
-    Returns the thread and the card.
-    """
+    """Ben asks, the agent asks the note desk, and that proposes a note; return thread and card."""
     harness.planner.script(Turn(calls=[errand(f"please write {text}")]), writes(text))
     thread = harness.person("ben").say(SUPPORT, f"@bot have {text} written")
     return thread, harness.card(SUPPORT, thread)
 
 
 def child_of(harness: Harness, thread: str) -> Run:
-    """The newest run of a sub-agent in this thread."""
+    """Return the newest run of a sub-agent in this thread."""
     found = harness.all(Run, Run.thread_ts == thread, Run.source == RunSource.RUN)
     return max(found, key=lambda run: run.created_at)
 
 
-def first_of(harness: Harness, thread: str) -> Run:
-    """The run in which the requester's agent works."""
+def get_request_run(harness: Harness, thread: str) -> Run:
+    """Return the run in which the requester's agent works."""
     [run] = harness.all(Run, Run.thread_ts == thread, Run.source == RunSource.MESSAGE)
     return run
 
 
 def approve(harness: Harness, card: dict[str, Any], *turns: Turn) -> None:
-    """Ana approves; these turns are what the models do then."""
+    """Script these turns of the models, and have Ana approve."""
     harness.planner.script(*turns)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
 
 
-def last_output(harness: Harness) -> str:
-    """The newest output of a call that a model was given."""
+def get_last_output(harness: Harness) -> str:
+    """Return the newest call output that a model was given."""
     return str(harness.outputs()[-1]["output"])

@@ -226,7 +226,7 @@ def test_an_unknown_outcome_notifies_requester_and_approver_at_once(harness: Har
 
 
 def test_a_card_names_the_requester(harness: Harness) -> None:
-    """The name is shown, not the id."""
+    """With the name that Slack's directory has."""
     thread = ask(harness, build_note())
     harness.slack.wait(lambda: harness.card(SUPPORT, thread))
     card = harness.card(SUPPORT, thread)

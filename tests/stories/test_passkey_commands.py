@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.authenticator import Authenticator
-from tests.stories.enrolling import enrol, last_message
+from tests.stories.enrolling import enrol, wait_for_dm
 from tests.stories.harness import Harness
 from tests.stories.messages import words
 from tests.stories.operator_steps import command, environment, with_tools
@@ -55,8 +55,8 @@ def test_the_command_lists_and_revokes_passkeys(
     before = time.monotonic()
     code, said = command(capsys, "passkeys", "revoke", mine.id)
     assert (code, "is revoked" in said) == (0, True), said
-    last_message(harness, "ana", "was revoked", "ana's phone")
-    last_message(harness, "dan", "was revoked", "ana's phone")
+    wait_for_dm(harness, "ana", "was revoked", "ana's phone")
+    wait_for_dm(harness, "dan", "was revoked", "ana's phone")
     assert time.monotonic() - before < 15  # at once, not at the bot's next regular look
     assert mine.id not in command(capsys, "passkeys", "list")[1]
     code, said = command(capsys, "passkeys", "revoke", mine.id)
@@ -111,6 +111,6 @@ def test_a_passkeys_name_is_shown_as_plain_text(harness: Harness) -> None:
     """Its owner chose a name with a mention and a link; neither works in the message."""
     name = "<!channel> *free* <https://evil.example|phone>"
     enrol(harness, "ana", name)
-    message = last_message(harness, "ana", "A new passkey was added")
+    message = wait_for_dm(harness, "ana", "A new passkey was added")
     assert "<!channel>" not in words(message)
     assert "<https://evil" not in words(message)

@@ -19,12 +19,12 @@ from tests.authenticator import PRESENT, Authenticator
 from tests.stories.enrolling import (
     ENROL,
     ask_for_link,
-    card_of,
     enrol,
-    last_message,
     make_credential,
     make_passkey,
-    press_own,
+    press_in_dm,
+    wait_for_dm,
+    wait_for_passkey_card,
 )
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -33,13 +33,13 @@ from tests.stories.signing import (
     ADDRESS,
     PEOPLE,
     ask_to_sign,
-    asked,
+    ask_with_card,
     find_link,
     forget_passkeys,
     give_passkey,
     links_of,
     passkeys_of,
-    post,
+    post_credential,
     sign,
     sign_card,
 )
@@ -81,7 +81,7 @@ def counts(harness: Harness, row: Passkey) -> bool:
 
 def approve(harness: Harness, who: str, name: str) -> None:
     """Approve the passkey of that name by a plain click."""
-    press_own(harness, who, card_of(harness, who, name), "approve")
+    press_in_dm(harness, who, wait_for_passkey_card(harness, who, name), "approve")
 
 
 def test_a_passkey_counts_once_another_approver_has_approved_it(
@@ -89,8 +89,8 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
 ) -> None:
     """The first one of an installation: Cleo approves Ana's by a click, and Ana signs with it."""
     key, row = enrol(harness, "ana", "Ana’s phone")
-    mine = words(last_message(harness, "ana", "A new passkey was added for you"))
-    theirs = words(card_of(harness, "cleo", "Ana’s phone"))
+    mine = words(wait_for_dm(harness, "ana", "A new passkey was added for you"))
+    theirs = words(wait_for_passkey_card(harness, "cleo", "Ana’s phone"))
     fingerprint = mine.split("Fingerprint: `")[1].split("`")[0]
     assert fingerprint in theirs
     assert "unknown model" in theirs
@@ -106,7 +106,7 @@ def test_a_passkey_counts_once_another_approver_has_approved_it(
     approve(harness, "cleo", "Ana’s phone")
     wait(harness, "ana", COUNTS)
     assert counts(harness, row)
-    last_message(harness, "ana", "counts from now on")
+    wait_for_dm(harness, "ana", "counts from now on")
     assert sign_card(harness, "ana", harness.card(SUPPORT, thread), key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "signed") == 1
@@ -118,9 +118,9 @@ def test_later_passkeys_are_approved_with_a_signature(harness: Harness) -> None:
     approve(harness, "cleo", "ana’s phone")
     assert counts(harness, row)
     _, other = enrol(harness, "cleo")
-    card = card_of(harness, "ana", "cleo’s phone")
+    card = wait_for_passkey_card(harness, "ana", "cleo’s phone")
     before = len(links_of(harness, "ana"))
-    press_own(harness, "ana", card, "approve")
+    press_in_dm(harness, "ana", card, "approve")
     assert not counts(harness, other)
     harness.slack.wait(lambda: len(links_of(harness, "ana")) > before)
     assert sign(harness, find_link(harness, links_of(harness, "ana")[-1]), key).is_done
@@ -132,7 +132,7 @@ def test_nobody_can_approve_their_own_passkey(harness: Harness) -> None:
     """The card goes to others, and a click by the passkey's owner does not count."""
     _, row = enrol(harness, "ana")
     cleo = harness.person("cleo")
-    card = card_of(harness, "cleo", "ana’s phone")
+    card = wait_for_passkey_card(harness, "cleo", "ana’s phone")
     assert not [m for m in harness.person("ana").everything(SUPPORT) if "ana’s phone" in words(m)]
     press(harness, "ana", cleo.dm_channel, card, "approve")
     arrived(harness)
@@ -143,7 +143,7 @@ def test_nobody_can_approve_their_own_passkey(harness: Harness) -> None:
 def test_a_passkey_that_is_not_approved_never_counts(harness: Harness, end: str) -> None:
     """Home says that nobody approved it, and its owner is sent a link to add another."""
     key, row = enrol(harness, "ana", f"Ana’s {end}")
-    card = card_of(harness, "cleo", f"Ana’s {end}")
+    card = wait_for_passkey_card(harness, "cleo", f"Ana’s {end}")
     if end == "rejected":
         cleo = harness.person("cleo")
         press(harness, "cleo", cleo.dm_channel, card, "reject")
@@ -178,11 +178,11 @@ def ask_for_link_by_voting(harness: Harness, who: str, thread: str) -> str:
 def test_a_passkey_disowned_by_its_person_is_revoked(harness: Harness) -> None:
     """After “That wasn't me” it cannot be approved any more, and security is told once."""
     key, row = enrol(harness, "ana", "A stranger’s phone")
-    card = card_of(harness, "cleo", "A stranger’s phone")
-    message = last_message(harness, "ana", "A new passkey was added", "A stranger’s phone")
-    press_own(harness, "ana", message, "disown_passkey")
-    last_message(harness, "dan", "is not theirs", "It has signed nothing")
-    last_message(harness, "ana", "I have revoked this passkey")
+    card = wait_for_passkey_card(harness, "cleo", "A stranger’s phone")
+    message = wait_for_dm(harness, "ana", "A new passkey was added", "A stranger’s phone")
+    press_in_dm(harness, "ana", message, "disown_passkey")
+    wait_for_dm(harness, "dan", "is not theirs", "It has signed nothing")
+    wait_for_dm(harness, "ana", "I have revoked this passkey")
     cleo = harness.person("cleo")
     harness.slack.wait(
         lambda: "approve" not in action_ids(now_at(harness, cleo.dm_channel, card["ts"], "cleo"))
@@ -190,8 +190,8 @@ def test_a_passkey_disowned_by_its_person_is_revoked(harness: Harness) -> None:
     press(harness, "cleo", cleo.dm_channel, card, "approve")
     arrived(harness)
     assert not counts(harness, row)
-    press_own(harness, "ana", message, "disown_passkey")
-    last_message(harness, "ana", "was revoked already")
+    press_in_dm(harness, "ana", message, "disown_passkey")
+    wait_for_dm(harness, "ana", "was revoked already")
     assert (
         len([m for m in list_direct_messages(harness, "dan") if "A stranger’s phone" in words(m)])
         == 1
@@ -221,8 +221,8 @@ def test_a_stolen_slack_session_cannot_sign(harness: Harness, fakes: FakeTools) 
     stolen = passkeys_of(harness, "ana")[-1]
     press(harness, "ana", harness.person("cleo").dm_channel, card, "approve")
     arrived(harness)
-    last_message(harness, "ana", "A new passkey was added for you", "Ana’s other phone")
-    assert card_of(harness, "cleo", "Ana’s other phone")
+    wait_for_dm(harness, "ana", "A new passkey was added for you", "Ana’s other phone")
+    assert wait_for_passkey_card(harness, "cleo", "Ana’s other phone")
     assert (counts(harness, own), counts(harness, stolen)) == (True, False)
     assert statuses(harness, thread) == [CallStatus.PENDING]
     assert not fakes.did("note", "stolen")
@@ -260,10 +260,10 @@ def test_a_link_adds_one_passkey(harness: Harness) -> None:
     link = ask_for_link(harness, "ana")
     key = Authenticator()
     credential = make_credential(key, compute_challenge(link), name="Once")
-    assert post(harness, link, credential).is_done
-    assert post(harness, link, credential).is_done
+    assert post_credential(harness, link, credential).is_done
+    assert post_credential(harness, link, credential).is_done
     other = make_credential(Authenticator(), compute_challenge(link), name="Twice")
-    assert post(harness, link, other).is_done
+    assert post_credential(harness, link, other).is_done
     assert [each.name for each in passkeys_of(harness, "ana") if not each.revoked_at] == ["Once"]
     again = make_passkey(harness, ask_for_link(harness, "ana"), key, "The same")
     assert (again.is_done, "added before" in again.text) == (False, True)
@@ -276,11 +276,13 @@ def test_a_link_adds_passkeys_only_for_its_person(harness: Harness) -> None:
     """
     mine, theirs = ask_for_link(harness, "ana"), ask_for_link(harness, "cleo")
     key = Authenticator()
-    outcome = post(harness, mine, make_credential(key, compute_challenge(theirs), name="Mixed"))
+    outcome = post_credential(
+        harness, mine, make_credential(key, compute_challenge(theirs), name="Mixed")
+    )
     assert not outcome.is_done
     assert not [each for each in passkeys_of(harness, "ana") if each.name == "Mixed"]
     assert make_passkey(harness, theirs, key, "Whoever’s").is_done
-    last_message(harness, "cleo", "A new passkey was added for you", "Whoever’s")
+    wait_for_dm(harness, "cleo", "A new passkey was added for you", "Whoever’s")
 
 
 def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
@@ -358,7 +360,7 @@ def test_another_address_needs_new_passkeys(
         give_passkey(harness, who)
     harness.extra["COUNTERSIGN_URL"] = "https://sign.example.org"
     harness.restart()
-    thread, card = asked(harness, "moved")
+    thread, card = ask_with_card(harness, "moved")
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "you have none that counts")
     [url] = links_of(harness, "ana", ENROL)

@@ -29,7 +29,7 @@ from tests.pages import ROOT, blocks
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.operator_steps import posted
+from tests.stories.operator_steps import post_body
 from tests.stories.steps import reject, vote
 
 BEN = "UBEN00001"
@@ -220,7 +220,7 @@ def test_a_garbled_request_is_refused(harness: Harness, body: bytes) -> None:
     path = socket_path(get_database_path(harness))
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     before = len(harness.all(Run))
-    status, said = posted(path, "/v1/requests", body)
+    status, said = post_body(path, "/v1/requests", body)
     assert (status, said["status"]) in ((400, 400), (422, 422))
     assert len(harness.all(Run)) == before
     with pytest.raises(NotAllowed, match="no request"):

@@ -323,7 +323,7 @@ def test_an_approver_resolves_an_unknown_outcome(harness: Harness, fakes: FakeTo
         assert fakes.did("lose", text) == ran
 
 
-def test_an_allowed_read_runs_once_at_once(harness: Harness, fakes: FakeTools) -> None:
+def test_an_allowed_read_runs_at_once_and_once(harness: Harness, fakes: FakeTools) -> None:
     """Before the plan's other call is decided, and not again after that."""
     harness.planner.script(
         Turn(calls=[("peek", {"text": "early"}), ("note", {"text": "gated"})]),

@@ -27,17 +27,17 @@ from tests.stories.signing import (
     PEOPLE,
     add_passkey,
     ask_to_sign,
-    asked,
+    ask_with_card,
     find_link,
     forget_passkeys,
     give_passkey,
     links_of,
-    outcome_of,
+    load_outcome,
     passkeys_of,
-    post,
+    post_credential,
+    read_link_message,
     sign,
     sign_card,
-    words_of_link,
 )
 from tests.stories.steps import (
     arrived,
@@ -108,11 +108,11 @@ def list_refusal_reasons(harness: Harness, thread: str) -> list[str]:
 def test_a_click_is_no_vote_until_it_is_signed(harness: Harness, fakes: FakeTools) -> None:
     """Ana presses Approve, gets a private link and signs; then the call runs once."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "signed")
+    thread, card = ask_with_card(harness, "signed")
     link = ask_to_sign(harness, "ana", card)
     harness.settle()
     assert (statuses(harness, thread), list_votes(harness, thread)) == ([C.PENDING], [])
-    assert "This needs your passkey" in words_of_link(harness, "ana")
+    assert "This needs your passkey" in read_link_message(harness, "ana")
     assert not links_of(harness, "ben")
     outcome = sign(harness, link, key)
     assert (outcome.is_done, outcome.text.startswith("Signed.")) == (True, True)
@@ -140,11 +140,11 @@ def test_a_click_is_no_vote_until_it_is_signed(harness: Harness, fakes: FakeTool
 def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:
     """It is posted twice on one link, and signed again on a second one."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "twice")
+    thread, card = ask_with_card(harness, "twice")
     first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
     credential = key.sign(compute_challenge(first))
-    assert post(harness, first, credential).is_done
-    assert post(harness, first, credential).is_done
+    assert post_credential(harness, first, credential).is_done
+    assert post_credential(harness, first, credential).is_done
     again = sign(harness, second, key)
     assert not again.is_done
     assert "already approved" in again.text
@@ -154,7 +154,7 @@ def test_a_signature_counts_once(harness: Harness, fakes: FakeTools) -> None:
 
 def test_rejecting_needs_no_passkey(harness: Harness, fakes: FakeTools) -> None:
     """Ana has no passkey, and her rejection counts."""
-    thread, card = asked(harness, "no")
+    thread, card = ask_with_card(harness, "no")
     reject(harness, "ana", SUPPORT, card, "not today")
     arrived(harness)
     assert (statuses(harness, thread), fakes.did("note", "no")) == ([C.REJECTED], 0)
@@ -162,7 +162,7 @@ def test_rejecting_needs_no_passkey(harness: Harness, fakes: FakeTools) -> None:
 
 def test_an_approver_without_a_passkey_is_told_how_to_add_one(harness: Harness) -> None:
     """People who may not decide are refused as usual."""
-    thread, card = asked(harness, "none")
+    thread, card = ask_with_card(harness, "none")
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "you have none that counts")
     assert links_of(harness, "ana", "/passkeys/")
@@ -176,7 +176,7 @@ def test_an_approver_without_a_passkey_is_told_how_to_add_one(harness: Harness) 
 def test_a_quorum_needs_a_signature_of_each_person(harness: Harness, fakes: FakeTools) -> None:
     """Two people sign, and the call runs after the second."""
     ana, cleo = give_passkey(harness, "ana"), give_passkey(harness, "cleo")
-    thread, card = asked(harness, "both", "wipe")
+    thread, card = ask_with_card(harness, "both", "wipe")
     assert sign_card(harness, "ana", card, ana).is_done
     assert statuses(harness, thread) == [C.PENDING]
     half = words(now_at(harness, SUPPORT, card["ts"]))
@@ -222,7 +222,7 @@ def test_an_invalid_signature_does_not_count(harness: Harness, name: str) -> Non
     """The page says why, the audit has it, and there is no vote."""
     changed, sentence, why = BAD[name]
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, name)
+    thread, card = ask_with_card(harness, name)
     link = ask_to_sign(harness, "ana", card)
     for field, value in changed.items():
         setattr(key, field, value)
@@ -238,11 +238,11 @@ def test_an_invalid_signature_does_not_count(harness: Harness, name: str) -> Non
 def test_a_signature_with_base64_padding_does_not_count(harness: Harness) -> None:
     """In receipts base64 has one form, so its receipt could not be verified."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "padded")
+    thread, card = ask_with_card(harness, "padded")
     link = ask_to_sign(harness, "ana", card)
     credential = key.sign(compute_challenge(link))
     credential["response"]["signature"] += "="
-    outcome = post(harness, link, credential)
+    outcome = post_credential(harness, link, credential)
     assert (outcome.is_done, "does not match" in outcome.text) == (False, True)
     assert (statuses(harness, thread), list_votes(harness, thread)) == ([C.PENDING], [])
 
@@ -251,9 +251,9 @@ def test_a_signature_counts_only_for_its_own_link(harness: Harness) -> None:
     """Neither for another link of the same person nor for another person's."""
     key = give_passkey(harness, "ana")
     give_passkey(harness, "cleo")
-    thread, card = asked(harness, "one")
+    thread, card = ask_with_card(harness, "one")
     first, second = (ask_to_sign(harness, "ana", card) for _ in range(2))
-    replayed = post(harness, second, key.sign(compute_challenge(first)))
+    replayed = post_credential(harness, second, key.sign(compute_challenge(first)))
     assert not replayed.is_done
     assert "does not match" in replayed.text
     other = ask_to_sign(harness, "cleo", card)
@@ -270,7 +270,7 @@ def test_a_signature_counts_only_for_its_own_link(harness: Harness) -> None:
 def test_a_signing_link_expires_after_five_minutes(harness: Harness) -> None:
     """A signature that is posted later does not count."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "late")
+    thread, card = ask_with_card(harness, "late")
     link = ask_to_sign(harness, "ana", card)
     later(harness, 301)
     outcome = sign(harness, link, key)
@@ -282,7 +282,7 @@ def test_a_signing_link_expires_after_five_minutes(harness: Harness) -> None:
 def test_a_signature_for_an_edited_call_does_not_count(harness: Harness) -> None:
     """The link is for the revision that Ana was shown, before Cleo's edit."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "first")
+    thread, card = ask_with_card(harness, "first")
     link = ask_to_sign(harness, "ana", card)
     open_modal(harness, "cleo", SUPPORT, card, "edit")
     harness.person("cleo").submit(typed(text="second"))
@@ -296,7 +296,7 @@ def test_a_signature_for_an_edited_call_does_not_count(harness: Harness) -> None
 def test_a_signature_for_a_decided_call_does_not_count(harness: Harness) -> None:
     """Cleo rejects the call first; the page says so."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "decided")
+    thread, card = ask_with_card(harness, "decided")
     link = ask_to_sign(harness, "ana", card)
     reject(harness, "cleo", SUPPORT, card, "no")
     arrived(harness)
@@ -309,7 +309,7 @@ def test_a_signature_for_a_decided_call_does_not_count(harness: Harness) -> None
 def test_a_signature_with_a_revoked_passkey_does_not_count(harness: Harness) -> None:
     """It is revoked between the link and the signature."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "revoked")
+    thread, card = ask_with_card(harness, "revoked")
     link = ask_to_sign(harness, "ana", card)
     forget_passkeys(harness)
     outcome = sign(harness, link, key)
@@ -325,7 +325,7 @@ def test_a_new_old_or_unknown_passkey_cannot_sign(harness: Harness) -> None:
     add_passkey(harness, "ana", new, counts_from=None)
     then = harness.clock.now() - timedelta(days=31)
     add_passkey(harness, "ana", old, created_at=then, counts_from=then)
-    thread, card = asked(harness, "which")
+    thread, card = ask_with_card(harness, "which")
     said = [sign_card(harness, "ana", card, key).text for key in (new, old, unknown)]
     for text, part in zip(said, ("does not count yet", "is older", "is not known"), strict=True):
         assert part in text
@@ -336,11 +336,11 @@ def test_a_new_old_or_unknown_passkey_cannot_sign(harness: Harness) -> None:
 def test_a_copied_passkey_is_revoked_and_people_are_told(harness: Harness) -> None:
     """Its counter goes back, so somebody may have a copy."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "first signature")
+    thread, card = ask_with_card(harness, "first signature")
     key.count = 6
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    thread, card = asked(harness, "second signature")
+    thread, card = ask_with_card(harness, "second signature")
     key.count = 5
     outcome = sign_card(harness, "ana", card, key)
     assert not outcome.is_done
@@ -358,7 +358,7 @@ def test_a_passkey_whose_counter_stays_at_zero_can_sign(harness: Harness, fakes:
     """Passkeys that are synchronised by an account do not count their uses."""
     key = give_passkey(harness, "ana", Authenticator(step=0))
     for text in ("zero", "zero again"):
-        thread, card = asked(harness, text)
+        thread, card = ask_with_card(harness, text)
         assert sign_card(harness, "ana", card, key).is_done
         harness.said(SUPPORT, thread, "That is all.")
         assert fakes.did("note", text) == 1
@@ -367,7 +367,7 @@ def test_a_passkey_whose_counter_stays_at_zero_can_sign(harness: Harness, fakes:
 def test_a_break_glass_vote_is_signed(harness: Harness, fakes: FakeTools) -> None:
     """The reason is typed in Slack; the call runs once the person has signed."""
     key = give_passkey(harness, "ben")
-    thread, card = asked(harness, "alone")
+    thread, card = ask_with_card(harness, "alone")
     open_modal(harness, "ben", SUPPORT, card, "break_glass")
     harness.person("ben").submit(reason())
     harness.slack.wait(lambda: links_of(harness, "ben"))
@@ -391,7 +391,7 @@ def test_an_edit_with_approval_is_stored_before_it_is_signed(
     policy = POLICY.replace('signature = "passkey"', counts, 1)
     harness = own_harness(fakes.tools, policy, **SETTINGS)
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "draft")
+    thread, card = ask_with_card(harness, "draft")
     view = open_modal(harness, "ana", SUPPORT, card, "edit")
     [box] = [b["element"] for b in view["blocks"] if b.get("block_id") == "then"]
     chosen = {"then": {"v": {"selected_options": box["options"]}}}
@@ -408,7 +408,7 @@ def test_an_edit_with_approval_is_stored_before_it_is_signed(
 def test_running_an_unknown_call_again_is_signed(harness: Harness, fakes: FakeTools) -> None:
     """It is a signed vote on the call's next revision."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "lost", "lose")
+    thread, card = ask_with_card(harness, "lost", "lose")
     assert sign_card(harness, "ana", card, key).is_done
     unknown = harness.card(SUPPORT, thread, having="run_again")
     link = ask_to_sign(harness, "ana", unknown, "run_again")
@@ -440,7 +440,7 @@ def test_approve_all_asks_for_a_signature_for_each_call(harness: Harness, fakes:
 def test_a_signature_posted_before_the_deadline_counts(harness: Harness, fakes: FakeTools) -> None:
     """The loop was paused, and the deadline passed before the signature was decided."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "in time")
+    thread, card = ask_with_card(harness, "in time")
     later(harness, 3400)
     link = ask_to_sign(harness, "ana", card)
     harness.app.loop.pause()
@@ -450,7 +450,7 @@ def test_a_signature_posted_before_the_deadline_counts(harness: Harness, fakes: 
     harness.clock.advance(3600)
     harness.app.loop.resume()
     harness.said(SUPPORT, thread, "That is all.")
-    assert outcome_of(harness, link).is_done
+    assert load_outcome(harness, link).is_done
     assert fakes.did("note", "in time") == 1
 
 
@@ -483,7 +483,7 @@ def test_without_an_address_people_are_told_why_they_cannot_sign(
     """`COUNTERSIGN_URL` is not set; no vote is cast."""
     harness = own_harness(FakeTools().tools, POLICY)
     give_passkey(harness, "ana")
-    thread, card = asked(harness, "nowhere")
+    thread, card = ask_with_card(harness, "nowhere")
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "COUNTERSIGN_URL is not set")
     assert statuses(harness, thread) == [C.PENDING]

@@ -31,7 +31,7 @@ from tests.stories.signing import (
     PEOPLE,
     add_passkey,
     ask_to_sign,
-    asked,
+    ask_with_card,
     give_passkey,
     passkeys_of,
     sign,
@@ -73,7 +73,7 @@ def compute_fingerprint(key: dict[str, str]) -> str:
 def test_a_receipts_signature_can_be_verified(harness: Harness, kind: str) -> None:
     """By the client and by another implementation of WebAuthn, without the bot."""
     key = give_passkey(harness, "ana", Authenticator(key=MAKERS[kind]()))
-    thread, card = asked(harness, f"receipt of {kind}")
+    thread, card = ask_with_card(harness, f"receipt of {kind}")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     receipt, _ = write_and_verify_receipt(harness, thread)
@@ -132,7 +132,7 @@ def test_a_receipt_with_a_large_number_can_be_verified(harness: Harness) -> None
 def test_client_data_with_more_fields_is_kept_verbatim(harness: Harness) -> None:
     """Chrome adds a field to one signature in five, so that nobody relies on a pattern."""
     key = give_passkey(harness, "ana", Authenticator(more={"other_keys": "are possible"}))
-    thread, card = asked(harness, "more")
+    thread, card = ask_with_card(harness, "more")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     receipt, _ = write_and_verify_receipt(harness, thread)
@@ -148,7 +148,7 @@ AAGUID = "fbfc3007-154e-4ecc-8c0b-6e020557d7bd"
 def test_a_signed_receipt_is_small(
     own_harness: Callable[..., Harness], signers: list[str], most: int
 ) -> None:
-    """At most so many characters as `countersign receipt` and the API return it for a refund."""
+    """As `countersign receipt` and the API return it for a refund that has not ended."""
     harness = own_harness((), f"{POLICY}quorum = {len(signers)}\n", **SETTINGS)
     keys = {who: Authenticator() for who in signers}
     for who, key in keys.items():
@@ -171,7 +171,7 @@ def test_a_receipt_can_be_written_with_a_new_key(
     old, new = "o" * 40, "n" * 40
     harness = own_harness(FakeTools().tools, POLICY, COUNTERSIGN_KEY=old, **SETTINGS)
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "older key")
+    thread, card = ask_with_card(harness, "older key")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     before, _ = write_and_verify_receipt(harness, thread)
@@ -186,7 +186,7 @@ def test_a_changed_tool_gives_no_receipt(own_harness: Callable[..., Harness]) ->
     tools = FakeTools().tools
     harness = own_harness(tools, POLICY, **SETTINGS)
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "as it was")
+    thread, card = ask_with_card(harness, "as it was")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     harness.tools = [
@@ -203,7 +203,7 @@ def test_a_receipt_of_a_vote_under_a_denying_policy_has_no_decision_time(
     """The policy denies the call by then: the receipt has the vote, but no times."""
     harness = own_harness(FakeTools().tools, POLICY, **SETTINGS)
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "forbidden")
+    thread, card = ask_with_card(harness, "forbidden")
     link = ask_to_sign(harness, "ana", card)
     harness.policy = f'{POLICY}\n[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "no notes"\n'
     harness.restart()
@@ -218,7 +218,7 @@ def test_a_receipt_of_a_vote_under_a_denying_policy_has_no_decision_time(
 def test_a_missing_signature_gives_no_receipt(harness: Harness) -> None:
     """A signed vote is never written without its signature; the audit check reports it as well."""
     key = give_passkey(harness, "ana")
-    thread, card = asked(harness, "gone")
+    thread, card = ask_with_card(harness, "gone")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
     [call] = harness.calls_in(thread)
@@ -248,7 +248,7 @@ def test_a_signature_by_a_delegate_is_for_one_person(
             row = Delegation(team=core.identity.team, giver=PEOPLE[who], delegate=PEOPLE["dan"])
             row.given_at, row.until = at + timedelta(microseconds=number), at + timedelta(days=1)
             give_delegation(tx, row)
-    thread, card = asked(harness, "for whom")
+    thread, card = ask_with_card(harness, "for whom")
     link = ask_to_sign(harness, "dan", card)
     assert json.loads(link.statement)["right"] == PEOPLE["ana"]
     assert sign_card(harness, "ana", card, ana).is_done

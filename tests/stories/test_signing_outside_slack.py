@@ -15,7 +15,7 @@ from storage.models import Delivery, Vote
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
-from tests.stories.signing import ADDRESS, PEOPLE, asked, give_passkey
+from tests.stories.signing import ADDRESS, PEOPLE, ask_with_card, give_passkey
 from tests.stories.steps import statuses, vote
 
 C = CallStatus
@@ -37,7 +37,7 @@ def test_the_terminal_neither_offers_nor_takes_an_approval_to_sign(
     """It points to Slack; a click from the terminal or in Slack alone casts no vote."""
     harness = own_harness(FakeTools().tools, POLICY, **ADDRESS, COUNTERSIGN_OPERATOR=ANA)
     give_passkey(harness, "ana")
-    thread, card = asked(harness, "from the terminal")
+    thread, card = ask_with_card(harness, "from the terminal")
     [call] = harness.calls_in(thread)
     target = CallTarget(call.id, call.revision)
     look = OperatorCommand(CommandKind.LOOK, encode_button_value(target))

@@ -27,7 +27,7 @@ from tests.stories.steps import (
 SISTER, ELSEWHERE = OTHER_TEAM, "T0ELSEWHERE"
 NO = "Only full members of this workspace"
 # in a process of many workspaces a command or shortcut belongs to the workspace it comes from
-ALONE = pytest.mark.skipif(
+SINGLE_WORKSPACE_ONLY = pytest.mark.skipif(
     bool(os.environ.get("STORIES_HOSTED")), reason="it is not installed there"
 )
 
@@ -79,7 +79,7 @@ def test_a_request_can_be_cancelled_from_a_sister_workspace(grid: Harness) -> No
     grid.slack.wait(lambda: grid.run_in(thread).status is RunStatus.CANCELLED)
 
 
-@ALONE
+@SINGLE_WORKSPACE_ONLY
 def test_the_command_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
     """So can the buttons of its answer; Cleo, who is not in our workspace, gets no answer."""
     ana = grid.person("ana")
@@ -100,7 +100,7 @@ def test_the_command_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
     assert len(cleo.everything(SUPPORT)) == seen
 
 
-@ALONE
+@SINGLE_WORKSPACE_ONLY
 def test_a_shortcut_can_be_used_from_a_sister_workspace(grid: Harness) -> None:
     """The dialog of a request opens."""
     ben = grid.person("ben")

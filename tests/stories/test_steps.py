@@ -14,7 +14,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, arrived, ask
-from tests.stories.streams import LONG, bot_messages, called, stands_once
+from tests.stories.streams import LONG, bot_messages, count_requests, get_only_answer
 from tests.stories.sub_agents import Errand
 
 STATUS = "assistant.threads.setStatus"
@@ -90,7 +90,7 @@ def test_the_status_names_an_approved_call(
     harness.slack.wait(lambda: "is working on it: Take long…" in list_statuses(harness, thread))
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "word119")
-    assert called(harness, thread, "chat.startStream") == 1
+    assert count_requests(harness, thread, "chat.startStream") == 1
     assert not list_tasks_in_thread(harness, thread)
 
 
@@ -116,8 +116,8 @@ def test_the_steps_of_a_sub_agent_are_shown(
     harness.slack.wait(lambda: "is watching the door…" in list_statuses(harness, thread))
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "word119")
-    assert list_tasks(stands_once(harness, thread, LONG)) == [("Watching the door", "complete")]
-    assert called(harness, thread, "chat.startStream") == 1
+    assert list_tasks(get_only_answer(harness, thread, LONG)) == [("Watching the door", "complete")]
+    assert count_requests(harness, thread, "chat.startStream") == 1
     harness.settle()
     harness.slack.wait(lambda: (SUPPORT, thread) not in harness.slack.world.statuses)
 
@@ -130,12 +130,12 @@ def test_a_streamed_answer_shows_its_steps_above(harness: Harness, slow_model: N
     )
     thread = harness.person("ben").say(SUPPORT, "@bot what is on the shelf")
     harness.said(SUPPORT, thread, "word119")
-    found = stands_once(harness, thread, LONG)
+    found = get_only_answer(harness, thread, LONG)
     assert list_tasks(found) == [("List books", "complete"), ("Look at something", "complete")]
     kinds = [each["type"] for each in found["blocks"]]
     assert kinds[:3] == ["task_card", "task_card", "markdown"]
     assert "feedback_buttons" in words(found)
-    assert called(harness, thread, "chat.update") == 0
+    assert count_requests(harness, thread, "chat.update") == 0
 
 
 def test_steps_before_an_approval_are_shown(harness: Harness, slow_model: None) -> None:
@@ -147,7 +147,7 @@ def test_steps_before_an_approval_are_shown(harness: Harness, slow_model: None) 
     arrived(harness)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "word119")
-    assert list_tasks(stands_once(harness, thread, LONG)) == [("List books", "complete")]
+    assert list_tasks(get_only_answer(harness, thread, LONG)) == [("List books", "complete")]
     harness.planner.script(Turn(text=LONG.replace("word", "sign")))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)
     harness.said(SUPPORT, thread, "sign119")
@@ -166,11 +166,11 @@ def test_a_step_that_takes_long_begins_the_answers_message(
     [before] = find_open_streams(harness, thread)
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "It comes in.")
-    found = stands_once(harness, thread, "It comes in.")
+    found = get_only_answer(harness, thread, "It comes in.")
     assert (found["ts"], list_tasks(found)) == (before["ts"], [("Watching the tide", "complete")])
     harness.slack.wait(lambda: (SUPPORT, thread) not in harness.slack.world.statuses)
-    assert called(harness, thread, "chat.postMessage") == 0
-    assert called(harness, thread, "chat.startStream") == 1
+    assert count_requests(harness, thread, "chat.postMessage") == 0
+    assert count_requests(harness, thread, "chat.startStream") == 1
 
 
 def test_a_step_that_fails_is_shown_as_failed(
@@ -186,7 +186,7 @@ def test_a_step_that_fails_is_shown_as_failed(
     harness.slack.wait(lambda: list_tasks_in_thread(harness, thread))
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "There was nothing.")
-    found = stands_once(harness, thread, "There was nothing.")
+    found = get_only_answer(harness, thread, "There was nothing.")
     assert list_tasks(found) == [("Watching in vain", "error"), ("Look at something", "complete")]
 
 
@@ -251,14 +251,14 @@ def test_an_answer_is_streamed_without_tasks_if_slack_refuses_them(
         harness.planner.script(Turn(calls=[("peek", {"text": "twice"})]), Turn(text=LONG))
         thread = harness.person("ben").say(SUPPORT, "@bot please")
         harness.said(SUPPORT, thread, "word119")
-        assert not list_tasks(stands_once(harness, thread, LONG))
+        assert not list_tasks(get_only_answer(harness, thread, LONG))
     tried = [each for each in harness.slack.requests if each.method == "chat.startStream"]
     assert ["chunks" in each.args for each in tried] == [True, False, False]
     harness.clock.advance(3601)
     harness.planner.script(Turn(calls=[("peek", {"text": "later"})]), Turn(text=LONG))
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     harness.said(SUPPORT, thread, "word119")
-    assert list_tasks(stands_once(harness, thread, LONG))
+    assert list_tasks(get_only_answer(harness, thread, LONG))
 
 
 @pytest.mark.parametrize("method", ["chat.startStream", "chat.appendStream", "chat.stopStream"])
@@ -273,4 +273,4 @@ def test_a_lost_stream_response_does_not_repeat_the_answer(
     )
     fakes.go_on.set()
     harness.said(SUPPORT, thread, "It is dead.")
-    stands_once(harness, thread, "It is dead.")
+    get_only_answer(harness, thread, "It is dead.")

@@ -15,7 +15,7 @@ from storage.states import MessageKind, MessageStatus, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import having, words
 from tests.stories.steps import all_sent, ask, chat, now_at, showing
-from tests.stories.streams import LONG, bot_messages, called, stands_once
+from tests.stories.streams import LONG, bot_messages, count_requests, get_only_answer
 
 HOUR = 3601  # seconds after which streams are tried again once Slack has refused one
 
@@ -32,15 +32,15 @@ def test_a_long_answer_is_streamed(harness: Harness, slow_model: None) -> None:
     """It is shown in one message, which is streamed, and has feedback buttons."""
     thread = chat(harness, LONG)
     found = harness.said(SUPPORT, thread, "word119")
-    assert stands_once(harness, thread, LONG)["ts"] == found["ts"]
+    assert get_only_answer(harness, thread, LONG)["ts"] == found["ts"]
     assert "feedback_buttons" in words(now_at(harness, SUPPORT, found["ts"]))
     assert (
-        called(harness, thread, "chat.startStream")
-        == called(harness, thread, "chat.stopStream")
+        count_requests(harness, thread, "chat.startStream")
+        == count_requests(harness, thread, "chat.stopStream")
         == 1
     )
-    assert called(harness, thread, "chat.appendStream") >= 1
-    assert called(harness, thread, "chat.postMessage") == 0
+    assert count_requests(harness, thread, "chat.appendStream") >= 1
+    assert count_requests(harness, thread, "chat.postMessage") == 0
 
 
 def test_a_stream_overtakes_no_earlier_message(harness: Harness, slow_model: None) -> None:
@@ -51,7 +51,7 @@ def test_a_stream_overtakes_no_earlier_message(harness: Harness, slow_model: Non
     harness.person("ana").click(SUPPORT, card["ts"], "reject_now", seen=card)
     harness.slack.wait(hold.arrived.is_set)
     harness.slack.wait(lambda: harness.run_in(thread).status is RunStatus.COMPLETED)
-    assert called(harness, thread, "chat.startStream") == 0
+    assert count_requests(harness, thread, "chat.startStream") == 0
     hold.release()
     answer = harness.said(SUPPORT, thread, "word119")
     [rejection] = showing(harness, SUPPORT, thread, " rejected: ")
@@ -66,7 +66,7 @@ def test_a_short_answer_is_posted_without_a_stream(
     thread = chat(harness, "It has been shipped.")
     harness.said(SUPPORT, thread, "It has been shipped.")
     all_sent(harness)
-    assert called(harness, thread, "chat.startStream") == 0
+    assert count_requests(harness, thread, "chat.startStream") == 0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_answer_is_posted_whole_if_slack_refuses_streams(
     for _ in range(2 if error == "feature_disabled" else 1):
         thread = chat(harness, LONG)
         harness.said(SUPPORT, thread, "word119")
-        stands_once(harness, thread, LONG)
+        get_only_answer(harness, thread, LONG)
     tried = [each.method for each in harness.slack.requests[start:]]
     assert tried.count("chat.startStream") == 1
     harness.clock.advance(HOUR)
@@ -109,7 +109,7 @@ def test_a_lost_stream_response_does_not_repeat_the_answer(
     harness.slack.faults.drop(method, when)
     thread = chat(harness, LONG)
     harness.said(SUPPORT, thread, "word119")
-    stands_once(harness, thread, LONG)
+    get_only_answer(harness, thread, LONG)
 
 
 def test_a_cut_answer_goes_on_in_its_message(harness: Harness, slow_model: None) -> None:
@@ -117,8 +117,8 @@ def test_a_cut_answer_goes_on_in_its_message(harness: Harness, slow_model: None)
     harness.planner.cut_next_answers(60, times=3)
     thread = chat(harness, LONG)
     harness.said(SUPPORT, thread, "word119")
-    assert called(harness, thread, "chat.startStream") == 1
-    assert bot_messages(harness, thread) == [stands_once(harness, thread, LONG)]
+    assert count_requests(harness, thread, "chat.startStream") == 1
+    assert bot_messages(harness, thread) == [get_only_answer(harness, thread, LONG)]
 
 
 def test_a_different_answer_after_a_cut_replaces_the_first_text(
@@ -136,8 +136,8 @@ def test_a_different_answer_after_a_cut_replaces_the_first_text(
     second.release()
     harness.said(SUPPORT, thread, "term119")
     [found] = bot_messages(harness, thread)
-    assert found == stands_once(harness, thread, LONG.replace("word", "term"))
-    assert called(harness, thread, "chat.startStream") == 1
+    assert found == get_only_answer(harness, thread, LONG.replace("word", "term"))
+    assert count_requests(harness, thread, "chat.startStream") == 1
 
 
 def test_the_text_is_withdrawn_if_every_try_is_cut(harness: Harness, slow_model: None) -> None:
@@ -156,7 +156,7 @@ def test_slacks_stop_withdraws_a_streamed_answer(harness: Harness, slow_model: N
     """The run is cancelled, and no word of the answer is left."""
     harness.planner.chunk_delay = 0.05
     thread = chat(harness, LONG)
-    harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
+    harness.slack.wait(lambda: count_requests(harness, thread, "chat.startStream"))
     harness.person("ben").stop_agent(SUPPORT, thread)
     harness.said(SUPPORT, thread, "cancelled the request")
     all_sent(harness)
@@ -234,6 +234,6 @@ def test_text_before_a_plan_is_shown_once_above_the_card(
     harness.planner.script(Turn(text=LONG, calls=[("note", {"text": "after words"})]))
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     card = harness.card(SUPPORT, thread)
-    found = stands_once(harness, thread, LONG)
+    found = get_only_answer(harness, thread, LONG)
     assert float(found["ts"]) < float(card["ts"])
     assert "feedback_buttons" not in words(found)

@@ -22,8 +22,8 @@ from tests.stories.sub_agents import (
     asked_for,
     child_of,
     errand,
-    first_of,
-    last_output,
+    get_last_output,
+    get_request_run,
     writes,
 )
 
@@ -35,7 +35,7 @@ def test_a_sub_agents_answer_goes_to_its_parent(harness: Harness, fakes: FakeToo
     """Its call is approved like any other; its answer is not posted in the thread."""
     thread, card = asked_for(harness, "errand one")
     harness.settle()
-    assert (first_of(harness, thread).status, child_of(harness, thread).status) == (
+    assert (get_request_run(harness, thread).status, child_of(harness, thread).status) == (
         R.WAITING,
         R.WAITING,
     )
@@ -47,13 +47,15 @@ def test_a_sub_agents_answer_goes_to_its_parent(harness: Harness, fakes: FakeToo
     harness.said(SUPPORT, thread, "Errand one is written.")
     harness.settle()
     assert fakes.did("note", "errand one") == 1
-    output = last_output(harness)
+    output = get_last_output(harness)
     assert output.startswith("SUCCEEDED.")
     assert "I wrote it, master." in output
     assert 'On record: note {"text":"errand one"}: succeeded.' in output
     assert not [m for m in harness.thread(SUPPORT, thread) if "master" in words(m)]
     assert statuses(harness, thread) == [C.SUCCEEDED, C.SUCCEEDED]
-    assert {first_of(harness, thread).status, child_of(harness, thread).status} == {R.COMPLETED}
+    assert {get_request_run(harness, thread).status, child_of(harness, thread).status} == {
+        R.COMPLETED
+    }
 
 
 def test_the_card_shows_the_agents_behind_a_call(harness: Harness, fakes: FakeTools) -> None:
@@ -93,7 +95,7 @@ def test_two_sub_agents_are_decided_in_any_order(harness: Harness, fakes: FakeTo
     )
     approve(harness, sooner, Turn(text="Four it is."))
     arrived(harness)
-    assert first_of(harness, thread).status is R.WAITING
+    assert get_request_run(harness, thread).status is R.WAITING
     assert (fakes.did("note", "errand three"), fakes.did("note", "errand four")) == (0, 1)
     approve(harness, later, Turn(text="Three it is."), Turn(text="Both are written."))
     harness.said(SUPPORT, thread, "Both are written.")
@@ -124,7 +126,7 @@ def test_a_sub_agent_is_told_of_a_rejection(harness: Harness, fakes: FakeTools) 
     assert any(each.startswith("REJECTED") and "not on a Sunday" in each for each in outputs)
     answer = next(each for each in outputs if "They said no." in each)
     assert 'note {"text":"errand five"}: rejected' in answer
-    assert last_output(harness).startswith("REFUSED: a person rejected this very call")
+    assert get_last_output(harness).startswith("REFUSED: a person rejected this very call")
     assert not fakes.did("note", "errand five")
 
 
@@ -203,7 +205,7 @@ def test_a_sub_agents_run_belongs_to_its_request_in_lists_and_audit(
     approve(harness, card, Turn(text="Noted."), Turn(text="Sixteen is written."))
     harness.said(SUPPORT, thread, "Sixteen is written.")
     arrived(harness)
-    child, first = child_of(harness, thread), first_of(harness, thread)
+    child, first = child_of(harness, thread), get_request_run(harness, thread)
     harness.person("ben").command(SUPPORT, "/approvals requests")
     listed = told(harness, "ben", SUPPORT, thread, "have errand sixteen written")
     assert listed.count("have errand sixteen written") == 1

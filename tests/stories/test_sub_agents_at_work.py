@@ -17,8 +17,8 @@ from tests.stories.sub_agents import (
     asked_for,
     child_of,
     errand,
-    first_of,
-    last_output,
+    get_last_output,
+    get_request_run,
 )
 
 C, R = CallStatus, RunStatus
@@ -37,7 +37,9 @@ def test_cancelling_a_request_ends_its_sub_agent(
         menu(harness, "ben", card, "cancel_run:")
     harness.said(SUPPORT, thread, "cancelled the request")
     arrived(harness)
-    assert {first_of(harness, thread).status, child_of(harness, thread).status} == {R.CANCELLED}
+    assert {get_request_run(harness, thread).status, child_of(harness, thread).status} == {
+        R.CANCELLED
+    }
     assert statuses(harness, thread) == [C.CANCELLED, C.CANCELLED]
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
@@ -102,8 +104,8 @@ def test_side_turns_are_answered_while_a_sub_agent_waits(
     harness.person("ben").say(SUPPORT, "@bot how is it going?", thread)
     harness.said(SUPPORT, thread, "The note desk is at it.")
     harness.settle()
-    assert last_output(harness).startswith("WAITING: a sub-agent works on this")
-    assert (statuses(harness, thread), first_of(harness, thread).status) == (
+    assert get_last_output(harness).startswith("WAITING: a sub-agent works on this")
+    assert (statuses(harness, thread), get_request_run(harness, thread).status) == (
         [C.ENTRUSTED, C.PENDING],
         R.WAITING,
     )
@@ -136,7 +138,7 @@ def test_the_parent_is_told_that_a_sub_agent_failed(harness: Harness, fakes: Fak
     hold.release()
     harness.said(SUPPORT, thread, "The desk is out.")
     harness.settle()
-    assert last_output(harness).startswith("FAILED: the sub-agent could not continue.")
+    assert get_last_output(harness).startswith("FAILED: the sub-agent could not continue.")
     assert child_of(harness, thread).status is R.FAILED
     assert statuses(harness, thread) == [C.FAILED]
     assert not [m for m in harness.thread(SUPPORT, thread) if "retry" in action_ids(m)]
@@ -149,7 +151,7 @@ def test_a_second_sub_agent_in_a_side_turn_is_refused(harness: Harness, fakes: F
     harness.person("ben").say(SUPPORT, "@bot and nineteen", thread)
     harness.said(SUPPORT, thread, "One by one.")
     harness.settle()
-    assert "no sub-agent is asked beside them" in last_output(harness)
+    assert "no sub-agent is asked beside them" in get_last_output(harness)
     assert statuses(harness, thread) == [C.ENTRUSTED, C.PENDING, C.REFUSED]
     approve(harness, card, Turn(text="Noted."), Turn(text="Eighteen is written."))
     harness.said(SUPPORT, thread, "Eighteen is written.")

@@ -22,7 +22,7 @@ from tests.stories.operator_steps import (
     at_the_machine,
     bot_socket,
     command,
-    posted,
+    post_body,
     waits,
     world,
 )
@@ -193,7 +193,7 @@ def test_the_socket_is_private_and_refuses_malformed_commands(harness: Harness) 
     path = bot_socket(harness)
     assert path.stat().st_mode & 0o777 == 0o600
     for odd in (b"{}", b"approve", UNKNOWN_COMMAND, b"[]", b'{"kind": "say", "values": {"x": 1}}'):
-        status, said = posted(path, "/v1/terminal", odd)
+        status, said = post_body(path, "/v1/terminal", odd)
         assert (status, said["status"]) in ((400, 400), (422, 422))
     answer = send_command(path, OperatorCommand(CommandKind.APPROVE, "x:1"))
     assert (answer.counted, "Nothing has that id" in answer.sentence) == (False, True)

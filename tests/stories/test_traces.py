@@ -17,7 +17,7 @@ from bot.monitoring.traces import compute_trace_id
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, vote
-from tests.stories.sub_agents import AGENTS, approve, asked_for, child_of, first_of
+from tests.stories.sub_agents import AGENTS, approve, asked_for, child_of, get_request_run
 from tests.watch.collector import collector
 
 
@@ -88,7 +88,7 @@ def test_a_sub_agents_trace_is_linked_from_its_parents(
         harness.said(SUPPORT, thread, "Errand seven is written.")
         harness.settle()
         child = child_of(harness, thread)
-        spans = collected.spans(compute_trace_id(first_of(harness, thread).id), "request")
+        spans = collected.spans(compute_trace_id(get_request_run(harness, thread).id), "request")
         [own] = [
             e for e in collected.spans(compute_trace_id(child.id), "request") if e.name == "request"
         ]

@@ -1,4 +1,4 @@
-"""Somebody at a real terminal: a command as a process of its own on a pty, typed into and read."""
+"""A command in a process of its own on a pty, with somebody who types and reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS, COLUMNS = 50, 90
 
 
 class Typist:
-    """Runs `countersign …` on a terminal of so many columns."""
+    """Runs a `countersign` command on a terminal of 50 rows and 90 columns."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], *words: str) -> None:
         ours, theirs = pty.openpty()
@@ -53,16 +53,16 @@ class Typist:
 
     @property
     def raw(self) -> str:
-        """All that was drawn, as it came."""
+        """All that the command has written, with control sequences."""
         return self._raw.decode("utf-8", "replace")
 
     @property
     def screen(self) -> str:
-        """The words that were drawn, on one line."""
+        """The words that the command has written, on one line."""
         return " ".join(_DRAWN.sub("", self.raw).split())
 
     def reads(self, wait: Callable[[Callable[[], bool]], object], text: str) -> None:
-        """Wait until this stands there; `wait` polls."""
+        """Wait until the screen has this text; `wait` polls."""
         try:
             wait(lambda: text in self.screen)
         except Exception as error:
@@ -73,7 +73,7 @@ class Typist:
         os.write(self._ours, line.encode() + b"\n")
 
     def press(self, keys: str) -> None:
-        """Press these keys, and not Enter."""
+        """Press these keys without Enter."""
         os.write(self._ours, keys.encode())
 
     def end(self) -> int:
@@ -82,7 +82,7 @@ class Typist:
         return self.process.wait(20)
 
     def close(self) -> None:
-        """See that nothing is left of it."""
+        """Kill the command if it is still running, and close the terminal."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
