@@ -69,7 +69,6 @@ def is_card(message: dict[str, Any]) -> bool:
 
 
 ANSWER = "It is done now, exactly once."
-POSTS_A_CARD = "Do “it” once"
 
 
 def hold_bot_at(bot: BotProcess, stage: str) -> Any:

@@ -209,7 +209,11 @@ def test_a_form_request_survives_a_restart(harness: Harness, fakes: FakeTools, s
 def test_a_guest_gets_no_form(harness: Harness) -> None:
     """Only full members may ask."""
     command(harness, "/approvals request note", who="gus")
-    assert harness.person("gus").view() is None
+    gus = harness.person("gus")
+    harness.slack.wait(
+        lambda: [m for m in gus.everything(SUPPORT) if "I answer full members" in words(m)]
+    )
+    assert gus.view() is None
 
 
 def test_show_tells_the_history_of_a_form_request(harness: Harness) -> None:

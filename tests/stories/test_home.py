@@ -193,7 +193,7 @@ def test_home_says_that_a_question_waits_for_an_answer(harness: Harness) -> None
     ask(harness, question(question="Which hedge is it?"))
     harness.settle()
     mine = opened(harness, "ben", "⏳ Waiting for an answer: ", "Which hedge is it?")
-    assert "Waits for a decision" not in str(mine)
+    assert "Waiting for a decision" not in str(mine)
 
 
 def get_cleos_dm(harness: Harness) -> str:

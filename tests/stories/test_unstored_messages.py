@@ -13,9 +13,11 @@ from tests.stories.harness import GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, told
 
-pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="it makes a file read-only")
 NOTICE = "I cannot save anything at the moment"
-pytestmark = pytest.mark.file  # whose disk fails
+pytestmark = [
+    pytest.mark.file,  # whose disk fails
+    pytest.mark.skipif(ON_A_SERVER, reason="it makes a file read-only"),
+]
 
 
 @pytest.fixture
