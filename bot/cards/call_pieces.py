@@ -37,7 +37,7 @@ IRREVERSIBLE_TEXT = "This cannot be undone."
 RESTORED_RECORD_NOTE = (
     "the record was put back from an older copy, and this may have been done since"
 )
-REVERSIBILITY_UNSTATED_TEXT = "Its author did not say whether this can be undone."
+REVERSIBILITY_UNSTATED_TEXT = "It is not known whether this can be undone."
 REVERSIBILITY_UNTRUSTED_TEXT = (
     "It is not known whether this can be undone: its server is not trusted to say."
 )

@@ -94,7 +94,7 @@ def test_a_program_claims_runs_and_reports_an_approved_call(harness: Harness) ->
     card = card_of(harness, found)
     assert "Deploy 1.0 to production" in words(card)
     assert "Requested by the program “ci”, which runs this once approved" in words(card)
-    assert "Its author did not say whether this can be undone." in words(card)
+    assert "It is not known whether this can be undone." in words(card)
     assert "cannot be undone" not in words(card)
     assert words(card).index("Version") < words(card).index("Env: production")  # schema's order
     with pytest.raises(ClaimRefusedError, match="waits for people"):
