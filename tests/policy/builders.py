@@ -1,4 +1,4 @@
-"""Facts, conditions and policies to ask about them, and gates and ballots made up at random."""
+"""Facts, conditions and policies to ask about them, and random gates and ballots."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ARGS: dict[str, Any] = {
 }
 
 
-def facts(**changed: Any) -> Facts:
-    """The facts of a refund of 40.00; `changed` replaces some."""
+def make_facts(**changed: Any) -> Facts:
+    """The facts of a refund of 40.00; `changed` replaces some of them."""
     known: dict[str, Any] = {
         "tool": "refund_order",
         "effect": "write",
@@ -51,30 +51,27 @@ def facts(**changed: Any) -> Facts:
     return Facts(**{**known, **changed})
 
 
-def holds(source: str, **changed: Any) -> bool:
-    """What the condition says of these facts."""
-    return Condition(source).is_true_for(facts(**changed))
+def is_true(source: str, **changed: Any) -> bool:
+    """Whether the condition is true for these facts."""
+    return Condition(source).is_true_for(make_facts(**changed))
 
 
-def untold(source: str, **changed: Any) -> str:
-    """Why it could not be told.
-
-    Fails if it could, or if it was refused already when it was read.
-    """
+def get_evaluation_error(source: str, **changed: Any) -> str:
+    """Why a condition that can be read could not be evaluated; fails if it could be."""
     condition = Condition(source)
     with pytest.raises(ConditionError) as found:
-        condition.is_true_for(facts(**changed))
+        condition.is_true_for(make_facts(**changed))
     return str(found.value)
 
 
-def refused(source: str) -> str:
-    """Why it was refused when it was read."""
+def get_parse_error(source: str) -> str:
+    """Why a condition was refused when it was read."""
     with pytest.raises(ConditionError) as found:
         Condition(source)
     return str(found.value)
 
 
-def problems(text: str) -> list[str]:
+def list_problems(text: str) -> list[str]:
     """What is wrong with a policy, line by line."""
     with pytest.raises(PolicyError) as caught:
         parse(text, "p.toml")
@@ -128,17 +125,17 @@ asks = st.builds(
 )
 
 
-def ballot(person: str, stage: int, verb: str = "approve", after: int = 0) -> Ballot:
-    """One vote, so many seconds after it was asked."""
+def make_ballot(person: str, stage: int, verb: str = "approve", after: int = 0) -> Ballot:
+    """One vote, `after` seconds after the call was asked about."""
     return Ballot(person, verb, stage, ASKED + timedelta(seconds=after))
 
 
 _one = st.builds(
-    ballot,
+    make_ballot,
     st.sampled_from(PEOPLE),
     st.integers(0, 3),
     st.sampled_from(["approve"] * 4 + ["reject"]),
 )
-ballots = st.lists(_one, max_size=16)  # anybody may turn up any number of times
-# as they are stored: one row per person
+ballots = st.lists(_one, max_size=16)  # one person may vote several times
+# as they are stored: one row for each person
 votes = st.lists(_one, max_size=8, unique_by=lambda each: each.person)

@@ -1,4 +1,4 @@
-"""The policies of the documentation, those to begin with and the cookbook, by their titles."""
+"""The documentation's policies, the first three and the cookbook, by their titles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 
 
-def recipes(section: str) -> dict[str, str]:
-    """The TOML of each part of a section, by its title."""
+def read_recipes(section: str) -> dict[str, str]:
+    """The TOML of each part of a section, by the part's title."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     parts = re.split(r"^### (.+)\n", text, flags=re.M)[1:]
     found = {}
@@ -18,5 +18,5 @@ def recipes(section: str) -> dict[str, str]:
     return found
 
 
-RECIPES = recipes("Cookbook")
-FIRST = recipes("Three to begin with")
+RECIPES = read_recipes("Cookbook")
+FIRST = read_recipes("Three to begin with")

@@ -14,56 +14,55 @@ HERE, ELSEWHERE = "C0SUPPORT", "C0FINANCE"
 
 @pytest.fixture
 def directory() -> FakeDirectory:
-    """Everybody."""
+    """Everybody in the directory."""
     return FakeDirectory()
 
 
 @pytest.fixture
 def authority(directory: FakeDirectory) -> Authority:
-    """The authority of their workspace."""
+    """The permission checks of their workspace."""
     return Authority(directory, TEAM)
 
 
-def ask(*users: str, groups: tuple[str, ...] = (), channel: bool = False, **options: object) -> Ask:
+def make_gate(
+    *users: str, groups: tuple[str, ...] = (), channel: bool = False, **options: object
+) -> Ask:
     """A gate with these approvers."""
     approvers = Approvers(users=users, groups=groups, channel=channel)
     return Ask.model_validate({"rule": "r", "stages": (Stage(approvers=approvers),), **options})
 
 
-def why(verdict: Verdict) -> str:
-    """yes, or why not."""
+def get_reason(verdict: Verdict) -> str:
+    """ "yes", or why not."""
     return verdict.why if isinstance(verdict, Denial) else "yes"
 
 
 NAMED = {
-    "nobody": (ask(), HERE, set()),
-    "people": (ask(ANA, BEN), HERE, {ANA, BEN}),
-    "a group": (ask(groups=("shop-leads",)), HERE, {ANA, CLEO}),
+    "nobody": (make_gate(), HERE, set()),
+    "people": (make_gate(ANA, BEN), HERE, {ANA, BEN}),
+    "a group": (make_gate(groups=("shop-leads",)), HERE, {ANA, CLEO}),
     "two groups and a person count once each": (
-        ask(CLEO, groups=("shop-leads", "finance")),
+        make_gate(CLEO, groups=("shop-leads", "finance")),
         HERE,
         {ANA, CLEO},
     ),
-    "an empty group": (ask(groups=("nobody",)), HERE, set()),
-    "a group that is gone": (ask(groups=("gone",)), HERE, set()),
-    "the channel": (ask(channel=True), ELSEWHERE, {ANA, CLEO}),
-    "a channel that is gone": (ask(channel=True), "C0GONE", set()),
+    "an empty group": (make_gate(groups=("nobody",)), HERE, set()),
+    "a group that is gone": (make_gate(groups=("gone",)), HERE, set()),
+    "the channel": (make_gate(channel=True), ELSEWHERE, {ANA, CLEO}),
+    "a channel that is gone": (make_gate(channel=True), "C0GONE", set()),
 }
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_whom_a_list_names(authority: Authority, case: str) -> None:
-    """Whom a list names: distinct people, the group's of now, nobody where there is nobody."""
+def test_a_list_of_approvers_names_distinct_people(authority: Authority, case: str) -> None:
+    """A group names its members of now; a group or channel that is gone names nobody."""
     gate, channel, expected = NAMED[case]
     assert authority.list_named_people(gate.approvers, requester=BEN, channel=channel) == expected
 
 
-def test_who_could_approve(authority: Authority) -> None:
-    """Full active members who are named could approve.
-
-    The requester could only where the rule says so.
-    """
-    everyone = ask(ANA, BEN, GUS, EVE, ZOE, BOT, "UNOBODY01")
+def test_only_full_active_members_who_are_named_can_approve(authority: Authority) -> None:
+    """The requester can only where the rule says so."""
+    everyone = make_gate(ANA, BEN, GUS, EVE, ZOE, BOT, "UNOBODY01")
 
     def able(gate: Ask) -> set[str]:
         who = gate.approvers
@@ -71,20 +70,17 @@ def test_who_could_approve(authority: Authority) -> None:
 
     assert able(everyone) == {ANA}
     assert able(everyone.model_copy(update={"self_approval": True})) == {ANA, BEN}
-    assert able(ask(channel=True)) == {ANA, CLEO, DAN}
-    assert able(ask(BEN)) == set()
-    assert able(ask()) == set()
+    assert able(make_gate(channel=True)) == {ANA, CLEO, DAN}
+    assert able(make_gate(BEN)) == set()
+    assert able(make_gate()) == set()
 
 
-EVERYBODY = ask(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
+EVERYBODY = make_gate(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
 
 
 @pytest.mark.parametrize("person", [GUS, EVE, ZOE, BOT, "UNOBODY01", ""])
-def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
-    """Guests, people of another workspace, deactivated ones, bots and unknown ids may nothing.
-
-    They may not even where a rule names them.
-    """
+def test_strangers_may_not_decide_or_edit_even_if_named(authority: Authority, person: str) -> None:
+    """Strangers are guests, people of another workspace, deactivated ones, bots and unknown ids."""
     for gate in (
         EVERYBODY,
         EVERYBODY.model_copy(update={"self_approval": True, "editor_counts": True}),
@@ -96,24 +92,30 @@ def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
             authority.may_reject(gate, person, requester=BEN, channel=HERE),
             authority.may_edit(gate, person, requester=person, channel=HERE),
         ]
-        assert [why(each) for each in verdicts] == ["stranger"] * 3
+        assert [get_reason(each) for each in verdicts] == ["stranger"] * 3
     assert not authority.is_active_colleague(person)
 
 
-def test_the_same_id_in_another_workspace(authority: Authority, directory: FakeDirectory) -> None:
-    """An approver's id is nobody's here once Slack says that it belongs to another workspace."""
-    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Permission(
+def test_an_id_of_another_workspace_is_a_stranger_here(
+    authority: Authority, directory: FakeDirectory
+) -> None:
+    """An approver's id counts for nothing once Slack says that it belongs to another workspace."""
+    assert authority.may_reject(make_gate(ANA), ANA, requester=BEN, channel=HERE) == Permission(
         why="named"
     )
     other = Authority(directory, "T0OTHERCO")
-    assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
     assert (
-        why(other.may_approve(ask(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE))
+        get_reason(other.may_reject(make_gate(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
+    )
+    assert (
+        get_reason(
+            other.may_approve(make_gate(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE)
+        )
         == "yes"
     )
 
 
-# self_approval, editor_counts, person, editors -> verdict; Ben asked, Ana and Ben are approvers.
+# self_approval, editor_counts, person, editors -> verdict; Ben requests, Ana and Ben are approvers.
 APPROVE = [
     (False, False, ANA, {}, "yes"),
     (False, False, CLEO, {}, "not_approver"),
@@ -131,28 +133,29 @@ APPROVE = [
 
 
 @pytest.mark.parametrize(("own", "counts", "person", "editors", "expected"), APPROVE)
-def test_approvers_may_approve(
+def test_approvers_may_not_approve_their_own_request_or_edit(
     authority: Authority, own: bool, counts: bool, person: str, editors: set[str], expected: str
 ) -> None:
-    """An approver, not of their own request nor of their own edit, unless the rule says so."""
-    gate = ask(ANA, BEN, self_approval=own, editor_counts=counts)
+    """They may where the rule says so."""
+    gate = make_gate(ANA, BEN, self_approval=own, editor_counts=counts)
     verdict = authority.may_approve(
         gate, person, requester=BEN, editors=frozenset(editors), channel=HERE
     )
-    assert why(verdict) == expected
+    assert get_reason(verdict) == expected
 
 
-def test_any_approver_may_reject(authority: Authority) -> None:
-    """Any approver may say no, also to their own request; nobody else may."""
+def test_any_approver_may_reject_even_their_own_request(authority: Authority) -> None:
+    """Nobody else may."""
     found = {
-        person: why(authority.may_reject(ask(ANA, BEN), person, requester=BEN, channel=HERE))
+        person: get_reason(
+            authority.may_reject(make_gate(ANA, BEN), person, requester=BEN, channel=HERE)
+        )
         for person in (ANA, BEN, CLEO, GUS)
     }
     assert found == {ANA: "yes", BEN: "yes", CLEO: "not_approver", GUS: "stranger"}
 
 
-# who may edit -> verdicts of an approver, of the requester who is none, of the requester who is
-# one, of somebody else
+# editors -> verdicts for: an approver, a requester, a requester who is an approver, somebody else
 EDIT = {
     "approvers": ["yes", "not_approver", "yes", "not_approver"],
     "approvers_and_requester": ["yes", "yes", "yes", "not_approver"],
@@ -161,80 +164,94 @@ EDIT = {
 
 
 @pytest.mark.parametrize("editors", EDIT)
-def test_who_may_edit_is_the_rules_word(authority: Authority, editors: str) -> None:
-    """Who may change the arguments is the rule's word, and a guest who asked may not."""
-    gate = ask(ANA, editors=editors)
+def test_the_rule_says_who_may_edit(authority: Authority, editors: str) -> None:
+    """A guest who made the request may not."""
+    gate = make_gate(ANA, editors=editors)
     people = [(ANA, BEN), (BEN, BEN), (ANA, ANA), (DAN, BEN)]
     found = [
-        why(authority.may_edit(gate, person, requester=who, channel=HERE)) for person, who in people
+        get_reason(authority.may_edit(gate, person, requester=who, channel=HERE))
+        for person, who in people
     ]
     assert found == EDIT[editors]
-    guest = why(authority.may_edit(gate, GUS, requester=GUS, channel=HERE))
+    guest = get_reason(authority.may_edit(gate, GUS, requester=GUS, channel=HERE))
     assert guest == ("not_approver" if editors == "nobody" else "stranger")
 
 
 @pytest.mark.parametrize(
-    "gate", [ask(), ask(groups=("nobody",)), ask(groups=("gone",))], ids=["list", "group", "gone"]
+    "gate",
+    [make_gate(), make_gate(groups=("nobody",)), make_gate(groups=("gone",))],
+    ids=["list", "group", "gone"],
 )
-def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
-    """No approvers means nobody, whoever asks, with or without self-approval."""
+def test_without_approvers_nobody_may_approve(authority: Authority, gate: Ask) -> None:
+    """That holds with self-approval, too, whoever made the request."""
     for person in (ANA, BEN, CLEO):
         for own in (False, True):
             open_gate = gate.model_copy(update={"self_approval": own, "editor_counts": True})
             verdict = authority.may_approve(
                 open_gate, person, requester=person, editors=frozenset(), channel=HERE
             )
-            assert why(verdict) == "not_approver"
+            assert get_reason(verdict) == "not_approver"
 
 
-def test_membership_is_that_of_now(authority: Authority, directory: FakeDirectory) -> None:
-    """Who left the group, or was deactivated, may no longer; who joined may."""
-    gate = ask(groups=("shop-leads",))
-    assert why(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
+def test_only_current_members_of_a_group_may_decide(
+    authority: Authority, directory: FakeDirectory
+) -> None:
+    """Somebody who left the group, or was deactivated, may no longer; somebody who joined may."""
+    gate = make_gate(groups=("shop-leads",))
+    assert get_reason(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
     directory.groups["shop-leads"] = frozenset({ANA, DAN})
     assert [
-        why(authority.may_reject(gate, who, requester=BEN, channel=HERE)) for who in (CLEO, DAN)
+        get_reason(authority.may_reject(gate, who, requester=BEN, channel=HERE))
+        for who in (CLEO, DAN)
     ] == [
         "not_approver",
         "yes",
     ]
     directory.known[DAN] = directory.known[ZOE]
-    assert why(authority.may_reject(gate, DAN, requester=BEN, channel=HERE)) == "stranger"
+    assert get_reason(authority.may_reject(gate, DAN, requester=BEN, channel=HERE)) == "stranger"
 
 
-def test_a_failed_look_up_refuses(authority: Authority, directory: FakeDirectory) -> None:
-    """When Slack cannot be asked, nobody is let through, and that is said as such.
-
-    Who asks for lists is told too.
-    """
+def test_nobody_may_decide_while_slack_cannot_be_asked(
+    authority: Authority, directory: FakeDirectory
+) -> None:
+    """The refusal gives that as its reason, and lists of approvers cannot be had."""
     directory.down = True
-    for gate in (ask(ANA), ask(groups=("shop-leads",)), ask(channel=True), ask()):
+    for gate in (
+        make_gate(ANA),
+        make_gate(groups=("shop-leads",)),
+        make_gate(channel=True),
+        make_gate(),
+    ):
         verdicts = [
             authority.may_approve(gate, ANA, requester=BEN, editors=frozenset(), channel=HERE),
             authority.may_reject(gate, ANA, requester=BEN, channel=HERE),
             authority.may_edit(gate, BEN, requester=BEN, channel=HERE),
         ]
-        assert [why(each) for each in verdicts] == ["lookup"] * 3
-        if gate != ask():
+        assert [get_reason(each) for each in verdicts] == ["lookup"] * 3
+        if gate != make_gate():
             with pytest.raises(LookupFailedError):
                 authority.list_able_approvers(gate, gate.approvers, requester=BEN, channel=HERE)
     with pytest.raises(LookupFailedError):
         authority.is_active_colleague(ANA)
 
 
-def test_a_group_that_cannot_be_asked_refuses_its_members(
+def test_a_named_person_is_refused_while_the_group_cannot_be_asked(
     authority: Authority, directory: FakeDirectory
 ) -> None:
-    """A person who is found is still refused while their group is not."""
+    """The person's own look-up succeeds; only their group's fails."""
 
     def group(handle: str) -> None:
         raise LookupFailedError("ratelimited")
 
     directory.find_group = group  # type: ignore[method-assign] # only this look-up fails
     assert (
-        why(
-            authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)
+        get_reason(
+            authority.may_reject(
+                make_gate(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE
+            )
         )
         == "lookup"
     )
-    assert why(authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "yes"
+    assert (
+        get_reason(authority.may_reject(make_gate(ANA), ANA, requester=BEN, channel=HERE)) == "yes"
+    )

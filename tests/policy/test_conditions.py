@@ -1,4 +1,4 @@
-"""Conditions of policy rules: what they can say; what cannot be told is never a yes."""
+"""Conditions of policy rules: what they can say, and that doubt never makes one true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 
 from bot.policy.condition import Condition, ConditionError, SpendingSum
 from bot.policy.spending_sums import parse_window_seconds
-from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
+from tests.policy.builders import (
+    ARGS,
+    DAY,
+    get_evaluation_error,
+    get_parse_error,
+    is_true,
+    make_facts,
+)
 
 
 class Colour(enum.Enum):
@@ -60,15 +67,15 @@ TRUE = [
 
 
 @pytest.mark.parametrize("source", TRUE)
-def test_what_is_true(source: str) -> None:
-    """Each of these holds for the call, and the opposite of each does not."""
+def test_true_conditions_hold_and_their_opposites_do_not(source: str) -> None:
+    """These conditions use each operator, function and fact at least once."""
     groups = {"finance": frozenset({"U1", "U2"}), "staff": frozenset({"U3"})}
-    assert holds(source, groups=groups) is True
-    assert holds(f"!({source}\n)", groups=groups) is False
+    assert is_true(source, groups=groups) is True
+    assert is_true(f"!({source}\n)", groups=groups) is False
 
 
-def test_what_it_needs_is_known_when_it_is_read() -> None:
-    """Sums, counts and groups are collected wherever they stand, each once."""
+def test_the_sums_and_groups_a_condition_needs_are_collected() -> None:
+    """They are found wherever they stand in it, each once, when it is read."""
     found = Condition(
         'spent("a", "b", "1d") > 1 || (count("c", "30m") > 2 && requester in groups.x) || '
         'args.l.all(y, y in groups["y-z"] && spent("a", "b", "24h") > y)'
@@ -143,12 +150,9 @@ def test_what_it_needs_is_known_when_it_is_read() -> None:
         ("!args.codes.all(x, x == 1 ? 1 : false)", "neither"),
     ],
 )
-def test_what_cannot_be_told(source: str, why: str) -> None:
-    """Missing fields, mixed kinds and what is not boolean raise.
-
-    They do however much of it would have been true.
-    """
-    assert why in untold(source)
+def test_missing_fields_and_mixed_types_are_errors(source: str, why: str) -> None:
+    """They are however much of the condition would have been true."""
+    assert why in get_evaluation_error(source)
 
 
 @pytest.mark.parametrize(
@@ -165,23 +169,17 @@ def test_what_cannot_be_told(source: str, why: str) -> None:
         "now.getHours() < 25",
     ],
 )
-def test_a_fact_that_is_missing(source: str) -> None:
-    """A group, a sum or a time that could not be had is not none, not zero and not empty.
-
-    Nothing follows from it.
-    """
-    assert "not known" in untold(source, now=None)
+def test_a_fact_that_is_not_known_is_an_error(source: str) -> None:
+    """A group, sum or time that could not be had is not taken as none, zero or empty."""
+    assert "not known" in get_evaluation_error(source, now=None)
 
 
 @pytest.mark.parametrize(
     "error",
     ["args.nope", "args.nope == 1", "1 / 0 == 1", "requester in groups.gone", "args.count > '1'"],
 )
-def test_an_error_never_becomes_true(error: str) -> None:
-    """An error on the left stays one whatever is on the right.
-
-    On the right it matters only if it is reached.
-    """
+def test_an_error_in_a_condition_never_becomes_true(error: str) -> None:
+    """An error on the left stays one; one on the right matters only if it is reached."""
     for source in (
         f"{error} || true",
         f"false || {error}",
@@ -198,7 +196,7 @@ def test_an_error_never_becomes_true(error: str) -> None:
         f"[1, 2].exists(x, x == 3 || {error})",
         f"[{error}].size() == 1",
     ):
-        assert untold(source)
+        assert get_evaluation_error(source)
     for source in (
         f"true || {error}",
         f"!(false && {error})",
@@ -206,17 +204,17 @@ def test_an_error_never_becomes_true(error: str) -> None:
         f"[1, 2].exists(x, x == 1 || {error})",
         f"![1, 2].all(x, x == 2 && {error})",
     ):
-        assert holds(source)
+        assert is_true(source)
 
 
-def test_what_has_no_form_is_there_all_the_same() -> None:
-    """A value that a condition cannot use does not look like a missing one."""
-    assert holds('has(args.secret) && "secret" in args && args.size() == 12')
-    assert "bytes has no form" in untold("args.secret == null")
+def test_a_value_conditions_cannot_use_is_not_missing() -> None:
+    """`has` finds it, and comparing it is an error."""
+    assert is_true('has(args.secret) && "secret" in args && args.size() == 12')
+    assert "bytes has no form" in get_evaluation_error("args.secret == null")
 
 
-def test_python_values_come_as_written() -> None:
-    """Values of tools' models come as what they are written as."""
+def test_values_of_tool_models_are_read_as_they_are_written() -> None:
+    """Enums, dates, UUIDs, sets and tuples are what they are in JSON."""
     args: dict[str, Any] = {
         "c": Colour.RED,
         "d": date(2026, 3, 1),
@@ -228,17 +226,17 @@ def test_python_values_come_as_written() -> None:
         "i": Decimal("Infinity"),
         "deep": {"list": [1, b"x"]},
     }
-    assert holds(
+    assert is_true(
         'args.c == "red" && args.d == "2026-03-01" && args.s == ["a", "b"] && args.t == [1, 2]',
         args=args,
     )
-    assert holds('args.n.getHours() == 12 && args.u.endsWith("0001")', args=args)
+    assert is_true('args.n.getHours() == 12 && args.u.endsWith("0001")', args=args)
     for name in ("f", "i", "deep.list"):
-        assert "cannot be used" in untold(f"args.{name} == 1", args=args)
+        assert "cannot be used" in get_evaluation_error(f"args.{name} == 1", args=args)
 
 
-def test_names_no_value() -> None:
-    """Why it could not be told names kinds and fields, never what stands in an argument."""
+def test_evaluation_errors_never_show_argument_values() -> None:
+    """They name types and fields."""
     secret = {"token": "hunter2", "map": {"hunter2": b""}}
     for source in (
         "args.token.x == 1",
@@ -250,17 +248,17 @@ def test_names_no_value() -> None:
         "args.token.all(x, true)",
         "[args.token] == [1]",
     ):
-        assert "hunter2" not in untold(source, args=secret)
+        assert "hunter2" not in get_evaluation_error(source, args=secret)
 
 
 @pytest.mark.parametrize(
     "window", ["", "24", "0h", "01h", "91d", "59s", "1.5h", "24H", "-1h", "1h ", "99999m1", "٣h"]
 )
-def test_windows_that_are_none(window: str) -> None:
-    """A window is a whole number of minutes, hours or days, from one minute to 90 days."""
+def test_only_whole_minutes_hours_or_days_are_windows(window: str) -> None:
+    """They last from one minute to 90 days."""
     with pytest.raises(ValueError, match="not a window"):
         parse_window_seconds(window)
-    assert "not a window" in refused(f'count("refund_order", "{window}") > 1')
+    assert "not a window" in get_parse_error(f'count("refund_order", "{window}") > 1')
     assert (
         parse_window_seconds("1m"),
         parse_window_seconds("24h"),
@@ -268,16 +266,16 @@ def test_windows_that_are_none(window: str) -> None:
     ) == (60, DAY, 90 * DAY)
 
 
-def test_asking_changes_nothing() -> None:
-    """The same condition says the same of the same facts, whatever it was asked in between."""
+def test_evaluating_a_condition_changes_nothing() -> None:
+    """The answer is the same whatever it was evaluated with in between."""
     condition = Condition("args.codes.exists(x, x == args.count) && requester in groups.finance")
     for _ in range(3):
-        assert condition.is_true_for(facts())
-        assert not condition.is_true_for(facts(args={**ARGS, "count": 4}))
+        assert condition.is_true_for(make_facts())
+        assert not condition.is_true_for(make_facts(args={**ARGS, "count": 4}))
         with pytest.raises(ConditionError):
-            condition.is_true_for(facts(groups={}))
+            condition.is_true_for(make_facts(groups={}))
         with pytest.raises(ConditionError):
-            condition.is_true_for(facts(args={"codes": [1]}))
+            condition.is_true_for(make_facts(args={"codes": [1]}))
     assert ARGS["codes"] == [1, 2, 3]
 
 
@@ -296,8 +294,10 @@ def test_asking_changes_nothing() -> None:
         ('"a" in args', set(), True),
     ],
 )
-def test_it_is_known_which_fields_it_reads(source: str, fields: set[str], reads_all: bool) -> None:
-    """Whatever is not named by a literal may be any of them."""
+def test_the_argument_fields_a_condition_reads_are_known(
+    source: str, fields: set[str], reads_all: bool
+) -> None:
+    """A field not named by a literal may be any of them."""
     condition = Condition(source)
     assert "args" in condition.names
     assert (condition.fields, condition.reads_all_fields) == (fields, reads_all)

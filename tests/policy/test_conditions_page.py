@@ -1,4 +1,4 @@
-"""What the documentation says of conditions, tried."""
+"""What the documentation says about conditions is true."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin
 
 
-def test_the_conditions_of_the_page() -> None:
-    """Every condition shown can be read, and every name a condition knows is explained."""
+def test_every_condition_on_the_page_can_be_read() -> None:
+    """Every name that a condition knows is explained there."""
     [block] = re.findall(r"^```cel\n(.*?)^```$", PAGE, re.S | re.M)
     sources = block.splitlines()
     assert len(sources) >= 8
@@ -42,8 +42,8 @@ def test_the_conditions_of_the_page() -> None:
         ("now.getMonth() == 2", True),
     ],
 )
-def test_what_the_page_says_of_conditions(source: str, expected: bool | None) -> None:
-    """The claims about numbers, kinds, order and time, tried; None stands for no answer."""
+def test_what_the_page_says_about_conditions_is_true(source: str, expected: bool | None) -> None:
+    """These are its claims about numbers, types, order and time; None stands for an error."""
     facts = Facts(
         tool="x", effect="write", requester="U1", args={"note": None, "amount": 5}, now=MONDAY
     )
@@ -56,8 +56,8 @@ def test_what_the_page_says_of_conditions(source: str, expected: bool | None) ->
 
 
 @pytest.mark.parametrize("name", sorted(VARIABLE_NAMES - {"args", *NAMESPACES}))
-def test_a_fact_that_nobody_knows_is_no_value(name: str) -> None:
-    """None, of whichever fact, is "not known": not even a comparison with null has an answer."""
+def test_comparing_an_unknown_fact_with_null_is_an_error(name: str) -> None:
+    """A fact that is None is "not known", whichever it is."""
     facts = Facts(tool="x", effect="write", requester="U1", args={}, now=MONDAY)
     unknown = replace(facts, **{name: None})
     with pytest.raises(ValueError, match="is not known"):

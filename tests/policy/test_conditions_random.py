@@ -1,4 +1,4 @@
-"""Conditions made up at random say no more than the library would, and count exactly."""
+"""Random conditions agree with the CEL library, and compute exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.condition import Condition, ConditionError
-from tests.policy.builders import facts, holds
+from tests.policy.builders import is_true, make_facts
 
 ARGS = {
     "a": 3,
@@ -62,7 +62,7 @@ _lists = st.deferred(
 )
 # an error in filter, map or exists_one escapes the library's ||
 _plain = st.sampled_from(["args.a", "args.b", "2"])
-_truths = st.deferred(
+_conditions = st.deferred(
     lambda: (
         st.sampled_from(
             ["true", "false", "args.flag", "args.gone", "has(args.a)", "has(args.gone)"]
@@ -86,14 +86,14 @@ _truths = st.deferred(
             st.sampled_from(["<", ">", "=="]),
             _plain,
         )
-        | st.builds("({} {} {})".format, _truths, st.sampled_from(["&&", "||"]), _truths)
-        | st.builds("(!{})".format, _truths)
-        | st.builds("({} ? {} : {})".format, _truths, _truths, _truths)
+        | st.builds("({} {} {})".format, _conditions, st.sampled_from(["&&", "||"]), _conditions)
+        | st.builds("(!{})".format, _conditions)
+        | st.builds("({} ? {} : {})".format, _conditions, _conditions, _conditions)
     )
 )
 
 
-def _library_says(source: str) -> Any:
+def _evaluate_with_cel(source: str) -> Any:
     try:
         found = _LIBRARY.program(_LIBRARY.compile(source)).evaluate({"args": json_to_cel(ARGS)})
     except CELEvalError:
@@ -101,30 +101,24 @@ def _library_says(source: str) -> Any:
     return bool(found) if isinstance(found, celpy.celtypes.BoolType) else "something else"
 
 
-@given(_truths)
-def test_what_is_told_is_what_cel_tells(source: str) -> None:
-    """Where a condition is told at all, CEL's own evaluation says the same.
-
-    Strictness only ever adds errors.
-    """
+@given(_conditions)
+def test_evaluated_conditions_agree_with_the_cel_library(source: str) -> None:
+    """Our strictness only adds errors."""
     if len(source) > 1000:
         return
     try:
-        told = Condition(source).is_true_for(facts(args=ARGS))
+        told = Condition(source).is_true_for(make_facts(args=ARGS))
     except ConditionError:
         return
-    assert told is _library_says(source), source
+    assert told is _evaluate_with_cel(source), source
 
 
 _amounts = st.decimals(-(10**6), 10**6, places=4) | st.integers(-(10**20), 10**20)
 
 
 @given(_amounts, _amounts, _amounts, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
-def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
-    """Sums, products and quotients compare as fractions do, to the last digit.
-
-    That holds right at the limit, too.
-    """
+def test_sums_products_and_quotients_compare_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
+    """They compare as fractions do, to the last digit, also right at a limit."""
     args, (x, y, z) = {"a": a, "b": b, "c": c}, (Fraction(each) for each in (a, b, c))
     python = {
         "<": x.__lt__,
@@ -134,14 +128,14 @@ def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
         "==": x.__eq__,
         "!=": x.__ne__,
     }[sign]
-    assert holds(f"args.a {sign} args.b", args=args) is bool(python(y))
+    assert is_true(f"args.a {sign} args.b", args=args) is bool(python(y))
     limit = {**args, "limit": Decimal(a) + Decimal(b)}
-    assert holds("args.a + args.b == args.limit && !(args.a + args.b > args.limit)", args=limit)
-    assert holds(
+    assert is_true("args.a + args.b == args.limit && !(args.a + args.b > args.limit)", args=limit)
+    assert is_true(
         "args.a + args.b + 0.0001 > args.limit && args.a + args.b - 0.0001 < args.limit", args=limit
     )
     if z:
-        assert holds(
+        assert is_true(
             "args.a / args.c * args.c == args.a && (args.a * args.b) / args.c == args.a * "
             "(args.b / args.c)",
             args=args,
@@ -164,15 +158,14 @@ _values = st.recursive(
 
 
 @given(_values, _values, st.sampled_from(["==", "<", "in", "+", "||", "&&", "%"]))
-def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
-    """Any two values and any operator: true, false or ConditionError.
-
-    It is never both a condition and its opposite.
-    """
+def test_any_values_and_operator_give_a_boolean_or_an_error(
+    left: Any, right: Any, sign: str
+) -> None:
+    """A condition and its opposite are never both true."""
     args, says = {"l": left, "r": right}, []
     for source in (f"args.l {sign} args.r", f"!(args.l {sign} args.r)"):
         try:
-            says.append(Condition(source).is_true_for(facts(args=args)))
+            says.append(Condition(source).is_true_for(make_facts(args=args)))
         except ConditionError:
             says.append(None)
     assert says in ([True, False], [False, True], [None, None])
@@ -209,26 +202,26 @@ _scraps = st.sampled_from(
 
 
 @given(st.text(max_size=30) | st.lists(_scraps, max_size=12).map(" ".join))
-def test_whatever_is_written(source: str) -> None:
-    """Any text is a condition or is refused with ConditionError; nothing else comes out."""
+def test_any_text_is_a_condition_or_a_condition_error(source: str) -> None:
+    """Nothing else is raised, neither by reading nor by evaluating it."""
     try:
         condition = Condition(source)
     except ConditionError:
         return
     try:
-        assert condition.is_true_for(facts(args=ARGS)) in (True, False)
+        assert condition.is_true_for(make_facts(args=ARGS)) in (True, False)
     except ConditionError:
         return
 
 
-def test_the_library_would_let_these_through() -> None:
-    """To each of these CEL's own evaluation says true, and a condition says nothing."""
+def test_conditions_are_errors_where_cel_alone_says_true() -> None:
+    """The library hides an error behind ||, and finds every list operation over a text true."""
     for source in (
         "args.gone || true",
         "true || args.gone == 1 || args.gone",
         "args.word.all(x, true)",
     ):
-        assert _library_says(source) is True
+        assert _evaluate_with_cel(source) is True
     for source in ("args.gone || true", "args.word.all(x, true)"):
         with pytest.raises(ConditionError):
-            holds(source, args=ARGS)
+            is_true(source, args=ARGS)

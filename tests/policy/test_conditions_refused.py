@@ -1,11 +1,11 @@
-"""Conditions that are refused when they are read."""
+"""Conditions that are refused when the policy is read."""
 
 from __future__ import annotations
 
 import pytest
 
 from bot.policy.condition import MACROS, Condition
-from tests.policy.builders import refused
+from tests.policy.builders import get_parse_error
 
 
 @pytest.mark.parametrize(
@@ -102,33 +102,32 @@ from tests.policy.builders import refused
         ("1" + "+1" * 500 + " > 1", "too deeply"),
     ],
 )
-def test_what_is_refused_when_it_is_read(source: str, why: str) -> None:
-    """What a condition could never tell, or must never do, stops the policy from being loaded."""
-    assert why in refused(source)
+def test_conditions_that_can_never_work_are_refused(source: str, why: str) -> None:
+    """The policy cannot be loaded with one of them."""
+    assert why in get_parse_error(source)
 
 
 @pytest.mark.parametrize(
     "name", ["args", "requester", "channel", "tool", "effect", "risk", "groups", "now"]
 )
-def test_a_fact_is_not_hidden_by_a_name(name: str) -> None:
-    """No variable of a list operation is called like a fact, so `requester` is always who asked."""
-    assert "new name" in refused(f"args.codes.all({name}, true)")
+def test_variables_of_list_operations_cannot_hide_a_fact(name: str) -> None:
+    """So `requester` is always the person who made the request."""
+    assert "new name" in get_parse_error(f"args.codes.all({name}, true)")
 
 
 @pytest.mark.parametrize("outer", sorted(MACROS))
 @pytest.mark.parametrize("inner", sorted(MACROS))
-def test_list_operations_do_not_nest(outer: str, inner: str) -> None:
-    """No list operation stands inside another, also not in brackets or a call.
-
-    One after the other they may.
-    """
+def test_list_operations_cannot_be_nested(outer: str, inner: str) -> None:
+    """They cannot in brackets or a call either; they may stand one after the other."""
     for within in (
         "args.codes.{0}(y, y > 1)",
         "([args.codes].{0}(y, true))",
         "size(x.{0}(y, true)) > 1",
         "[x].{0}(y, x == y)",
     ):
-        assert "inside another" in refused(f"args.codes.{outer}(x, {within.format(inner)} == true)")
+        assert "inside another" in get_parse_error(
+            f"args.codes.{outer}(x, {within.format(inner)} == true)"
+        )
     assert Condition(
         f"args.codes.filter(x, x > 1).{inner}(x, x > 1) == true && args.codes.{outer}(x, x > 1) "
         "== true"

@@ -1,4 +1,4 @@
-"""Rules that add to what other rules say: they make it stricter, never looser."""
+"""Rules that add to other rules' gates make them stricter, never looser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ from bot.policy.gates import (
 from bot.policy.rules import Rule
 from bot.policy.tally import tally_ballots
 from storage.states import CallVerb
-from tests.policy.builders import approvers, asks, ballot, facts, problems, stages, starts
+from tests.policy.builders import (
+    approvers,
+    asks,
+    list_problems,
+    make_ballot,
+    make_facts,
+    stages,
+    starts,
+)
 
 WHO = '[defaults]\napprovers = ["@leads"]\n'
 ADDS = '[[rule]]\nname = "adds"\nverdict = "add"\n'
@@ -52,19 +60,21 @@ additions = st.builds(
         st.builds(Escalation, after=st.sampled_from([60, 600]), approvers=approvers), max_size=2
     ).map(tuple),
 )
-some = st.lists(st.tuples(additions, st.booleans()), max_size=3)
+additions_in_order = st.lists(st.tuples(additions, st.booleans()), max_size=3)
 EDITORS = ("nobody", "approvers", "approvers_and_requester")
 WORDS = {"never": set(), "approve": {1}, "reject": {2}, "always": {1, 2}}
 
 
-def judged(text: str, **changed: Any) -> Allow | Ask | Deny:
-    """What a policy says of a refund."""
-    return parse(WHO + text).get_gate(facts(**changed))
+def judge_refund(text: str, **changed: Any) -> Allow | Ask | Deny:
+    """The gate of a refund."""
+    return parse(WHO + text).get_gate(make_facts(**changed))
 
 
-@given(asks, some)
-def test_nothing_is_loosened(gate: Ask, adding: list[tuple[GateAddOn, bool]]) -> None:
-    """Every term is as strict as it was or stricter, and each stage has the same people."""
+@given(asks, additions_in_order)
+def test_additions_loosen_no_term_of_a_gate(
+    gate: Ask, adding: list[tuple[GateAddOn, bool]]
+) -> None:
+    """Each stage keeps its people."""
     found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     for old, new in zip(gate.stages, found.stages, strict=False):
@@ -82,16 +92,18 @@ def test_nothing_is_loosened(gate: Ask, adding: list[tuple[GateAddOn, bool]]) ->
     assert found.model_dump(include=kept) == shown.model_dump(include=kept)
 
 
-@given(asks, some, st.data())
-def test_who_meets_it_meets_what_was_asked_before(
+@given(asks, additions_in_order, st.data())
+def test_votes_that_meet_the_tightened_gate_meet_the_first_one(
     gate: Ask, adding: list[tuple[GateAddOn, bool]], data: st.DataObject
 ) -> None:
-    """Votes that approve under the composed gate would have approved under the first one alone."""
+    """The first one is the gate before anything was added."""
     found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     people = st.sampled_from("ABCDEFGHIJKL")
     drawn = st.lists(
-        st.builds(ballot, people, st.integers(0, len(found.stages) - 1), st.just(CallVerb.APPROVE)),
+        st.builds(
+            make_ballot, people, st.integers(0, len(found.stages) - 1), st.just(CallVerb.APPROVE)
+        ),
         max_size=12,
         unique_by=lambda each: each.person,
     )
@@ -100,11 +112,11 @@ def test_who_meets_it_meets_what_was_asked_before(
         assert tally_ballots(gate, cast).outcome == "approved"
 
 
-@given(asks, some)
-def test_more_people_come_only_by_a_sure_escalation(
+@given(asks, additions_in_order)
+def test_approvers_are_added_only_by_escalations_that_surely_apply(
     gate: Ask, adding: list[tuple[GateAddOn, bool]]
 ) -> None:
-    """Who may decide in a stage grows by escalations of rules that surely apply, and then only."""
+    """They do not decide before their escalation is due."""
     found = tighten_gate(gate, adding)
     assert isinstance(found, Ask)
     sure = [step for addition, known in adding if known for step in addition.escalation]
@@ -112,26 +124,28 @@ def test_more_people_come_only_by_a_sure_escalation(
     assert found.get_stage_approvers(0, timedelta()) == gate.get_stage_approvers(0, timedelta())
 
 
-@given(some)
-def test_what_is_allowed_stays_so_or_is_asked(adding: list[tuple[GateAddOn, bool]]) -> None:
-    """What another rule allows is asked where one that adds names who decides, else allowed."""
+@given(additions_in_order)
+def test_an_allowed_call_is_asked_only_if_an_addition_has_approvers(
+    adding: list[tuple[GateAddOn, bool]],
+) -> None:
+    """It stays allowed otherwise."""
     found = tighten_gate(Allow(rule="free"), adding)
     assert isinstance(found, Ask) == any(addition.ask for addition, _ in adding)
 
 
-@given(asks, some)
-def test_adding_twice_adds_nothing(gate: Ask, adding: list[tuple[GateAddOn, bool]]) -> None:
-    """What a rule has added it does not add again."""
+@given(asks, additions_in_order)
+def test_adding_the_same_rule_twice_adds_nothing(
+    gate: Ask, adding: list[tuple[GateAddOn, bool]]
+) -> None:
+    """The gate says which rules have added to it."""
     once = tighten_gate(gate, adding)
     assert tighten_gate(once, adding) == once
     assert once == gate or (isinstance(once, Ask) and once.added)
 
 
 @given(st.lists(st.sampled_from(["allow", "ask", "deny", "add"]), max_size=5), st.data())
-def test_a_rule_that_adds_never_frees_a_call(verdicts: list[str], data: st.DataObject) -> None:
-    """With rules that add anywhere between the others, allowed is only what was allowed before,
-    and denied is all that was denied.
-    """
+def test_rules_that_add_never_allow_more_calls(verdicts: list[str], data: st.DataObject) -> None:
+    """They may stand anywhere between the other rules; what was denied stays denied."""
     conditions = st.sampled_from(["", "false", "args.nope > 1", "requester in groups.gone"])
     made = []
     for index, verdict in enumerate(verdicts):
@@ -148,18 +162,18 @@ def test_a_rule_that_adds_never_frees_a_call(verdicts: list[str], data: st.DataO
     with_them = Policy(source="p", rules=tuple(made), default=default)
     plain = tuple(rule for rule in made if not isinstance(rule.gate, GateAddOn))
     without = with_them.model_copy(update={"rules": plain})
-    before, after = without.get_gate(facts()), with_them.get_gate(facts())
+    before, after = without.get_gate(make_facts()), with_them.get_gate(make_facts())
     order = ("allow", "ask", "deny")
     assert order.index(after.verdict) >= order.index(before.verdict)
     assert not isinstance(before, Deny) or after == before
 
 
-def test_a_stage_and_an_escalation() -> None:
-    """Rules above and below the one that asks add their stage, their people and their haste."""
+def test_additions_before_and_after_a_rule_extend_its_gate() -> None:
+    """They bring their stages, their escalations and their shorter deadlines."""
     asked = '[[rule]]\nname = "refunds"\ntool = "refund_*"\nverdict = "ask"\ndeadline = "4h"\n'
     night = 'escalation = [{after = "30m", approvers = ["@late"]}]\nreminders = ["10m"]\n'
     legal = ADDS.replace("adds", "legal") + 'approvers = ["@legal"]\ndeadline = "2h"\n'
-    gate = judged(ADDS + night + asked + legal)
+    gate = judge_refund(ADDS + night + asked + legal)
     assert gate == Ask(
         rule="refunds",
         added=("adds", "legal"),
@@ -170,40 +184,44 @@ def test_a_stage_and_an_escalation() -> None:
     )
 
 
-def test_an_allowed_call_is_asked() -> None:
-    """A stage for contractors holds for what staff may do unasked, with the terms it names."""
+def test_an_addition_with_approvers_makes_an_allowed_call_ask() -> None:
+    """Contractors are asked about what staff may do unasked, with the terms of the addition."""
     text = '[[rule]]\nname = "free"\nverdict = "allow"\n' + ADDS
     text += 'requester = "@finance"\neffect = ["write", "destructive"]\n'
-    asked = judged(text + 'approvers = ["@legal"]\ndeadline = "1d"\n')
+    asked = judge_refund(text + 'approvers = ["@legal"]\ndeadline = "1d"\n')
     assert asked == Ask(rule="adds", stages=(LEGAL,), deadline=86_400)
     for known in ({"requester": "U9"}, {"effect": "read"}):
-        assert judged(text + 'approvers = ["@legal"]\n', **known) == Allow(rule="free")
-    assert judged(text + 'deadline = "10m"\n') == Allow(rule="free")  # there is nothing to hasten
+        assert judge_refund(text + 'approvers = ["@legal"]\n', **known) == Allow(rule="free")
+    assert judge_refund(text + 'deadline = "10m"\n') == Allow(
+        rule="free"
+    )  # no approval whose deadline it could shorten
 
 
-def test_what_cannot_be_told_adds_no_people() -> None:
-    """While a group cannot be looked up, its rule makes it stricter and lets nobody else decide."""
+def test_an_addition_in_doubt_is_stricter_but_adds_no_approvers() -> None:
+    """The group of its requesters cannot be looked up."""
     adds = ADDS + 'requester = "@gone"\nveto = 1\ndeadline = "10m"\n'
     adds += 'escalation = [{after = "5m", approvers = ["@late"]}]\n'
-    gate = judged(adds)
+    gate = judge_refund(adds)
     assert isinstance(gate, Ask)
     assert (gate.deadline, gate.escalation, gate.added) == (600, (), ("adds",))
 
 
-def test_a_deny_wins_over_all_that_is_added() -> None:
-    """What a rule denies stays denied with its own reason, wherever rules that add stand."""
+def test_a_deny_rule_wins_over_every_addition() -> None:
+    """It gives its own reason, wherever the additions stand."""
     deny = '[[rule]]\nname = "no"\nverdict = "deny"\nreason = "Closed."\n'
-    assert judged(ADDS + 'approvers = ["@legal"]\n' + deny) == Deny(rule="no", reason="Closed.")
+    assert judge_refund(ADDS + 'approvers = ["@legal"]\n' + deny) == Deny(
+        rule="no", reason="Closed."
+    )
 
 
-def test_a_remembered_approval_is_bound_to_what_was_added() -> None:
-    """What may be remembered is known by the rule that asks and by all that add to it."""
+def test_remembered_approvals_depend_on_the_rule_and_its_additions() -> None:
+    """Another condition or escalation of either asks again."""
     night = (
         ADDS
         + 'when = \'now.getHours() >= 20\'\nescalation = [{after = "30m", approvers = ["@late"]}]\n'
     )
     policy = parse(WHO + "remember = [{}]\n" + night)
-    day, dark = facts(), facts(now=facts().now.replace(hour=21))
+    day, dark = make_facts(), make_facts(now=make_facts().now.replace(hour=21))
     by_day, by_night = policy.get_gate(day), policy.get_gate(dark)
     assert isinstance(by_day, Ask)
     assert isinstance(by_night, Ask)
@@ -231,17 +249,17 @@ def test_a_remembered_approval_is_bound_to_what_was_added() -> None:
         ('deadline = "10m"\nreminders = ["20m"]\napprovers = ["@a"]', "reminders: comes only when"),
     ],
 )
-def test_what_a_rule_cannot_add(line: str, said: str) -> None:
-    """What would loosen, or mean nothing, is refused with its line."""
-    [found] = problems(f"{WHO}{ADDS}{line}\n")
+def test_additions_that_loosen_or_mean_nothing_are_refused(line: str, said: str) -> None:
+    """The refusal names their line."""
+    [found] = list_problems(f"{WHO}{ADDS}{line}\n")
     assert f"rule 1 {said}" in found
 
 
-def test_it_hides_no_rule_and_answers_no_call() -> None:
-    """A rule that adds to everything leaves every call to the rules below and to [defaults]."""
+def test_an_addition_hides_no_rule_and_answers_no_call() -> None:
+    """Every call goes on to the rules below it and to [defaults]."""
     text = ADDS + "veto = 1\n" + '[[rule]]\nname = "last"\nverdict = "ask"\n'
-    assert parse(WHO + text).get_gate(facts()).rule == "last"
-    [found] = problems(ADDS + 'approvers = ["@a"]\n')
+    assert parse(WHO + text).get_gate(make_facts()).rule == "last"
+    [found] = list_problems(ADDS + 'approvers = ["@a"]\n')
     assert "nobody could decide about calls that no rule matches" in found
     tried = (
         parse(WHO + text).judge_call(Facts(tool="x", effect="write", requester="U", args={})).tried
@@ -249,13 +267,13 @@ def test_it_hides_no_rule_and_answers_no_call() -> None:
     assert [each.adds for each in tried] == [True, False]
 
 
-def test_what_is_asked_though_it_is_allowed_is_as_strict() -> None:
-    """Where a channel's mode has everything asked, the defaults get what matching rules add."""
+def test_the_default_gate_includes_matching_additions() -> None:
+    """A channel's mode uses it where everything is asked."""
     text = '[[rule]]\nname = "free"\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
     text += ADDS.replace("adds", "elsewhere") + 'tool = "other"\nveto = 1\n'
     policy = parse(WHO + text)
-    assert policy.get_gate(facts()) == Allow(rule="free")
-    found = policy.build_default_ask_gate(facts())
+    assert policy.get_gate(make_facts()) == Allow(rule="free")
+    found = policy.build_default_ask_gate(make_facts())
     assert found == Ask(rule="default", added=("adds",), stages=(LEADS,), reasons="always")
     nobody = '[[rule]]\nverdict = "allow"\n' + ADDS + 'reasons = "always"\n'
-    assert parse(nobody).build_default_ask_gate(facts()) is None
+    assert parse(nobody).build_default_ask_gate(make_facts()) is None

@@ -1,10 +1,10 @@
-"""Keys of a policy that mean nothing or contradict each other: each is told at its line."""
+"""Keys of a policy that mean nothing or contradict each other are refused at their line."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.policy.builders import problems
+from tests.policy.builders import list_problems
 
 RULE = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01", "U02", "U03"]\n'
 WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -97,9 +97,9 @@ WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
         ('when = "groups[args.g].size() > 0"', "when: needs a literal group"),
     ],
 )
-def test_values_that_mean_nothing(line: str, said: str) -> None:
-    """Each is refused with the line it stands in, the key, and what to write instead."""
-    (found,) = problems(f"{RULE}{line}\n{WHO}")
+def test_values_that_mean_nothing_are_refused(line: str, said: str) -> None:
+    """The refusal names their line, their key, and what to write instead."""
+    (found,) = list_problems(f"{RULE}{line}\n{WHO}")
     assert found.startswith("  p.toml:5: rule 1 ")
     assert said in found
 
@@ -125,9 +125,9 @@ def test_values_that_mean_nothing(line: str, said: str) -> None:
         (f"[{', '.join(['{approvers = [`@a`]}'] * 11)}]".replace("`", '"'), "there are too many"),
     ],
 )
-def test_stages_that_cannot_be(stages: str, said: str) -> None:
-    """Steps without people, or with more votes than people, are refused when they are read."""
-    (found,) = problems(f'{WHO}\n[[rule]]\ntool = "x"\nverdict = "ask"\nstages = {stages}\n')
+def test_stages_that_nobody_could_meet_are_refused(stages: str, said: str) -> None:
+    """They have no people, or need more votes than they have people."""
+    (found,) = list_problems(f'{WHO}\n[[rule]]\ntool = "x"\nverdict = "ask"\nstages = {stages}\n')
     assert found.startswith("  p.toml:7: rule 1 stages: ")
     assert said in found
 
@@ -228,11 +228,10 @@ def test_stages_that_cannot_be(stages: str, said: str) -> None:
         ),
     ],
 )
-def test_keys_that_contradict_each_other(text: str, line: int, key: str, said: str) -> None:
-    """What one key leaves without a meaning is refused at that key, also in [defaults].
-
-    Nothing is ignored silently.
-    """
-    (found,) = problems(text)
+def test_keys_that_contradict_each_other_are_refused(
+    text: str, line: int, key: str, said: str
+) -> None:
+    """They are in [defaults], too; no key is ignored silently."""
+    (found,) = list_problems(text)
     assert found.startswith(f"  p.toml:{line}: {key}: ")
     assert said in found

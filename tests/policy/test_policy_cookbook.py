@@ -1,4 +1,4 @@
-"""The policies of the documentation: each says what the sentences around it claim."""
+"""The cookbook's policies do what the sentences around them say."""
 
 from __future__ import annotations
 
@@ -36,20 +36,19 @@ EFFECTS = {
 }
 
 
-Judge = Callable[..., Allow | Ask | Deny]
+JudgeCall = Callable[..., Allow | Ask | Deny]
 
 
-def policy(title: str) -> Policy:
-    """That recipe, read as a bot with databases reads it."""
+def parse_recipe(title: str) -> Policy:
+    """That recipe, as a bot with databases reads it."""
     return parse(RECIPES[title], title).model_copy(update={"asking": frozenset({"query"})})
 
 
-def judge(title: str) -> Judge:
-    """Return what that recipe says about a call by Ben in #support at noon.
-
-    On that day nothing was refunded yet.
+def make_judge(title: str) -> JudgeCall:
+    """Return a function that says what the recipe makes of a call by Ben in #support at noon, on a
+    day without refunds yet.
     """
-    read = policy(title)
+    read = parse_recipe(title)
 
     def gate(tool: str, **known: Any) -> Allow | Ask | Deny:
         facts: dict[str, Any] = {
@@ -67,14 +66,14 @@ def judge(title: str) -> Judge:
     return gate
 
 
-def who(gate: Allow | Ask | Deny) -> Approvers:
-    """Whom it asks, in all stages."""
+def get_approvers(gate: Allow | Ask | Deny) -> Approvers:
+    """The approvers of all stages."""
     assert isinstance(gate, Ask)
     return gate.approvers
 
 
-def test_there_are_fifteen() -> None:
-    """The cookbook has fifteen policies, and each has its own test below, named like it."""
+def test_the_cookbook_has_fifteen_policies() -> None:
+    """Each has its own test below, named like it."""
     assert len(RECIPES) == 15
     tests = [name for name in globals() if name.startswith("test_")]
     for title in RECIPES:
@@ -83,27 +82,26 @@ def test_there_are_fifteen() -> None:
 
 
 def test_refunds_with_a_daily_limit() -> None:
-    """Small ones run, larger ones ask the leads, and finance decides above 500 a day.
-
-    That is to the cent.
+    """Small ones run, the leads approve larger ones, and finance those above 500 a day, to the
+    cent.
     """
-    gate = judge("Refunds with a daily limit")
+    gate = make_judge("Refunds with a daily limit")
     assert gate("refund_order", amount=Decimal("50.00")).verdict == "allow"
-    assert who(gate("refund_order", amount=Decimal("50.01"))).groups == ("shop-leads",)
+    assert get_approvers(gate("refund_order", amount=Decimal("50.01"))).groups == ("shop-leads",)
     full = {SPENT: Decimal("460.00")}
     assert gate("refund_order", amount=Decimal("40.00"), spent=full).verdict == "allow"
     over = gate("refund_order", amount=Decimal("40.01"), spent=full)
-    assert who(over).groups == ("finance",)
+    assert get_approvers(over).groups == ("finance",)
     assert isinstance(over, Ask)
     assert over.deadline == 4 * 3600
-    assert who(gate("refund_order", amount=Decimal("0.01"), spent={SPENT: None})).groups == (
-        "finance",
-    )
+    assert get_approvers(
+        gate("refund_order", amount=Decimal("0.01"), spent={SPENT: None})
+    ).groups == ("finance",)
 
 
-def test_the_production_database() -> None:
-    """Nothing at weekends in Berlin's time, two people on other days, questions as it says."""
-    gate = judge("The production database")
+def test_the_production_database_is_not_changed_at_weekends() -> None:
+    """Two people approve changes on other days in Berlin; queries of production take one."""
+    gate = make_judge("The production database")
     changing = gate("change", database="production", sql="…")
     assert isinstance(changing, Ask)
     assert (changing.stages[0].quorum, changing.approvers.groups) == (2, ("database",))
@@ -115,12 +113,12 @@ def test_the_production_database() -> None:
     assert gate("change", database="production", now=friday_night) == Deny(
         rule="weekend", reason="Production is not changed at the weekend."
     )
-    # it is Monday there
+    # Monday in Berlin
     assert gate("change", database="production", now=sunday_night).verdict == "ask"
     assert gate("change", database="production", now=None).verdict == "deny"
     assert gate("query", database="shop").verdict == "allow"
     asked = gate("query", database="production")
-    assert (who(asked).groups, isinstance(asked, Ask) and asked.stages[0].quorum) == (
+    assert (get_approvers(asked).groups, isinstance(asked, Ask) and asked.stages[0].quorum) == (
         ("database",),
         1,
     )
@@ -128,29 +126,29 @@ def test_the_production_database() -> None:
 
 
 def test_access_to_a_channel() -> None:
-    """Members let people into open channels.
-
-    Any other channel goes to the office, many people to two of it.
+    """Members let people into open channels, the office into others; more than five people take two
+    of it.
     """
-    gate = judge("Access to a channel")
-    assert who(gate("invite", args={"channel": SlackId("C0GENERAL"), "people": ["dan"]})).channel
+    gate = make_judge("Access to a channel")
+    assert get_approvers(
+        gate("invite", args={"channel": SlackId("C0GENERAL"), "people": ["dan"]})
+    ).channel
     for name in ("C0BOARD", "C0FINANCE"):
         asked = gate("invite", args={"channel": SlackId(name), "people": ["dan"]})
-        assert (who(asked).groups, who(asked).channel) == (("office",), False)
+        assert (get_approvers(asked).groups, get_approvers(asked).channel) == (("office",), False)
     many = gate("invite", args={"channel": SlackId("C0GENERAL"), "people": list("abcdef")})
     assert isinstance(many, Ask)
     assert (many.approvers.groups, many.stages[0].quorum) == (("office",), 2)
-    assert who(
+    assert get_approvers(
         gate("invite", args={"channel": SlackId("C0GENERAL"), "people": list("abcde")})
     ).channel
 
 
 def test_announcements_by_channel() -> None:
-    """Members announce in their own channel, the communications team in the others.
-
-    Nobody calls everyone.
+    """Members approve those in their own channel, the communications team others; @channel is
+    denied.
     """
-    gate = judge("Announcements")
+    gate = make_judge("Announcements")
     ours = gate("post_message", args={"channel": SlackId("C0SUPPORT"), "text": "We open at nine."})
     assert isinstance(ours, Ask)
     assert (ours.approvers.channel, ours.deadline) == (True, 1800)
@@ -167,7 +165,7 @@ def test_announcements_by_channel() -> None:
     from_elsewhere = gate(
         "post_message", channel="C0GENERAL", args={"channel": SlackId("C0SUPPORT"), "text": "Hi"}
     )
-    assert who(from_elsewhere).groups == ("comms",)
+    assert get_approvers(from_elsewhere).groups == ("comms",)
     for text in ("Hi @channel", "<!here> now", "@Everyone!"):
         assert (
             gate("post_message", args={"channel": SlackId("C0SUPPORT"), "text": text}).verdict
@@ -176,30 +174,34 @@ def test_announcements_by_channel() -> None:
 
 
 def test_directors_who_need_not_be_asked() -> None:
-    """They may decide about any payment, and are told of the large ones."""
-    gate = judge("Directors who need not be asked")
+    """They may approve any payment, and are notified only of the large ones."""
+    gate = make_judge("Directors who need not be asked")
     both = Approvers(groups=("finance", "directors"), silent=("@directors",))
-    assert who(gate("pay", amount=Decimal(10000))) == both
-    assert who(gate("pay", amount=Decimal(10000))).notified == Approvers(groups=("finance",))
-    assert who(gate("pay", amount=Decimal(10001))) == Approvers(groups=("finance", "directors"))
+    assert get_approvers(gate("pay", amount=Decimal(10000))) == both
+    assert get_approvers(gate("pay", amount=Decimal(10000))).notified == Approvers(
+        groups=("finance",)
+    )
+    assert get_approvers(gate("pay", amount=Decimal(10001))) == Approvers(
+        groups=("finance", "directors")
+    )
 
 
 def test_expenses_by_manager() -> None:
-    """Small ones run; then the manager decides, and finance about large ones as well."""
-    gate = judge("Expenses by manager")
+    """Small ones run, the manager approves others, and finance the large ones as well."""
+    gate = make_judge("Expenses by manager")
     facts: dict[str, Any] = {"owners": {"manager of requester": ("UCLEO0001",)}}
     assert isinstance(gate("pay", amount=Decimal(50), **facts), Allow)
     cleo = Approvers(users=("UCLEO0001",))
-    assert who(gate("pay", amount=Decimal(51), **facts)) == cleo
+    assert get_approvers(gate("pay", amount=Decimal(51), **facts)) == cleo
     large = gate("pay", amount=Decimal(1001), **facts)
     assert isinstance(large, Ask)
     assert [each.approvers for each in large.stages] == [cleo, Approvers(groups=("finance",))]
-    assert who(gate("pay", amount=Decimal(51))) == Approvers()
+    assert get_approvers(gate("pay", amount=Decimal(51))) == Approvers()
 
 
 def test_two_stages_by_direct_message() -> None:
-    """First the leads, then finance, in direct messages, with a reminder after a day."""
-    gate = judge("Two stages")("cancel_order")
+    """The leads approve first, then finance, with a reminder after a day."""
+    gate = make_judge("Two stages")("cancel_order")
     assert isinstance(gate, Ask)
     assert [stage.approvers.groups for stage in gate.stages] == [("shop-leads",), ("finance",)]
     assert (gate.post_to, gate.reminders, gate.deadline, gate.veto) == (
@@ -208,7 +210,7 @@ def test_two_stages_by_direct_message() -> None:
         2 * 86_400,
         1,
     )
-    assert who(judge("Two stages")("refund_order")).groups == ("shop-leads",)
+    assert get_approvers(make_judge("Two stages")("refund_order")).groups == ("shop-leads",)
 
 
 @pytest.mark.parametrize(
@@ -216,11 +218,10 @@ def test_two_stages_by_direct_message() -> None:
     [(18, False), (19, True), (23, True), (0, True), (5, True), (6, False), (12, False)],
 )
 def test_escalation_at_night(hour: int, night: bool) -> None:
-    """By night whoever is on call, then the managers too.
-
-    Hours are Berlin's, one ahead of UTC in winter.
+    """People on call approve by night, the managers after a while; Berlin is an hour ahead of UTC
+    in winter.
     """
-    gate = judge("Escalation at night")("refund_order", now=MONDAY.replace(hour=hour))
+    gate = make_judge("Escalation at night")("refund_order", now=MONDAY.replace(hour=hour))
     assert isinstance(gate, Ask)
     assert gate.approvers.groups == (("on-call",) if night else ("shop-leads",))
     if night:
@@ -228,9 +229,9 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
         assert gate.escalation[0].approvers.groups == ("managers",)
 
 
-def test_an_incident_is_run_alone() -> None:
-    """Who is on call runs alone what takes two, but for the deletion of data."""
-    gate = judge("An incident")
+def test_an_incident_needs_one_person_on_call() -> None:
+    """They may break glass for what takes two, but not for the deletion of data."""
+    gate = make_judge("An incident")
     asked = gate("cancel_order")
     assert isinstance(asked, Ask)
     assert (asked.approvers.groups, asked.required_approvers) == (("platform",), 2)
@@ -241,11 +242,8 @@ def test_an_incident_is_run_alone() -> None:
 
 
 def test_contractors_are_asked_or_refused() -> None:
-    """Staff go on unasked, contractors are asked or refused.
-
-    Without knowing who is one, everybody is.
-    """
-    gate = judge("Contractors")
+    """Staff go on unasked; while the group is not known, everybody counts as a contractor."""
+    gate = make_judge("Contractors")
     staff, contractor = {"contractors": frozenset({"UDAN"})}, {"contractors": frozenset({"UBEN"})}
     for known, expected in (
         (staff, ("allow", "allow", "ask")),
@@ -264,46 +262,48 @@ def test_contractors_are_asked_or_refused() -> None:
 
 
 def test_a_freeze_at_the_end_of_the_year() -> None:
-    """Nothing that cannot be undone in it, the managers for the rest; else by business hours."""
-    gate = judge("A freeze at the end of the year")
+    """It denies destructive calls, and the managers approve others; at other times business hours
+    decide.
+    """
+    gate = make_judge("A freeze at the end of the year")
     eve = datetime(2026, 12, 18, 22, 59, tzinfo=UTC)
     frozen, over = datetime(2026, 12, 18, 23, 0, tzinfo=UTC), datetime(2027, 1, 4, 9, tzinfo=UTC)
     assert gate("cancel_order", now=frozen).verdict == "deny"
     asked = gate("refund_order", now=frozen)
     assert isinstance(asked, Ask)
-    assert (who(asked).groups, asked.required_approvers) == (("managers",), 2)
+    assert (get_approvers(asked).groups, asked.required_approvers) == (("managers",), 2)
     for tool in ("cancel_order", "refund_order"):
-        assert who(gate(tool, now=eve)).groups == ("on-call",)
-        assert who(gate(tool, now=over)).groups == ("platform",)
+        assert get_approvers(gate(tool, now=eve)).groups == ("on-call",)
+        assert get_approvers(gate(tool, now=over)).groups == ("platform",)
         assert gate(tool, now=None).verdict == ("deny" if tool == "cancel_order" else "ask")
     assert gate("look_up_order", now=frozen).verdict == "allow"
 
 
 def test_a_migration_at_night() -> None:
-    """Two approve it by day, and it starts at ten; who is on call need not wait."""
-    asked = judge("A migration at night")("migrate_orders")
+    """Two people approve it by day, and it starts at ten; people on call need not wait."""
+    asked = make_judge("A migration at night")("migrate_orders")
     assert isinstance(asked, Ask)
-    assert (who(asked).groups, asked.required_approvers) == (("platform",), 2)
+    assert (get_approvers(asked).groups, asked.required_approvers) == (("platform",), 2)
     assert str(asked.run_at) == "22:00 Europe/Berlin"
     assert asked.break_glass == Approvers(groups=("on-call",))
 
 
 def test_deployments_by_service() -> None:
-    """The owners of the service, and the platform team as well where data may be lost."""
-    gate = judge("Deployments by service")
+    """The owners of the service approve, and the platform team as well where data may be lost."""
+    gate = make_judge("Deployments by service")
     asked = gate("deploy", service="website", migrates=False)
     assert isinstance(asked, Ask)
     assert [each.approvers.groups for each in asked.stages] == [("web", "search")]
     asked = gate("deploy", service="payments", migrates=True)
     assert isinstance(asked, Ask)
     assert [each.approvers.groups for each in asked.stages] == [("payments",), ("platform",)]
-    assert who(gate("deploy", service="billing", migrates=False)) == Approvers()
-    assert who(gate("refund_order")).groups == ("platform",)
+    assert get_approvers(gate("deploy", service="billing", migrates=False)) == Approvers()
+    assert get_approvers(gate("refund_order")).groups == ("platform",)
 
 
 def test_a_team_of_one() -> None:
-    """Who asks is the approver, in a direct message; ten minutes for what cannot be undone."""
-    gate = judge("A team of one")
+    """The requester approves in a direct message, within ten minutes if it is destructive."""
+    gate = make_judge("A team of one")
     change, final = gate("refund_order"), gate("cancel_order")
     assert isinstance(change, Ask)
     assert isinstance(final, Ask)
@@ -314,8 +314,8 @@ def test_a_team_of_one() -> None:
 
 def test_a_paused_tool() -> None:
     """Refunds are denied, small ones too; everything else is as before."""
-    gate = judge("A paused tool")
+    gate = make_judge("A paused tool")
     denied = gate("refund_order", amount=5)
     assert isinstance(denied, Deny)
     assert denied.reason.startswith("Refunds are paused")
-    assert who(gate("cancel_order")).groups == ("shop-leads",)
+    assert get_approvers(gate("cancel_order")).groups == ("shop-leads",)

@@ -1,4 +1,4 @@
-"""Freezes and business hours in conditions: judged by the moment of the call and nothing else."""
+"""Freezes and business hours in conditions, judged by the time of the call alone."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ launch = { from = 2026-12-01T09:00:00+01:00, to = 2026-12-01T12:00:00Z }
 """
 
 
-def policy(when: str, tables: str = FREEZES) -> Policy:
-    """A policy that denies under this condition."""
+def parse_policy(when: str, tables: str = FREEZES) -> Policy:
+    """A policy that denies calls under this condition."""
     rule = f'[[rule]]\nname = "r"\nverdict = "deny"\nreason = "no"\nwhen = \'{when}\'\n'
     return parse(DEFAULTS + tables + rule, "policy.toml")
 
 
-def verdict(when: str, at: datetime | None, tables: str = FREEZES) -> tuple[str, str]:
-    """What it says of a call at that moment, and why."""
+def judge_at(when: str, at: datetime | None, tables: str = FREEZES) -> tuple[str, str]:
+    """The verdict on a call at that time, and the reason."""
     facts = Facts(tool="deploy", effect="write", requester="UBEN00001", args={}, now=at)
-    judged = policy(when, tables).judge_call(facts)
+    judged = parse_policy(when, tables).judge_call(facts)
     return judged.gate.verdict, "".join(each.why for each in judged.tried if each.rule == "r")
 
 
-def moment(text: str) -> datetime:
+def parse_utc(text: str) -> datetime:
     """A moment in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def moment(text: str) -> datetime:
     [
         ("2026-12-23T22:59:59", ""),
         ("2026-12-23T23:00:00", "christmas"),  # midnight in Berlin
-        ("2026-12-26T22:59:59", "christmas"),  # all of the last day is in it
+        ("2026-12-26T22:59:59", "christmas"),  # the last day counts to its end
         ("2026-12-26T23:00:00", ""),
         ("2026-11-30T22:59:59", ""),
         ("2026-11-30T23:00:00", "audit"),  # 18:00 in New York
@@ -53,11 +53,11 @@ def moment(text: str) -> datetime:
     ],
 )
 def test_a_freeze_begins_and_ends_to_the_second(at: str, on: str) -> None:
-    """In the time zone that it names; the reason says which are in force."""
-    said, why = verdict("in_freeze", moment(at))
+    """Its own time zone counts; the reason names the freezes in force."""
+    said, why = judge_at("in_freeze", parse_utc(at))
     assert said == ("deny" if on else "ask")
     assert why.endswith(f"(in force: {on})" if on else "(no freeze is in force)")
-    said, _ = verdict("freezes.audit && !freezes.christmas", moment(at), FREEZES + UNUSED)
+    said, _ = judge_at("freezes.audit && !freezes.christmas", parse_utc(at), FREEZES + UNUSED)
     assert said == ("deny" if "audit" in on else "ask")
 
 
@@ -76,16 +76,18 @@ UNUSED = '[[rule]]\nverdict = "allow"\ntool = "x"\nwhen = "in_freeze"\n'
         ("2026-12-24T10:00:00", True),
     ],
 )
-def test_business_hours_are_those_of_the_table(at: str, is_open: bool) -> None:
-    """With its days, its holidays and its zone."""
+def test_in_business_hours_follows_the_hours_table(at: str, is_open: bool) -> None:
+    """The table's days, holidays and zone count."""
     tables = f'{HOURS}calendar = "DE"\n'
-    assert verdict("!in_business_hours", moment(at), tables)[0] == ("ask" if is_open else "deny")
+    assert judge_at("!in_business_hours", parse_utc(at), tables)[0] == (
+        "ask" if is_open else "deny"
+    )
 
 
 @pytest.mark.parametrize("when", ["in_freeze", "freezes.audit || in_freeze", "in_business_hours"])
-def test_without_the_time_nothing_is_let_through(when: str) -> None:
-    """A rule that denies applies where it not known."""
-    said, why = verdict(when, None, FREEZES + UNUSED + HOURS * ("hours" in when))
+def test_a_deny_rule_applies_while_the_time_is_unknown(when: str) -> None:
+    """Nothing is let through in doubt."""
+    said, why = judge_at(when, None, FREEZES + UNUSED + HOURS * ("hours" in when))
     assert said == "deny"
     assert "what it stands for is not known" in why
 
@@ -113,15 +115,15 @@ def test_without_the_time_nothing_is_let_through(when: str) -> None:
         ("in_freeze", FREEZES.replace("christmas =", "X-mas ="), "cannot be a name"),
     ],
 )
-def test_what_could_never_work_is_refused(when: str, tables: str, said: str) -> None:
-    """When the file is read, with what to do."""
+def test_freezes_that_could_never_work_are_refused(when: str, tables: str, said: str) -> None:
+    """They are refused when the file is read, with what to do."""
     with pytest.raises(PolicyError) as refused:
-        policy(when, tables)
+        parse_policy(when, tables)
     assert said in str(refused.value)
 
 
-def test_a_zone_may_be_that_of_the_hours() -> None:
-    """A freeze without a zone is in that of [hours]; in JSON, dates are texts."""
+def test_a_freeze_without_a_zone_uses_that_of_the_hours() -> None:
+    """In JSON, dates are texts."""
     text = (
         '{"defaults": {"approvers": ["channel"]},'
         ' "hours": {"zone": "Europe/Berlin", "opens": "09:00", "closes": "17:00"},'
@@ -132,15 +134,15 @@ def test_a_zone_may_be_that_of_the_hours() -> None:
     assert calendar is not None
     [freeze] = calendar.freezes
     assert (freeze.starts, freeze.ends) == (
-        moment("2026-12-01T08:00:00"),
-        moment("2026-12-01T23:00:00"),
+        parse_utc("2026-12-01T08:00:00"),
+        parse_utc("2026-12-01T23:00:00"),
     )
 
 
-def test_other_dates_make_another_policy() -> None:
-    """So that an edit of them is taken; and a policy without them has the digest it had before."""
+def test_other_freeze_dates_make_another_policy() -> None:
+    """A policy without freezes keeps the digest it had before there were any."""
     later = FREEZES.replace("to = 2026-12-26", "to = 2026-12-27")
-    assert policy("in_freeze").digest != policy("in_freeze", later).digest
-    plain = policy("true", "")
+    assert parse_policy("in_freeze").digest != parse_policy("in_freeze", later).digest
+    plain = parse_policy("true", "")
     assert "calendar" not in plain.model_dump_json(exclude={"calendar"})
     assert plain.digest == plain.model_copy(update={"calendar": None}).digest

@@ -1,4 +1,4 @@
-"""Policies, gates and remembered approvals as JSON: what is written means what is read."""
+"""Policies, gates and remembered approvals as JSON mean the same when read again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.pages import ROOT, blocks
 from tests.policy.builders import asks
 from tests.policy.recipes import FIRST, RECIPES
 from tests.policy.test_business_hours import HOURS, schedules
-from tests.policy.test_policy_named import NAMED
+from tests.policy.test_policy_names import NAMED_POLICY
 
-POLICIES = {**FIRST, **RECIPES, "hours": HOURS, "names": NAMED}
+POLICIES = {**FIRST, **RECIPES, "hours": HOURS, "names": NAMED_POLICY}
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 moments = st.datetimes(timezones=st.just(UTC))
 
 
 @pytest.mark.parametrize("title", POLICIES)
-def test_a_policy_means_the_same_in_either(title: str) -> None:
-    """Every policy of the page is the same policy as JSON, to the last condition."""
+def test_a_policy_means_the_same_in_json_and_toml(title: str) -> None:
+    """This holds for every policy of the page, to the last condition."""
     text = POLICIES[title]
     assert parse(convert_toml_to_json(text), "p.json").digest == parse(text, "p.toml").digest
 
@@ -48,8 +48,8 @@ def test_a_policy_means_the_same_in_either(title: str) -> None:
         max_size=4,
     )
 )
-def test_made_up_policies_fare_the_same(rules: list[dict[str, object]]) -> None:
-    """Whatever another program writes is taken or refused as the same TOML would be."""
+def test_random_json_is_accepted_or_refused_like_its_toml(rules: list[dict[str, object]]) -> None:
+    """The problems are the same."""
 
     def outcome(text: str, source: str) -> object:
         try:
@@ -75,21 +75,18 @@ def test_made_up_policies_fare_the_same(rules: list[dict[str, object]]) -> None:
         ('{"rules": []}', "rules: unknown key"),
     ],
 )
-def test_json_that_is_no_policy(text: str, said: str) -> None:
-    """What is no JSON, says a key twice, or is no policy, is refused."""
+def test_json_that_is_no_policy_is_refused(text: str, said: str) -> None:
+    """A key given twice is refused as well, and what is no policy in TOML either."""
     with pytest.raises(PolicyError) as found:
         parse(text, "p.json")
     assert any(said in each for each in found.value.problems)
 
 
 @given(asks, st.none() | schedules, st.booleans(), st.lists(texts, max_size=2).map(tuple))
-def test_every_gate_comes_back(
+def test_every_gate_round_trips_through_its_text(
     gate: Ask, hours: object, any_order: bool, added: tuple[str, ...]
 ) -> None:
-    """A gate read from what was written of it is that gate, and is written the same again.
-
-    It is written as RFC 8785 has it, and read once for the same text.
-    """
+    """The text is canonical JSON (RFC 8785), and the same text is read once."""
     update = {"hours": hours, "any_order": any_order, "added": added}
     full = gate.model_copy(update=update)
     said = {"verdict": "ask"} | full.model_dump(mode="json", exclude_defaults=True)
@@ -119,8 +116,8 @@ def test_every_gate_comes_back(
         revoked_by=texts,
     )
 )
-def test_every_grant_comes_back(grant: Grant) -> None:
-    """A remembered approval read from what was written of it is that one, to the microsecond."""
+def test_every_remembered_approval_round_trips_through_its_text(grant: Grant) -> None:
+    """Its times are exact to the microsecond."""
     assert load_grant(dump_grant(grant)).model_dump() == grant.model_dump()
 
 
@@ -128,8 +125,8 @@ def test_every_grant_comes_back(grant: Grant) -> None:
     ("was", "becomes"),
     [('"uses":3', '"uses":"many"'), ('"uses":3', '"uses":3,"more":1'), ('"team":"T",', "")],
 )
-def test_what_is_no_grant(was: str, becomes: str) -> None:
-    """A remembered approval with a wrong, unknown or missing field is refused."""
+def test_a_damaged_remembered_approval_is_refused(was: str, becomes: str) -> None:
+    """A wrong, unknown or missing field is damage."""
     at = datetime(2026, 3, 1, tzinfo=UTC)
     grant = Grant(
         team="T",
@@ -148,8 +145,8 @@ def test_what_is_no_grant(was: str, becomes: str) -> None:
         load_grant(text.replace(was, becomes))
 
 
-def test_the_example_of_the_page() -> None:
-    """The example for other programs works as it stands."""
+def test_the_json_example_of_the_page_works() -> None:
+    """The example is for other programs."""
     [code] = [
         each
         for each in blocks(ROOT / "docs" / "extending.md", "python")

@@ -1,4 +1,4 @@
-"""Owners from a CSV file beside the policy, or by a function: what is refused, and who it is."""
+"""Owners from a CSV file beside the policy, or from a function."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FUNCTION = '[owners.service]\nfunction = "acme.services:find"\nsearch = ["@searc
 ROWS = "key,owners\npayments,@payments U0CFO1234\n\n7,@seven\n"
 
 
-def test_the_rows_of_the_file_are_owners_beside_those_of_the_table(tmp_path: Path) -> None:
-    """As a spreadsheet writes it, with a mark at its beginning and Windows' lines, in quotes."""
+def test_rows_of_the_csv_file_join_the_owners_of_the_table(tmp_path: Path) -> None:
+    """The file has a spreadsheet's byte order mark, line ends of Windows and quotes."""
     path = tmp_path / "policy.toml"
     path.write_text(DEFAULTS + TABLE + RULE)
     rows = ROWS.replace("payments,@payments U0CFO1234", 'payments,"@payments, U0CFO1234"')
@@ -30,7 +30,7 @@ def test_the_rows_of_the_file_are_owners_beside_those_of_the_table(tmp_path: Pat
     }
 
 
-def test_the_file_counts_for_the_digest_of_the_policy() -> None:
+def test_the_policys_digest_covers_the_owners_file() -> None:
     """Other owners are another policy."""
     one, other = (
         parse(DEFAULTS + TABLE + RULE, "p.toml", {"owners.csv": rows})
@@ -55,8 +55,8 @@ def test_the_file_counts_for_the_digest_of_the_policy() -> None:
         ("key,owners\nsearch,@b\n", "owners.csv, line 2: 'search' has owners already"),
     ],
 )
-def test_a_mistake_in_the_file_is_told_with_its_line(rows: str | None, said: str) -> None:
-    """And with that of the table in the policy; the policy is refused."""
+def test_a_mistake_in_the_owners_file_is_told_with_its_line(rows: str | None, said: str) -> None:
+    """The line of its table in the policy is told, too, and the policy is refused."""
     files = {} if rows is None else {"owners.csv": rows}
     with pytest.raises(PolicyError) as refused:
         parse(DEFAULTS + TABLE + RULE, "p.toml", files)
@@ -64,8 +64,8 @@ def test_a_mistake_in_the_file_is_told_with_its_line(rows: str | None, said: str
 
 
 @pytest.mark.parametrize("name", ["../owners.csv", "/etc/passwd", "a/b.csv", "", ".env"])
-def test_only_a_file_beside_the_policy_is_read(name: str) -> None:
-    """Not one elsewhere."""
+def test_only_an_owners_file_beside_the_policy_is_read(name: str) -> None:
+    """No other path is accepted."""
     with pytest.raises(PolicyError, match="write the name of a CSV file beside the policy"):
         parse(DEFAULTS + TABLE.replace("owners.csv", name) + RULE, "p.toml", {name: ROWS})
 
@@ -79,8 +79,8 @@ def test_only_a_file_beside_the_policy_is_read(name: str) -> None:
         ("subprocess.x:run", "is no function of your own"),
     ],
 )
-def test_a_function_is_ones_own(name: str, said: str) -> None:
-    """And is named with its module."""
+def test_an_owners_function_must_be_ones_own(name: str, said: str) -> None:
+    """It is named with its module, and modules of Python are refused."""
     with pytest.raises(PolicyError, match=said):
         parse(DEFAULTS + FUNCTION.replace("acme.services:find", name) + RULE)
 
@@ -95,10 +95,10 @@ def test_a_function_is_ones_own(name: str, said: str) -> None:
         (None, None, Approvers(), "is nobody: it is not in [owners.service]"),
     ],
 )
-def test_the_table_comes_before_the_function(
+def test_the_table_of_owners_comes_before_the_function(
     service: str | None, found: tuple[str, ...] | None, who: Approvers, note: str
 ) -> None:
-    """What it has found is a fact of the call; nothing found is nobody."""
+    """What the function found is a fact of the call; without a result nobody may approve."""
     facts = Facts(
         tool="deploy",
         effect="write",

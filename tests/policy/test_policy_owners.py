@@ -1,4 +1,4 @@
-"""Approvers by relation: the owner of an argument, from a table; other values are nobody's."""
+"""Approvers by relation: the owner of an argument's value, and the requester's manager."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ MANAGER = '[manager]\nfield = "Manager"\n'
 MANAGED = RULE.replace("owner of args.service", "manager of requester")
 
 
-def judged(text: str, **args: Any) -> Judgement:
-    """What such a policy says of a deployment with these arguments."""
+def judge_deployment(text: str, **args: Any) -> Judgement:
+    """The judgement of a deployment with these arguments."""
     facts = Facts(tool="deploy", effect="write", requester="UBEN00001", args=args)
     return parse(DEFAULTS + text, "policy.toml").judge_call(facts)
 
@@ -51,24 +51,24 @@ def judged(text: str, **args: Any) -> Judgement:
         ),
     ],
 )
-def test_the_owner_of_the_value_decides(service: Any, who: Approvers, note: str) -> None:
-    """And nobody about another value: not the defaults, and not the owners of others."""
-    found = judged(OWNERS + RULE, service=service)
+def test_the_owner_of_an_arguments_value_decides(service: Any, who: Approvers, note: str) -> None:
+    """Nobody decides about a value without owners: not the defaults, nor the owners of others."""
+    found = judge_deployment(OWNERS + RULE, service=service)
     assert isinstance(found.gate, Ask)
     assert found.gate.stages[0].approvers == who
     assert found.notes[0].endswith(note)
     assert load_gate(dump_gate(found.gate)) == found.gate
 
 
-def test_a_call_without_the_field_is_nobodys() -> None:
-    """The rule fits, and who decides is not known."""
-    gate = judged(OWNERS + RULE).gate
+def test_nobody_may_approve_a_call_without_the_owned_field() -> None:
+    """The rule still matches."""
+    gate = judge_deployment(OWNERS + RULE).gate
     assert isinstance(gate, Ask)
     assert gate.approvers == Approvers()
 
 
-def test_owners_in_stages_escalations_and_beside_others() -> None:
-    """Wherever a rule says who decides, owners can be named; sets of approvers can be owners."""
+def test_owners_may_stand_in_stages_and_escalations() -> None:
+    """They may stand beside other approvers, and named approvers may be owners."""
     rule = """
 [approvers]
 money = ["@finance"]
@@ -85,29 +85,29 @@ stages = [
 ]
 escalation = [{ after = "10m", approvers = ["owner of args.service"] }]
 """
-    gate = judged(rule, service="payments").gate
+    gate = judge_deployment(rule, service="payments").gate
     assert isinstance(gate, Ask)
     assert [each.approvers.groups for each in gate.stages] == [("platform", "finance"), ("board",)]
     assert gate.escalation[0].approvers.groups == ("finance",)
-    gate = judged(rule, service="other").gate
+    gate = judge_deployment(rule, service="other").gate
     assert isinstance(gate, Ask)
     assert [each.approvers.groups for each in gate.stages] == [("platform",), ("board",)]
     assert gate.escalation[0].approvers == Approvers()
 
 
-def test_a_rule_that_adds_the_owner() -> None:
-    """What would run unasked asks the owner; a value without one is not let through by that."""
+def test_a_rule_may_add_the_owner_as_an_approver() -> None:
+    """A value without an owner is not let through by that."""
     adding = RULE.replace('"ask"', '"add"') + '[[rule]]\nverdict = "allow"\ntool = "deploy"\n'
-    gate = judged(OWNERS + adding, service="search").gate
+    gate = judge_deployment(OWNERS + adding, service="search").gate
     assert isinstance(gate, Ask)
     assert gate.approvers.groups == ("search",)
-    gate = judged(OWNERS + adding, service="none").gate
+    gate = judge_deployment(OWNERS + adding, service="none").gate
     assert isinstance(gate, Ask)
     assert gate.approvers == Approvers()
 
 
-def test_nothing_is_remembered() -> None:
-    """The next call may have another owner; and another owner makes another policy."""
+def test_approvals_by_owners_are_not_remembered() -> None:
+    """The next call may have another owner; other owners make another policy."""
     remember = '[defaults]\napprovers = ["@leads"]\nremember = [{}]\n'
     facts = Facts(tool="deploy", effect="write", requester="U0BEN1234", args={"service": "search"})
     gate = parse(remember + OWNERS + ADDED).judge_call(facts).gate
@@ -140,8 +140,8 @@ ADDED = RULE.replace('verdict = "ask"', 'verdict = "add"') + '[[rule]]\nverdict 
         (OWNERS + RULE.replace('"ask"', '"once"'), "nothing is remembered"),
     ],
 )
-def test_what_could_never_work_is_refused(text: str, said: str) -> None:
-    """When the file is read, with what to do."""
+def test_owners_that_could_never_work_are_refused(text: str, said: str) -> None:
+    """They are refused when the file is read, with what to do."""
     with pytest.raises(PolicyError) as refused:
         parse(DEFAULTS + text, "policy.toml")
     assert said in str(refused.value)
@@ -150,8 +150,8 @@ def test_what_could_never_work_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "top", ['readers = ["owner of args.x"]\n', '[modes]\nloosen = ["owner of args.x"]\n']
 )
-def test_owners_stand_only_where_a_call_is_decided(top: str) -> None:
-    """Elsewhere there are no arguments; and the defaults are for tools of all kinds."""
+def test_owners_are_refused_outside_of_rules(top: str) -> None:
+    """Elsewhere there are no arguments, and the defaults are for all tools."""
     with pytest.raises(PolicyError, match="names nobody"):
         parse(top + DEFAULTS)
     with pytest.raises(PolicyError, match="name owners in a rule"):
@@ -166,10 +166,10 @@ def test_owners_stand_only_where_a_call_is_decided(top: str) -> None:
         (None, Approvers(), "is nobody: Slack's profile field 'Manager' names no person"),
     ],
 )
-def test_the_manager_of_the_requester(
+def test_the_manager_of_the_requester_decides(
     found: tuple[str, ...] | None, who: Approvers, note: str
 ) -> None:
-    """As it was looked up, which only rules that ask for it need; without one nobody is meant."""
+    """Only rules that name the manager look them up; without one nobody may decide."""
     facts = Facts(
         tool="deploy",
         effect="write",

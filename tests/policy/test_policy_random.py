@@ -1,4 +1,4 @@
-"""Policies made up at random: in whatever order, a deny wins and doubt allows nothing."""
+"""Random policies: a deny wins in any order, and doubt allows nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CONDITIONS += ["requester in groups.gone", "has(args.amount) && args.amount == 1
 ASK = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("leads",))),))
 
 
-def some(values: tuple[str, ...]) -> Any:
-    """One or more of them."""
+def sample_some(values: tuple[str, ...]) -> Any:
+    """One or more of the values."""
     return st.lists(st.sampled_from(values), min_size=1, unique=True).map(tuple)
 
 
@@ -38,9 +38,9 @@ def rules(draw: Any) -> Rule:
     gates = [Allow(rule=name), Deny(rule=name, reason="no"), ASK.model_copy(update={"rule": name})]
     return Rule(
         name=name,
-        tools=draw(some(("*", "pay", "pay_*", "look"))),
-        effects=draw(some(EFFECTS)),
-        risks=draw(some(("low", "medium", "high"))),
+        tools=draw(sample_some(("*", "pay", "pay_*", "look"))),
+        effects=draw(sample_some(EFFECTS)),
+        risks=draw(sample_some(("low", "medium", "high"))),
         channels=draw(st.sampled_from([(), ("C1",), ("#ops",), ("#lost",)])),
         requesters=draw(st.sampled_from([(), ("U1",), ("U2",), ("@staff",), ("@gone",)])),
         when=draw(st.sampled_from(CONDITIONS)),
@@ -69,11 +69,8 @@ calls = st.builds(
 
 
 @given(policies, calls)
-def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
-    """Where a rule that denies matches or cannot be told, the call is denied.
-
-    Else only for want of people.
-    """
+def test_a_deny_rule_that_matches_or_may_match_denies(policy: Policy, facts: Facts) -> None:
+    """Otherwise a call is denied only because nobody could decide."""
     effect = facts.effect if facts.effect in EFFECTS else "destructive"
     denying = [
         rule
@@ -89,11 +86,8 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
 
 
 @given(policies, calls)
-def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
-    """Allowed is only what a rule surely allows before any other takes it.
-
-    The exception is a read that nothing speaks of.
-    """
+def test_only_a_rule_that_surely_matches_first_allows_a_call(policy: Policy, facts: Facts) -> None:
+    """Reads that no rule is about are the exception."""
     gate = policy.get_gate(facts)
     if not isinstance(gate, Allow):
         return
@@ -120,8 +114,10 @@ def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
 
 
 @given(policies, calls, st.randoms(use_true_random=False))
-def test_the_order_of_denials_does_not_matter(policy: Policy, facts: Facts, random: Any) -> None:
-    """However the rules are shuffled, what was denied by a rule stays denied."""
+def test_the_order_of_rules_does_not_change_a_denial(
+    policy: Policy, facts: Facts, random: Any
+) -> None:
+    """They are shuffled."""
     shuffled = list(policy.rules)
     random.shuffle(shuffled)
     denied = any(
@@ -132,8 +128,8 @@ def test_the_order_of_denials_does_not_matter(policy: Policy, facts: Facts, rand
 
 
 @given(policies, calls)
-def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) -> None:
-    """A rule in front that allows everything leaves every denial by a rule as it is."""
+def test_an_allow_rule_in_front_opens_no_denied_call(policy: Policy, facts: Facts) -> None:
+    """Its own rule still denies it."""
     before = policy.get_gate(facts)
     everything = Rule(
         name="all",
@@ -148,8 +144,8 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
 
 
 @given(policies, calls)
-def test_every_tried_rule_says_why(policy: Policy, facts: Facts) -> None:
-    """What was tried is told rule by rule, in order, up to the one that denied."""
+def test_a_judgement_lists_the_tried_rules_with_reasons(policy: Policy, facts: Facts) -> None:
+    """They come in order, up to the one that denied."""
     judged = policy.judge_call(facts)
     assert [each.rule for each in judged.tried] == [
         rule.name for rule in policy.rules[: len(judged.tried)]

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.policy.gates import Allow, Ask, Deny
-from tests.policy.builders import problems
+from tests.policy.builders import list_problems
 
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'
 
 
-def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
-    """What it says of a call of which nothing else is known."""
+def judge_call(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
+    """The gate of a call of which nothing else is known."""
     return policy.get_gate(Facts(tool=tool, effect=effect, requester="UBEN00001", args={}))
 
 
@@ -47,16 +47,13 @@ def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
         ("07:30:00", False),
     ],
 )
-def test_deadlines_have_bounds(duration: str, good: bool) -> None:
-    """A deadline is a whole number with a unit from 30 seconds to 30 days.
-
-    All else is refused with its line.
-    """
+def test_deadlines_are_from_30_seconds_to_30_days(duration: str, good: bool) -> None:
+    """A deadline is a whole number with a unit; all else is refused with its line."""
     text = f"{WHO}deadline = {duration}\n"
     if good:
         parse(text)
     else:
-        (found,) = problems(text)
+        (found,) = list_problems(text)
         assert found.startswith("  p.toml:3: [defaults] deadline: ")
 
 
@@ -89,23 +86,20 @@ def test_deadlines_have_bounds(duration: str, good: bool) -> None:
         ('reason = "because"', 'reason: means nothing with verdict = "ask"'),
     ],
 )
-def test_odd_values_are_refused(line: str, said: str) -> None:
-    """A value or key that means nothing is refused.
-
-    The line it stands in is named, and what to write instead.
-    """
+def test_unknown_keys_and_values_are_refused(line: str, said: str) -> None:
+    """The refusal names their line, and what to write instead."""
     key = line.split(" ")[0]
     lines = ["[[rule]]", 'tool = "x"', 'verdict = "ask"', 'approvers = ["U0123"]']
     kept = [each for each in lines if not each.startswith(key + " ")]
     text = "\n".join([*WHO.splitlines(), "", *kept, line])
-    (found,) = problems(text)
+    (found,) = list_problems(text)
     assert found.startswith(f"  p.toml:{len(text.splitlines())}: rule 1 ")
     assert said in found
 
 
-def test_all_at_once() -> None:
-    """Every problem is told, in the order of the file, each with the line of its own key."""
-    found = problems(
+def test_all_problems_are_told_in_the_files_order() -> None:
+    """Each is told with the line of its own key."""
+    found = list_problems(
         """colour = "red"
 [defaults]
 deadline = "soon"
@@ -168,20 +162,17 @@ verdict = "deny"
         ("a = " + "[" * 5000, 1, "nested too deeply"),
     ],
 )
-def test_policies_that_cannot_work(text: str, line: int, said: str) -> None:
-    """A policy that leaves calls to nobody, contradicts itself or is no TOML is refused.
-
-    Line and reason are named.
-    """
-    (found,) = problems(text)
+def test_policies_that_cannot_work_are_refused(text: str, line: int, said: str) -> None:
+    """They leave calls to nobody, contradict themselves or are no TOML; their line is named."""
+    (found,) = list_problems(text)
     assert found.startswith(f"  p.toml:{line}: ")
     assert said in found
 
 
-def test_rule_without_approvers() -> None:
-    """A rule that asks but names nobody, without a default, is refused at the rule."""
+def test_a_rule_that_asks_without_approvers_is_refused() -> None:
+    """The problem is told at the rule; there are no default approvers either."""
     text = '[[rule]]\ntool = "x"\nverdict = "ask"\n\n[[rule]]\nverdict = "deny"\nreason = "No."\n'
-    (found,) = problems(text)
+    (found,) = list_problems(text)
     assert found.startswith("  p.toml:1: rule 1 approvers: nobody could decide")
 
 
@@ -193,18 +184,18 @@ def test_rule_without_approvers() -> None:
         '[[rule]]\neffect = "write"\nverdict = "allow"\n[[rule]]\ntool = "**"\nverdict = "allow"\n',
     ],
 )
-def test_covered_without_default(rules: str) -> None:
-    """Without default approvers a policy works where its rules take every call that changes."""
+def test_rules_for_all_changes_need_no_default_approvers(rules: str) -> None:
+    """Every call that changes something meets a rule."""
     policy = parse(rules)
     assert policy.default is None
-    assert {gate(policy, "anything", does).rule for does in ("write", "destructive")} <= {
+    assert {judge_call(policy, "anything", does).rule for does in ("write", "destructive")} <= {
         "rule 1",
         "rule 2",
     }
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_any_text_is_read_or_refused(before: str, after: str) -> None:
-    """Whatever is written around a working policy, reading it gives a policy or a PolicyError."""
+def test_any_text_is_read_or_refused_with_policy_error(before: str, after: str) -> None:
+    """The random text stands around a policy that works."""
     with suppress(PolicyError):
         assert parse(f"{before}\n{WHO}{after}").default is not None

@@ -1,4 +1,4 @@
-"""What a policy says of signatures: where they are asked for, and that only they count there."""
+"""Signatures in a policy: where they are required, and that only signed approvals count there."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from bot.policy.gates import (
 )
 from bot.policy.tally import Ballot, tally_ballots
 from storage.states import CallVerb, VoteOutcome
-from tests.policy.builders import asks, ballot, ballots, facts, problems
+from tests.policy.builders import asks, ballots, list_problems, make_ballot, make_facts
 
 LEADS = '[defaults]\napprovers = ["@leads"]\n'
 SIGNED = LEADS + 'signature = "passkey"\n'
 PAY = '[[rule]]\ntool = "refund_order"\nverdict = "ask"\n'
 
 
-def signatures(text: str) -> list[str]:
-    """What each stage of a refund asks for."""
-    gate = parse(text).get_gate(facts())
+def list_signatures(text: str) -> list[str]:
+    """What signature each stage of a refund requires."""
+    gate = parse(text).get_gate(make_facts())
     assert isinstance(gate, Ask)
     return [stage.signature for stage in gate.stages]
 
@@ -53,10 +53,10 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_where_signatures_are_asked_for(name: str) -> None:
-    """In the defaults, a rule, a stage, or by a rule that adds."""
+def test_signatures_are_required_by_defaults_rules_or_stages(name: str) -> None:
+    """Rules that add may require them, too."""
     text, wanted = POLICIES[name]
-    assert signatures(text) == wanted
+    assert list_signatures(text) == wanted
 
 
 BAD = {
@@ -82,14 +82,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_makes_no_sense_is_refused(name: str) -> None:
-    """With the line and what to do."""
+def test_signature_settings_that_make_no_sense_are_refused(name: str) -> None:
+    """The refusal says what to do."""
     text, why = BAD[name]
-    assert any(why in each for each in problems(LEADS + text)), problems(LEADS + text)
+    assert any(why in each for each in list_problems(LEADS + text)), list_problems(LEADS + text)
 
 
-def test_which_passkeys_count() -> None:
-    """By default any, for a year, and others approve a new one."""
+def test_any_passkey_counts_for_a_year_by_default() -> None:
+    """Another person approves a new one; [passkeys] can change all of it."""
     assert parse(LEADS).passkeys == PasskeyTerms()
     model = "ee882879-721c-4913-9775-3dfcce97072a"
     maker = 'roots = "-----BEGIN CERTIFICATE-----"'
@@ -104,20 +104,20 @@ def test_which_passkeys_count() -> None:
     assert not terms.allows_model("0" * 8, attested=True)
 
 
-def test_nothing_is_remembered_where_a_signature_is_asked_for() -> None:
-    """Also not by the defaults' offers, or where a rule adds it."""
+def test_signed_approvals_are_not_remembered() -> None:
+    """Neither the defaults' offers nor a signature that a rule adds change that."""
     for more in ('remember = [{}]\nsignature = "passkey"\n', "remember = [{}]\n" + ADD):
         text = LEADS + more + ('signature = "passkey"\n' if ADD in more else "")
-        gate = parse(text).get_gate(facts())
+        gate = parse(text).get_gate(make_facts())
         assert isinstance(gate, Ask)
         assert (gate.remember, gate.once, gate.wants_signature) == ((), None, True)
 
 
-def test_a_policy_without_signatures_means_what_it_meant() -> None:
-    """Its digest, its rules' digests and its gates are those of earlier builds."""
+def test_a_policy_without_signatures_keeps_its_digests() -> None:
+    """The texts of its gates stay the same as well."""
     text = LEADS + PAY + STAGES.replace(', signature = "%s"', "")
     policy = parse(text)
-    gate = policy.get_gate(facts())
+    gate = policy.get_gate(make_facts())
     assert isinstance(gate, Ask)
     assert "signature" not in dump_gate(gate)
     assert "signature" not in policy.model_dump_json(exclude={"passkeys"})
@@ -128,24 +128,26 @@ def test_a_policy_without_signatures_means_what_it_meant() -> None:
     assert policy.digest != parse("[passkeys]\ndays = 9\n" + LEADS).digest
 
 
-def signed_everywhere(gate: Ask) -> Ask:
+def require_signatures(gate: Ask) -> Ask:
     stages = tuple(each.model_copy(update={"signature": "passkey"}) for each in gate.stages)
     return gate.model_copy(update={"stages": stages})
 
 
-def sign(votes: list[Ballot]) -> list[Ballot]:
+def sign_votes(votes: list[Ballot]) -> list[Ballot]:
     return [replace(each, is_signed=True) for each in votes]
 
 
 @given(asks, ballots)
-def test_signed_votes_count_as_others_do(gate: Ask, votes: list[Ballot]) -> None:
-    """Where all are signed, it makes no difference that they have to be."""
-    assert tally_ballots(signed_everywhere(gate), sign(votes)) == tally_ballots(gate, votes)
+def test_signed_votes_count_like_unsigned_ones(gate: Ask, votes: list[Ballot]) -> None:
+    """Where all are signed, the requirement makes no difference."""
+    assert tally_ballots(require_signatures(gate), sign_votes(votes)) == tally_ballots(gate, votes)
 
 
 @given(asks, ballots, st.integers(0, 3))
-def test_votes_that_nobody_has_signed_do_not_count(gate: Ask, votes: list[Ballot], at: int) -> None:
-    """Not in the stages that ask for it; rejections count ever."""
+def test_unsigned_approvals_do_not_count_where_required(
+    gate: Ask, votes: list[Ballot], at: int
+) -> None:
+    """Rejections always count."""
     stages = list(gate.stages)
     at %= len(stages)
     stages[at] = stages[at].model_copy(update={"signature": "passkey"})
@@ -153,22 +155,22 @@ def test_votes_that_nobody_has_signed_do_not_count(gate: Ask, votes: list[Ballot
     found = tally_ballots(asked, votes)
     assert found.approved[at] == ()
     assert found.outcome is not VoteOutcome.APPROVED
-    assert found.rejected == tally_ballots(asked, sign(votes)).rejected or found.rejected
+    assert found.rejected == tally_ballots(asked, sign_votes(votes)).rejected or found.rejected
 
 
 @given(asks, asks)
-def test_two_gates_ask_for_what_either_asks_for(shown: Ask, now: Ask) -> None:
-    """In the order that they are met in."""
-    both = combine_gates(signed_everywhere(shown), now)
+def test_combined_gates_require_the_signatures_of_either(shown: Ask, now: Ask) -> None:
+    """Stages stay in their order."""
+    both = combine_gates(require_signatures(shown), now)
     assert both.wants_signature
     assert all(stage.signature for stage in both.stages[: len(shown.stages)])
     assert load_gate(dump_gate(both)) == both
 
 
-def test_breaking_glass_has_to_be_signed() -> None:
-    """Where any stage asks for signatures."""
-    gate = parse(SIGNED + 'break_glass = ["U0123"]\n').get_gate(facts())
+def test_break_glass_must_be_signed_if_any_stage_requires_it() -> None:
+    """It does not count unsigned."""
+    gate = parse(SIGNED + 'break_glass = ["U0123"]\n').get_gate(make_facts())
     assert isinstance(gate, Ask)
-    alone = replace(ballot("A", 0), verb=CallVerb.BREAK_GLASS)
+    alone = replace(make_ballot("A", 0), verb=CallVerb.BREAK_GLASS)
     assert tally_ballots(gate, [alone]).outcome is VoteOutcome.OPEN
-    assert tally_ballots(gate, sign([alone])).outcome is VoteOutcome.APPROVED
+    assert tally_ballots(gate, sign_votes([alone])).outcome is VoteOutcome.APPROVED

@@ -1,18 +1,18 @@
-"""Approvers who are not notified: where they may stand, and who is notified after all."""
+"""Silent approvers: people who may decide and are not notified."""
 
 from __future__ import annotations
 
 from bot.policy.evaluation import parse
 from bot.policy.gates import Approvers, Ask, Stage, combine_gates, dump_gate, load_gate
-from tests.policy.builders import problems
+from tests.policy.builders import list_problems
 
 WHO = '[defaults]\napprovers = ["@leads"]\nsilent = ["@board", "U0CFO1234"]\n'
 RULE = '[[rule]]\nname = "one"\ntool = "x"\nverdict = "%s"\n'
 QUIET = Approvers(users=("U0CFO1234",), groups=("leads", "board"), silent=("@board", "U0CFO1234"))
 
 
-def test_they_are_taken_from_the_defaults_with_their_approvers() -> None:
-    """A rule with approvers of its own takes neither."""
+def test_silent_approvers_are_inherited_with_the_approvers() -> None:
+    """A rule with approvers of its own inherits neither."""
     asked, own = parse(
         WHO + RULE % "ask" + RULE.replace("one", "two") % "ask" + 'approvers = ["@a"]'
     ).rules
@@ -23,23 +23,23 @@ def test_they_are_taken_from_the_defaults_with_their_approvers() -> None:
     assert own.gate.approvers == Approvers(groups=("a",))
 
 
-def test_only_the_others_are_notified() -> None:
-    """Of two lists together, whoever is notified by one of them."""
+def test_only_approvers_who_are_not_silent_are_notified() -> None:
+    """Two lists together notify everybody whom one of them notifies."""
     assert QUIET.notified == Approvers(groups=("leads",))
     both = QUIET | Approvers(groups=("board",))
     assert both.silent == ("U0CFO1234",)
     assert both.notified == Approvers(groups=("leads", "board"))
 
 
-def test_whether_they_are_notified_changes_no_votes() -> None:
-    """The same people are one stage, silent or not, as the card was shown."""
+def test_the_same_people_are_one_stage_silent_or_not() -> None:
+    """The card showed them as one."""
     loud = Approvers(users=QUIET.users, groups=QUIET.groups)
     one, other = (Ask(rule="r", stages=(Stage(approvers=each),)) for each in (QUIET, loud))
     assert combine_gates(one, other).stages == one.stages
 
 
-def test_names_and_stages() -> None:
-    """Names of sets count there too; an addition has silent approvers of its own step alone."""
+def test_names_and_stages_may_have_silent_approvers() -> None:
+    """An addition has silent approvers only in its own stage."""
     text = (
         '[approvers]\nbosses = ["@board"]\n'
         + WHO
@@ -49,7 +49,7 @@ def test_names_and_stages() -> None:
     [rule] = parse(text).rules
     assert isinstance(rule.gate, Ask)
     assert [each.approvers.silent for each in rule.gate.stages] == [("@board",), ()]
-    stray = problems(WHO + RULE % "add" + 'silent = ["@a"]')
+    stray = list_problems(WHO + RULE % "add" + 'silent = ["@a"]')
     assert "silent: means nothing without approvers here; name them" in stray[0]
-    beside = problems(WHO + RULE % "ask" + 'silent = ["@a"]\nstages = [{approvers = ["@b"]}]')
+    beside = list_problems(WHO + RULE % "ask" + 'silent = ["@a"]\nstages = [{approvers = ["@b"]}]')
     assert "remove approvers, quorum and silent beside them" in beside[0]

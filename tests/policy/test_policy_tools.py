@@ -1,4 +1,4 @@
-"""A policy beside the tools there are: what it denies or sums up has to be there."""
+"""A policy beside the existing tools: what it denies or sums up has to exist."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
         ),
     ],
 )
-def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
-    """A denied tool or a sum that is not there is told with its line, and the nearest name."""
+def test_a_denied_tool_or_sum_that_does_not_exist_is_refused(rule: str, said: str) -> None:
+    """The refusal names its line and the nearest name."""
     with pytest.raises(PolicyError) as found:
         parse(WHO + rule, "p.toml").bind_to_tools(TOOLS, frozenset())
     [problem] = found.value.problems
@@ -54,14 +54,14 @@ def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
     "rule",
     [
         DENY.format('["pay", "refund_*"]'),
-        DENY.format('"delete_*"'),  # against what may come
+        DENY.format('"delete_*"'),  # for tools that may be added
         DENY.format('["pay", "r*", "claude_*", "pa?", "*"]'),
         '[[rule]]\ntool = "lost"\nverdict = "ask"\n',  # the doctor warns of it
         ASK.format('spent("pay", "amount", "1h") + count("refund_order", "1h") > 3'),
     ],
 )
-def test_what_is_there_or_may_come_is_fine(rule: str) -> None:
-    """Names that are there, patterns, and rules that ask about what is not there are taken."""
+def test_existing_tools_and_patterns_are_accepted(rule: str) -> None:
+    """Rules that ask about a missing tool are accepted as well."""
     policy = parse(WHO + rule).bind_to_tools(TOOLS, frozenset({"pay"}))
     assert (policy.tools, policy.asking) == (TOOLS, {"pay"})
     assert policy.digest == parse(WHO + rule).digest

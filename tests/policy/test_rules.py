@@ -1,4 +1,4 @@
-"""One rule at a time: which calls it is about, what it must know, when it cannot be told."""
+"""A single rule: the calls it matches, the facts it needs, and when that is in doubt."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GROUPS = {"staff": frozenset({"U1"}), "gone": None}
 CHANNELS = {"#ops": "C1", "#lost": None}
 
 
-def rule(**keys: Any) -> Rule:
-    """A rule about everything, narrowed."""
+def make_rule(**keys: Any) -> Rule:
+    """A rule about all calls, narrowed by `keys`."""
     return Rule(**{**EVERY, **keys})
 
 
-def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
-    """Whether a call falls under it."""
+def does_match(made: Rule, effect: str = "write", **known: Any) -> bool | None:
+    """Whether the rule matches a call; None if that is in doubt."""
     facts: dict[str, Any] = {
         "tool": "refund_order",
         "effect": effect,
@@ -80,7 +80,7 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         ({"when": 'spent("a", "b", "1d") > 5'}, None),
         ({"when": "now.getHours() > 5"}, None),
         ({"when": "args.amount"}, None),
-        # what is settled is not put in doubt
+        # a key that surely does not match leaves no doubt
         ({"channels": ("C2",), "when": "args.sum > 5"}, False),
         ({"channels": ("#lost",), "requesters": ("U2",)}, False),
         ({"channels": ("#lost",), "when": "args.amount > 5"}, False),
@@ -91,32 +91,26 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         ({"tools": ("other",), "requesters": ("@gone",)}, False),
     ],
 )
-def test_every_key_narrows(keys: dict[str, Any], expected: bool | None) -> None:
-    """Every key narrows.
-
-    A name that could not be looked up leaves it untold, unless another one settles it.
-    """
-    assert fits(rule(**keys)) is expected
+def test_every_key_narrows_a_rule(keys: dict[str, Any], expected: bool | None) -> None:
+    """A failed look-up leaves a match in doubt, unless another key rules it out."""
+    assert does_match(make_rule(**keys)) is expected
 
 
-def test_a_person_outside_of_a_known_group() -> None:
-    """Who is in none of the groups is not meant; a group of nobody means nobody."""
-    assert fits(rule(requesters=("@staff",)), requester="U2") is False
-    assert fits(rule(requesters=("@staff",)), groups={"staff": frozenset()}) is False
-    assert fits(rule(requesters=("@staff",)), groups=None) is None
-    assert fits(rule(channels=("#ops",)), channels=None) is None
+def test_a_person_outside_of_a_known_group_does_not_match() -> None:
+    """An empty group matches nobody; a group that is not known leaves doubt."""
+    assert does_match(make_rule(requesters=("@staff",)), requester="U2") is False
+    assert does_match(make_rule(requesters=("@staff",)), groups={"staff": frozenset()}) is False
+    assert does_match(make_rule(requesters=("@staff",)), groups=None) is None
+    assert does_match(make_rule(channels=("#ops",)), channels=None) is None
 
 
-def test_needs_are_collected() -> None:
-    """Groups and channels come from requester, channel and conditions; each is collected once.
-
-    Sums come from conditions.
-    """
+def test_needed_groups_channels_and_sums_are_collected_once() -> None:
+    """Sums are named in conditions only."""
     needs = collect_needed_lookups(
         [
-            rule(requesters=("@a", "U1"), channels=("#x", "C1")),
-            rule(when='requester in groups.a || requester in groups["b-c"]'),
-            rule(
+            make_rule(requesters=("@a", "U1"), channels=("#x", "C1")),
+            make_rule(when='requester in groups.a || requester in groups["b-c"]'),
+            make_rule(
                 when='spent("pay", "amount", "1d") > 5 || count("pay", "24h") > 5 || '
                 'spent("pay", "amount", "24h") > 6'
             ),
@@ -127,7 +121,9 @@ def test_needs_are_collected() -> None:
         frozenset({"#x"}),
         frozenset({SpendingSum("pay", "amount", DAY), SpendingSum("pay", "", DAY)}),
     )
-    assert collect_needed_lookups([rule()]) == NeededLookups(frozenset(), frozenset(), frozenset())
+    assert collect_needed_lookups([make_rule()]) == NeededLookups(
+        frozenset(), frozenset(), frozenset()
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,21 +133,23 @@ def test_needs_are_collected() -> None:
         ({"tools": ("x",)}, False),
         ({"effects": ("read",)}, False),
         ({"risks": ("low",)}, False),
-        # that depends on the call
+        # these depend on the call
         ({"requesters": ("U2",), "channels": ("C2",), "when": "false"}, True),
     ],
 )
-def test_which_rules_are_asked(keys: dict[str, Any], about: bool) -> None:
-    """Which rules have to be asked at all is settled by tool, effect and risk."""
-    assert rule(**keys).can_match("refund_order", "write", "medium") is about
-    assert rule(effects=("read",)).can_match("refund_order", None, "medium")
+def test_tool_effect_and_risk_say_whether_a_rule_can_match(
+    keys: dict[str, Any], about: bool
+) -> None:
+    """The other keys depend on the call."""
+    assert make_rule(**keys).can_match("refund_order", "write", "medium") is about
+    assert make_rule(effects=("read",)).can_match("refund_order", None, "medium")
 
 
-def test_stars_name_no_tool() -> None:
-    """A pattern of nothing but stars names no tool."""
-    assert rule(tools=("refund_*",)).has_specific_pattern_for("refund_order")
-    assert rule(tools=("*", "refund_order")).has_specific_pattern_for("refund_order")
-    assert not rule(tools=("*", "**")).has_specific_pattern_for("refund_order")
+def test_a_pattern_of_only_stars_is_not_specific_for_a_tool() -> None:
+    """Any other pattern is specific."""
+    assert make_rule(tools=("refund_*",)).has_specific_pattern_for("refund_order")
+    assert make_rule(tools=("*", "refund_order")).has_specific_pattern_for("refund_order")
+    assert not make_rule(tools=("*", "**")).has_specific_pattern_for("refund_order")
 
 
 @pytest.mark.parametrize(
@@ -164,18 +162,18 @@ def test_stars_name_no_tool() -> None:
         {"when": "true"},
     ],
 )
-def test_what_a_rule_covers(keys: dict[str, Any]) -> None:
-    """A rule takes every call of its effects only where nothing else narrows it."""
-    assert rule(effects=("write",)).list_fully_covered_effects() == {"write"}
-    assert rule(**keys).list_fully_covered_effects() == frozenset()
+def test_only_a_rule_without_other_keys_covers_its_effects(keys: dict[str, Any]) -> None:
+    """It takes every call of them."""
+    assert make_rule(effects=("write",)).list_fully_covered_effects() == {"write"}
+    assert make_rule(**keys).list_fully_covered_effects() == frozenset()
 
 
-def test_facts_reach_the_condition() -> None:
-    """Sums are exact and the time is the one that was handed in."""
+def test_conditions_see_exact_sums_and_the_time_given() -> None:
+    """A condition may read the time in any zone."""
     spent = {SpendingSum("pay", "amount", DAY): Decimal("499.99")}
-    over = rule(when='spent("pay", "amount", "24h") + args.amount > 500.0')
-    assert fits(over, args={"amount": Decimal("0.01")}, spent=spent) is False
-    assert fits(over, args={"amount": Decimal("0.02")}, spent=spent) is True
-    night = rule(when='now.getHours("Europe/Berlin") >= 20')
-    assert fits(night, now=datetime(2026, 6, 1, 18, 0, tzinfo=UTC)) is True
-    assert fits(night, now=datetime(2026, 6, 1, 17, 59, tzinfo=UTC)) is False
+    over = make_rule(when='spent("pay", "amount", "24h") + args.amount > 500.0')
+    assert does_match(over, args={"amount": Decimal("0.01")}, spent=spent) is False
+    assert does_match(over, args={"amount": Decimal("0.02")}, spent=spent) is True
+    night = make_rule(when='now.getHours("Europe/Berlin") >= 20')
+    assert does_match(night, now=datetime(2026, 6, 1, 18, 0, tzinfo=UTC)) is True
+    assert does_match(night, now=datetime(2026, 6, 1, 17, 59, tzinfo=UTC)) is False

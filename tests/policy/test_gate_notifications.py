@@ -1,4 +1,4 @@
-"""When something is due before the deadline of a gate, and who may decide from then on."""
+"""Reminders and escalations before the deadline of a gate, and who may decide from then on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 
 
 @given(asks, st.lists(st.integers(0, 8000), max_size=3))
-def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
-    """Who comes in by escalation counts from that moment, and in every stage.
-
-    They do not a microsecond before.
-    """
+def test_escalated_approvers_count_in_every_stage_once_due(gate: Ask, moments: list[int]) -> None:
+    """They do not count a microsecond before."""
     for stage, own in enumerate(gate.stages):
         for moment in [*moments, *(step.after for step in gate.escalation)]:
             for early in (timedelta(0), timedelta(microseconds=1)):
@@ -41,16 +38,16 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 
 
 @given(asks)
-def test_moments_come_in_order(gate: Ask) -> None:
-    """Reminders and escalations are due in order, each moment once, only before the deadline."""
+def test_reminders_and_escalations_are_due_in_order_once(gate: Ask) -> None:
+    """Each moment comes once, and only before the deadline."""
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
     assert gate.list_notification_delay_seconds() == sorted(
         each for each in due if each < gate.deadline
     )
 
 
-def test_a_reminder_at_the_deadline() -> None:
-    """At the deadline itself the deadline falls, and nobody is reminded."""
+def test_nobody_is_reminded_at_or_after_the_deadline() -> None:
+    """The deadline itself applies then."""
     late = Escalation(after=601, approvers=OPS)
     gate = Ask(
         rule="r",

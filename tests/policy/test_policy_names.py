@@ -1,13 +1,13 @@
-"""Approvers and conditions with names: what they stand for, and what is told of the rest."""
+"""Named approvers and conditions: what they stand for, and names that mean nothing."""
 
 from __future__ import annotations
 
 import pytest
 
 from bot.policy.evaluation import parse
-from tests.policy.builders import facts, problems
+from tests.policy.builders import list_problems, make_facts
 
-NAMED = """
+NAMED_POLICY = """
 [approvers]
 finance = ["@finance", "U0CFO"]
 two_houses = ["finance", "@legal", "U0CFO"]
@@ -43,22 +43,26 @@ stages = [
 """
 
 
-def test_names_mean_what_they_stand_for() -> None:
-    """A policy with names asks the same people of the same calls as one that is written out."""
-    named = parse(NAMED)
+def test_a_policy_with_names_equals_one_written_out() -> None:
+    """It asks the same people about the same calls."""
+    named = parse(NAMED_POLICY)
     when = named.rules[0].when
     plain = parse(PLAIN.replace('"PUT"', f"'''{when}'''"))
     assert named.digest == plain.digest
-    assert "'conditions.large'" in when  # a text is a text
+    assert "'conditions.large'" in when  # no name is replaced within a text
     for amount, hour, rule in ((40, 12, "hard"), (40, 21, "default"), (20, 12, "default")):
-        known = facts(args={"amount": amount, "order": "A"}, now=facts().now.replace(hour=hour))
+        known = make_facts(
+            args={"amount": amount, "order": "A"}, now=make_facts().now.replace(hour=hour)
+        )
         assert named.get_gate(known).rule == rule
 
 
-def test_a_change_of_a_name_is_a_change_of_its_rules() -> None:
-    """The digest covers what names stand for: it does not stay when their meaning changes."""
-    assert parse(NAMED).digest != parse(NAMED.replace("> 30.0", "> 31.0")).digest
-    assert parse(NAMED).digest != parse(NAMED.replace('"U0CFO"]', '"U0CEO"]', 1)).digest
+def test_another_meaning_of_a_name_makes_another_policy() -> None:
+    """The digest covers what names stand for."""
+    assert parse(NAMED_POLICY).digest != parse(NAMED_POLICY.replace("> 30.0", "> 31.0")).digest
+    assert (
+        parse(NAMED_POLICY).digest != parse(NAMED_POLICY.replace('"U0CFO"]', '"U0CEO"]', 1)).digest
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,30 +104,30 @@ def test_a_change_of_a_name_is_a_change_of_its_rules() -> None:
         ("[approvers]", "[[approvers]]", "approvers: write a table, headed [approvers]"),
     ],
 )
-def test_names_that_mean_nothing(was: str, becomes: str, said: str) -> None:
-    """What is unknown, circular, misspelt or unused is told at its line."""
-    assert was in NAMED
-    assert any(said in each for each in problems(NAMED.replace(was, becomes, 1)))
+def test_unknown_circular_or_unused_names_are_refused(was: str, becomes: str, said: str) -> None:
+    """The refusal names their line."""
+    assert was in NAMED_POLICY
+    assert any(said in each for each in list_problems(NAMED_POLICY.replace(was, becomes, 1)))
 
 
-def test_names_that_would_grow_without_end() -> None:
-    """Conditions that double one another stop soon, and take no time."""
+def test_conditions_that_double_each_other_are_refused_quickly() -> None:
+    """Written out, forty of them would fill any memory."""
     lines = ['c0 = "args.amount > 1.0 && args.amount < 9.0"']
     lines += [f'c{n} = "conditions.c{n - 1} && conditions.c{n - 1}"' for n in range(1, 40)]
     rule = '[[rule]]\nverdict = "ask"\nwhen = "conditions.c39"\n'
     text = "[defaults]\napprovers = ['@a']\n[conditions]\n" + "\n".join(lines) + "\n" + rule
-    assert any("longer than 1024 bytes" in each for each in problems(text))
+    assert any("longer than 1024 bytes" in each for each in list_problems(text))
 
 
-def test_a_field_of_that_name_is_a_field() -> None:
-    """`args.conditions.large` is an argument's field, whatever has a name."""
-    text = NAMED.replace("args.order != 'conditions.large'", "args.conditions.large == 1")
-    known = facts(args={"amount": 40, "conditions": {"large": 1}})
+def test_an_argument_field_named_like_a_condition_stays_a_field() -> None:
+    """An example is `args.conditions.large`."""
+    text = NAMED_POLICY.replace("args.order != 'conditions.large'", "args.conditions.large == 1")
+    known = make_facts(args={"amount": 40, "conditions": {"large": 1}})
     assert parse(text).get_gate(known).rule == "hard"
 
 
-def test_names_wherever_people_are_listed() -> None:
-    """Readers, who may use a template and who may loosen a mode are named by the same names."""
+def test_names_may_stand_wherever_people_are_listed() -> None:
+    """Readers, users of templates, and people who may loosen a mode are listed, too."""
     lists = """
 readers = ["office"]
 [approvers]

@@ -1,4 +1,4 @@
-"""The policy file: what it means, and what its author is told when it cannot work."""
+"""What a policy file means, and what its digest covers."""
 
 from __future__ import annotations
 
@@ -16,35 +16,29 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'
 
 
-def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
-    """What it says of a call of which nothing else is known."""
+def judge_call(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
+    """The gate of a call of which nothing else is known."""
     return policy.get_gate(Facts(tool=tool, effect=effect, requester="UBEN00001", args={}))
 
 
-def test_defaults_without_a_rule() -> None:
-    """Without a rule reads are allowed, and all else asks the default approvers.
-
-    It does so with the documented options.
-    """
+def test_without_rules_reads_run_and_changes_ask_the_defaults() -> None:
+    """The gate has the documented options."""
     policy = parse(WHO)
-    assert gate(policy, "look_up_order", "read") == Allow(rule="default")
+    assert judge_call(policy, "look_up_order", "read") == Allow(rule="default")
     asked = Ask(
         rule="default",
         stages=(
             Stage(approvers=Approvers(users=("U0123",), groups=("shop-leads",), channel=True)),
         ),
     )
-    assert gate(policy, "refund_order", "write") == asked
-    assert gate(policy, "cancel_order", "destructive") == asked
+    assert judge_call(policy, "refund_order", "write") == asked
+    assert judge_call(policy, "cancel_order", "destructive") == asked
     assert (asked.post_to, asked.deadline, asked.self_approval) == ("thread", 3600, False)
     assert (asked.editors, asked.editor_counts) == ("approvers_and_requester", False)
 
 
-def test_the_first_match_applies() -> None:
-    """The first rule that fits by name and effect applies, also to reads.
-
-    No later one overrides a deny.
-    """
+def test_the_first_matching_rule_applies() -> None:
+    """It matches by name and effect, also reads; no later rule overrides a deny."""
     policy = parse(
         WHO
         + """
@@ -63,18 +57,20 @@ def test_the_first_match_applies() -> None:
         verdict = "allow"
         """
     )
-    assert gate(policy, "refund_order", "write") == Deny(rule="rule 1", reason="Not this week.")
-    asked = gate(policy, "refund_order", "destructive")
+    assert judge_call(policy, "refund_order", "write") == Deny(
+        rule="rule 1", reason="Not this week."
+    )
+    asked = judge_call(policy, "refund_order", "destructive")
     assert isinstance(asked, Ask)
     assert (asked.rule, asked.deadline) == ("rule 2", 172_800)
-    assert gate(policy, "look_up_order", "read") == asked
-    assert gate(policy, "cancel_order", "destructive") == Allow(rule="the rest of orders")
-    # names are compared as they are
-    assert gate(policy, "Cancel_Order", "destructive").rule == "default"
+    assert judge_call(policy, "look_up_order", "read") == asked
+    assert judge_call(policy, "cancel_order", "destructive") == Allow(rule="the rest of orders")
+    # upper and lower case differ
+    assert judge_call(policy, "Cancel_Order", "destructive").rule == "default"
 
 
-def test_options_win_over_defaults() -> None:
-    """A rule's own options win over [defaults], one by one."""
+def test_a_rules_options_override_the_defaults_one_by_one() -> None:
+    """The other defaults stay."""
     policy = parse(
         """
         [defaults]
@@ -92,7 +88,7 @@ def test_options_win_over_defaults() -> None:
         self_approval = false
         """
     )
-    assert gate(policy, "x", "write") == Ask(
+    assert judge_call(policy, "x", "write") == Ask(
         rule="rule 1",
         stages=(Stage(approvers=Approvers(users=("W0123",))),),
         post_to="C0FINANCE",
@@ -100,7 +96,7 @@ def test_options_win_over_defaults() -> None:
         editors="nobody",
         editor_counts=True,
     )
-    default = gate(policy, "y", "write")
+    default = judge_call(policy, "y", "write")
     assert isinstance(default, Ask)
     assert (default.post_to, default.self_approval, default.approvers.groups) == (
         "#ops",
@@ -111,17 +107,17 @@ def test_options_win_over_defaults() -> None:
 
 
 @given(st.text().filter(lambda each: each not in ("read", "write", "destructive")))
-def test_unknown_effects_are_never_allowed(effect: str) -> None:
-    """An effect class that nobody knows is never allowed unasked, whatever other rules say."""
+def test_an_unknown_effect_is_never_allowed_unasked(effect: str) -> None:
+    """The rules may say what they like about other effects."""
     everything = '[[rule]]\nverdict = "allow"\n'
-    assert gate(parse(everything), "x", effect).verdict == "deny"
-    assert gate(parse(WHO + everything), "x", effect).verdict == "ask"
+    assert judge_call(parse(everything), "x", effect).verdict == "deny"
+    assert judge_call(parse(WHO + everything), "x", effect).verdict == "ask"
     strict = '[[rule]]\neffect = "destructive"\nverdict = "deny"\nreason = "no"\n'
-    assert gate(parse(WHO + strict), "x", effect).verdict == "deny"
+    assert judge_call(parse(WHO + strict), "x", effect).verdict == "deny"
 
 
-def test_the_digest_covers_the_templates() -> None:
-    """What may be asked with a form is part of what the policy means, wherever it stands."""
+def test_the_digest_covers_templates_wherever_they_stand() -> None:
+    """A template says what may be requested with a form."""
     template = '[[template]]\ntitle = "Note"\ntool = "note"\nfixed = {{ text = "{}" }}\n'
     one, other = (parse(WHO + template.format(text)) for text in ("a", "b"))
     assert one.digest != other.digest
@@ -129,8 +125,8 @@ def test_the_digest_covers_the_templates() -> None:
     assert one.digest == parse(template.format("a") + WHO).digest
 
 
-def test_the_digest_covers_the_meaning() -> None:
-    """The digest covers what the rules mean: layout does not change it, any option does."""
+def test_the_digest_changes_with_options_but_not_with_layout() -> None:
+    """It covers what the rules mean."""
     assert parse(WHO).digest == parse("# a comment\n" + WHO.replace(" = ", "="), "elsewhere").digest
     assert (
         len(
@@ -138,7 +134,7 @@ def test_the_digest_covers_the_meaning() -> None:
         )
         == 3
     )
-    # a set, which every process writes in an order of its own
+    # the order of a set differs between processes
     tools = frozenset({"query", "tables"})
     assert parse(WHO).model_copy(update={"asking": tools}).digest == parse(WHO).digest
 
@@ -178,8 +174,8 @@ HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
         ("when = 'now.getHours() == 12'", {"evening", "minute"}),
     ],
 )
-def test_calls_are_told_apart_by_what_the_rules_read(keys: str, apart: set[str]) -> None:
-    """Their effect always does; what no rule reads does not."""
+def test_the_facts_key_covers_the_effect_and_what_rules_read(keys: str, apart: set[str]) -> None:
+    """Calls that differ in nothing else have the same key."""
     tables = (HOURS if "business" in keys else "") + (FREEZES if "freezes" in keys else "")
     policy = parse(f'{WHO}{tables}[[rule]]\ntool = "refund_*"\n{keys}\nverdict = "ask"\n')
     key = policy.build_facts_key()

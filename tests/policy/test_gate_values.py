@@ -1,4 +1,4 @@
-"""What a gate says of itself: who begins, when something is due, what is kept of it as text."""
+"""What a gate says about itself: its first stages, its times, and its text as it is stored."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def test_where_it_begins() -> None:
-    """At its first stage, or at all of them where they have no order."""
+def test_voting_begins_at_the_first_stage_or_at_all_if_unordered() -> None:
+    """The approvers are those of all stages either way."""
     assert GATE.initial_stages == (0,)
     assert GATE.model_copy(update={"any_order": True}).initial_stages == (0, 1)
     assert (GATE.required_approvers, GATE.approvers) == (3, ONE | TWO)
 
 
-def test_who_counts_in_some_stages() -> None:
-    """Everybody of any of them, with those who come in later once they have."""
+def test_the_approvers_of_some_stages_include_escalated_ones() -> None:
+    """These are included once their escalation is due."""
     late = Escalation(after=60, approvers=Approvers(users=("U9",)))
     gate = GATE.model_copy(update={"escalation": (late,)})
     assert gate.get_approvers_of_stages([0, 1], timedelta()) == ONE | TWO
@@ -45,8 +45,8 @@ def test_who_counts_in_some_stages() -> None:
     assert gate.get_approvers_of_stages([0], timedelta(seconds=60)).users == ("U1", "U9")
 
 
-def test_how_time_is_counted() -> None:
-    """All hours are counted, or those of business alone; it is never less than none."""
+def test_due_and_waiting_times_count_all_or_business_hours() -> None:
+    """Waiting is never less than none."""
     assert GATE.compute_due_time(MONDAY, 3600) == MONDAY + HOUR
     assert GATE.measure_waiting_time(MONDAY, MONDAY + HOUR) == HOUR
     assert GATE.measure_waiting_time(MONDAY, MONDAY - HOUR) == timedelta()
@@ -56,16 +56,16 @@ def test_how_time_is_counted() -> None:
     assert gate.measure_waiting_time(MONDAY, MONDAY + 5 * HOUR) == HOUR
 
 
-def test_a_gate_that_forgets() -> None:
-    """Nothing is left to be remembered, chosen or not; what has nothing is itself."""
+def test_a_copy_without_offers_remembers_nothing() -> None:
+    """Offers and a chosen one are both left out; a gate without any is returned itself."""
     offer = GrantOffer()
     for some in ({"remember": (offer,)}, {"once": offer}, {"remember": (offer,), "once": offer}):
         assert GATE.model_copy(update=some).copy_without_offers() == GATE
     assert GATE.copy_without_offers() is GATE
 
 
-def test_what_are_other_terms() -> None:
-    """An order is one; hours are where somebody comes in after a while, for they say when."""
+def test_an_order_or_hours_of_escalation_change_how_votes_count() -> None:
+    """Hours matter where somebody may decide after a while, since they say when."""
     hours = BusinessHours(zone="UTC", opens=540, closes=780, days=(1, 2, 3, 4, 5))
     assert not GATE.counts_votes_like(GATE.model_copy(update={"any_order": True}))
     assert GATE.counts_votes_like(GATE.model_copy(update={"hours": hours}))
@@ -75,8 +75,8 @@ def test_what_are_other_terms() -> None:
     assert waits.counts_votes_like(waits)
 
 
-def test_the_text_of_a_gate() -> None:
-    """It is canonical, so that its digest is the same wherever it is made, and read once."""
+def test_a_gate_is_stored_as_canonical_json() -> None:
+    """So its digest is the same wherever it is made; the same text is read once."""
     for gate in (GATE, Allow(rule="é")):
         text = dump_gate(gate)
         assert text == rfc8785.dumps(json.loads(text)).decode()
@@ -84,8 +84,8 @@ def test_the_text_of_a_gate() -> None:
         assert load_gate(text) is load_gate(text)
 
 
-def test_what_a_stored_gate_does_not_say() -> None:
-    """What is left out of the text means what it meant when it was written: no default changes."""
+def test_fields_left_out_of_a_stored_gate_keep_their_meaning() -> None:
+    """No default may change: gates that were stored before would mean something else."""
     hours = {"zone": "UTC", "opens": 540, "closes": 780, "days": [1]}
     short = {
         "verdict": "ask",
@@ -125,8 +125,8 @@ def test_what_a_stored_gate_does_not_say() -> None:
     assert allow == {"verdict": "allow", "rule": "r", "after_rejection": "ask"}
 
 
-def test_what_a_gate_is_unless_it_is_said() -> None:
-    """One person within an hour, by nobody's own word, and a no of one ends it."""
+def test_the_defaults_of_a_gate_are_one_approver_and_one_hour() -> None:
+    """Nobody approves their own request, and one rejection is enough."""
     given = Ask(rule="r", stages=(Stage(approvers=ONE),))
     assert (given.required_approvers, given.veto, given.any_order, given.would_allow) == (
         1,
@@ -143,8 +143,8 @@ def test_what_a_gate_is_unless_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("name", ["deadline", "good_for", "veto"])
-def test_there_is_no_time_and_no_veto_of_nothing(name: str) -> None:
-    """One second and one person are the least, of a gate and of what adds to it."""
+def test_times_and_veto_of_gates_and_additions_are_at_least_one(name: str) -> None:
+    """The least is one second, or one person."""
     stages = (Stage(approvers=ONE, quorum=1),)
     for least, good in ((1, True), (0, False)):
         for make in (Ask, GateAddOn):

@@ -1,4 +1,4 @@
-"""How far votes have come, over gates and ballots made up at random."""
+"""What votes come to, over random gates and ballots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.tally import Ballot, Tally, tally_ballots
-from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
+from tests.policy.builders import ASKED, PEOPLE, asks, ballots, make_ballot, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 THREE = Ask(
@@ -22,40 +22,38 @@ THREE = Ask(
 )
 
 
-def _prefixes(cast: list[Ballot]) -> Iterator[list[Ballot]]:
+def _list_prefixes(cast: list[Ballot]) -> Iterator[list[Ballot]]:
     return (cast[:length] for length in range(len(cast) + 1))
 
 
-def _counted(standing: Tally) -> list[str]:
+def _list_counted_people(standing: Tally) -> list[str]:
     return [*standing.rejected, *(person for people in standing.approved for person in people)]
 
 
-def _sequence(gate: Ask) -> list[Ballot]:
-    """Just the votes that approve a gate, by people of its own kind each."""
+def _approve_gate(gate: Ask) -> list[Ballot]:
+    """Exactly the votes that approve a gate, by different people for each stage."""
     return [
-        ballot(f"{stage}.{n}", stage)
+        make_ballot(f"{stage}.{n}", stage)
         for stage, each in enumerate(gate.stages)
         for n in range(each.quorum)
     ]
 
 
 @given(asks, ballots)
-def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
-    """Over all stages and both verbs nobody counts twice, and nobody counts who did not vote."""
-    for some in _prefixes(cast):
-        counted = _counted(tally_ballots(gate, some))
+def test_each_person_counts_once_over_all_stages(gate: Ask, cast: list[Ballot]) -> None:
+    """Approvals and rejections are counted together, and only people who voted count."""
+    for some in _list_prefixes(cast):
+        counted = _list_counted_people(tally_ballots(gate, some))
         assert len(counted) == len(set(counted))
         assert set(counted) <= {each.person for each in some}
 
 
 @given(asks, ballots)
-def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -> None:
-    """Who counts in a stage approved in that stage.
-
-    A stage never holds more than its quorum, nor opens too early; only who rejects after
-    an approval leaves a gap.
+def test_an_approval_counts_only_in_its_own_open_stage(gate: Ask, cast: list[Ballot]) -> None:
+    """No stage holds more than its quorum or opens too early; only a rejection after an approval
+    leaves a gap.
     """
-    for some in _prefixes(cast):
+    for some in _list_prefixes(cast):
         found = tally_ballots(gate, some)
         for stage, people in enumerate(found.approved):
             assert len(people) <= gate.stages[stage].quorum
@@ -71,11 +69,8 @@ def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -
 
 
 @given(asks, ballots)
-def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
-    """Approved is every quorum met by distinct people, rejected is the veto met.
-
-    Never both, and open is neither.
-    """
+def test_approved_means_every_quorum_and_rejected_the_veto(gate: Ask, cast: list[Ballot]) -> None:
+    """No call is both, and an open one is neither."""
     found = tally_ballots(gate, cast)
     full = all(
         len(people) == stage.quorum
@@ -91,40 +86,36 @@ def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
 
 
 @given(asks, ballots)
-def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
-    """Whatever arrives after it was approved or rejected, everything stays as it was."""
+def test_votes_after_the_outcome_change_nothing(gate: Ask, cast: list[Ballot]) -> None:
+    """The outcome may be an approval or a rejection."""
     ended = None
-    for some in _prefixes(cast):
+    for some in _list_prefixes(cast):
         found = tally_ballots(gate, some)
         assert ended in (None, found)
         ended = found if found.outcome != "open" else None
 
 
 @given(asks, ballots, ballots, st.data())
-def test_the_end_comes_in_one_way(
+def test_just_enough_approvals_approve_among_useless_votes(
     gate: Ask, cast: list[Ballot], more: list[Ballot], data: Any
 ) -> None:
-    """Just enough votes approve whatever useless ones stand between.
-
-    More of them never turn it back to open.
-    """
+    """Further votes never make it open again."""
     useless = [replace(each, verb="abstain", person="A") for each in more] + [
         replace(each, stage=9, verb="approve") for each in cast
     ]
-    needed = _sequence(gate)
+    needed = _approve_gate(gate)
     for each in useless:
         needed.insert(data.draw(st.integers(0, len(needed))), each)
     assert tally_ballots(gate, needed).outcome == "approved"
     assert tally_ballots(gate, needed + cast + more) == tally_ballots(gate, needed)
-    assert tally_ballots(gate, _sequence(gate)[:-1]).outcome == "open"
+    assert tally_ballots(gate, _approve_gate(gate)[:-1]).outcome == "open"
 
 
 @given(asks, votes, st.randoms(use_true_random=False))
-def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) -> None:
-    """Approvals of one stage may come in any order.
-
-    With one row per person the outcome is the same.
-    """
+def test_the_order_of_votes_within_a_stage_does_not_matter(
+    gate: Ask, cast: list[Ballot], random: Any
+) -> None:
+    """Each person has one vote here."""
     cast = sorted((replace(each, verb="approve") for each in cast), key=lambda each: each.stage)
     mixed = sorted(random.sample(cast, len(cast)), key=lambda each: each.stage)
     one, other = tally_ballots(gate, cast), tally_ballots(gate, mixed)
@@ -136,30 +127,27 @@ def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) ->
 
 
 @given(asks, votes, st.integers(0, 10**6))
-def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: int) -> None:
-    """Votes stored at one moment, or by a clock that went back, count in their rows' order."""
+def test_votes_count_in_the_order_of_their_rows(gate: Ask, cast: list[Ballot], after: int) -> None:
+    """They do even if they are stored at one moment, or by a clock that went back."""
     same = [replace(each, at=ASKED + timedelta(microseconds=after)) for each in cast]
     back = [replace(each, at=ASKED - timedelta(seconds=n)) for n, each in enumerate(cast)]
     assert tally_ballots(gate, cast) == tally_ballots(gate, same) == tally_ballots(gate, back)
 
 
 @given(asks, ballots)
-@example(THREE, [ballot("A", 0), ballot("B", 1), ballot("A", 1, "reject")])
-def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
-    """So many new people in the open stage bring it on, one less does not.
-
-    When it has ended nobody is needed.
-    """
+@example(THREE, [make_ballot("A", 0), make_ballot("B", 1), make_ballot("A", 1, "reject")])
+def test_the_needed_number_of_new_people_completes_the_stage(gate: Ask, cast: list[Ballot]) -> None:
+    """One person less does not, and after the outcome nobody is needed."""
     found = tally_ballots(gate, cast)
     assert (found.needed == 0) is (found.outcome != "open")
     if found.outcome == "open":
         assert found.needed == gate.stages[found.stage].quorum - len(found.approved[found.stage])
-        fresh = [ballot(f"new{n}", found.stage) for n in range(found.needed)]
+        fresh = [make_ballot(f"new{n}", found.stage) for n in range(found.needed)]
         short = tally_ballots(gate, cast + fresh[:-1])
         assert (short.outcome, short.stage, short.needed) == ("open", found.stage, 1)
         on = tally_ballots(gate, cast + fresh)
         assert (on.outcome == "approved") is (found.stage == len(gate.stages) - 1)
-        # who has approved further on, before somebody took theirs back, still counts there
+        # approvals of later stages, given before an earlier one was taken back, still count
         there = [len(people) for people in found.approved]
         lacking = [each.quorum - has for each, has in zip(gate.stages, there, strict=True)]
         then = [stage for stage in range(found.stage + 1, len(lacking)) if lacking[stage]]
@@ -167,43 +155,37 @@ def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
 
 
 @given(asks, ballots)
-def test_a_veto_needs_different_people(gate: Ask, cast: list[Ballot]) -> None:
-    """A veto of N is N people, however often one of them rejects.
-
-    It counts also when they had a part in no stage.
-    """
-    once = [ballot("A", each.stage, "reject") for each in cast]
+def test_a_veto_needs_that_many_different_people(gate: Ask, cast: list[Ballot]) -> None:
+    """One person's many rejections count once, and the people need not be in a stage."""
+    once = [make_ballot("A", each.stage, "reject") for each in cast]
     assert tally_ballots(gate, once).outcome == ("rejected" if once and gate.veto == 1 else "open")
-    many = [ballot(person, 0, "reject") for person in PEOPLE[: gate.veto]]
+    many = [make_ballot(person, 0, "reject") for person in PEOPLE[: gate.veto]]
     assert tally_ballots(gate, many).outcome == "rejected"
-    assert tally_ballots(gate, many[:-1] + _sequence(gate)).outcome == "approved"
+    assert tally_ballots(gate, many[:-1] + _approve_gate(gate)).outcome == "approved"
 
 
-def test_two_stages_step_by_step() -> None:
-    """A vote for the second stage before it opens does not count, and costs the person nothing."""
+def test_a_vote_for_a_stage_before_it_opens_does_not_count() -> None:
+    """Its person can still vote there later."""
     gate = Ask(rule="r", stages=(Stage(approvers=FINANCE, quorum=2), Stage(approvers=OPS)), veto=2)
-    early = [ballot("C", 1)]
+    early = [make_ballot("C", 1)]
     assert tally_ballots(gate, early) == Tally("open", 0, ((), ()), (), 2)
-    half = [*early, ballot("A", 0), ballot("A", 0), ballot("D", 0, "reject")]
+    half = [*early, make_ballot("A", 0), make_ballot("A", 0), make_ballot("D", 0, "reject")]
     assert tally_ballots(gate, half) == Tally("open", 0, (("A",), ()), ("D",), 1)
-    second = [*half, ballot("B", 0), ballot("A", 1), ballot("D", 1)]
+    second = [*half, make_ballot("B", 0), make_ballot("A", 1), make_ballot("D", 1)]
     assert tally_ballots(gate, second) == Tally("open", 1, (("A", "B"), ()), ("D",), 1)
-    assert tally_ballots(gate, [*second, ballot("F", 0)]) == tally_ballots(
+    assert tally_ballots(gate, [*second, make_ballot("F", 0)]) == tally_ballots(
         gate, second
-    )  # late for the first, not let through to the second
-    assert tally_ballots(gate, [*second, ballot("C", 1)]) == Tally(
+    )  # too late for the first stage, and not in the second
+    assert tally_ballots(gate, [*second, make_ballot("C", 1)]) == Tally(
         "approved", 1, (("A", "B"), ("C",)), ("D",), 0
     )
-    assert tally_ballots(gate, [*second, ballot("E", 0, "reject")]) == Tally(
+    assert tally_ballots(gate, [*second, make_ballot("E", 0, "reject")]) == Tally(
         "rejected", 1, (("A", "B"), ()), ("D", "E"), 0
     )
 
 
-def test_nobody_is_not_enough() -> None:
-    """A gate without stages, or with a quorum or a veto of nobody, cannot be made.
-
-    So no gate is met by no votes.
-    """
+def test_a_gate_needs_a_stage_a_quorum_a_veto_and_a_deadline() -> None:
+    """So no gate is met without votes."""
     for wrong in (
         {"stages": ()},
         {"veto": 0},
@@ -215,11 +197,8 @@ def test_nobody_is_not_enough() -> None:
 
 
 @given(asks)
-def test_stored_and_read_again(gate: Ask) -> None:
-    """A gate comes back from JSON as it was, and so do the other two kinds.
-
-    What is unknown is refused.
-    """
+def test_gates_of_all_kinds_round_trip_through_json(gate: Ask) -> None:
+    """Unknown fields and verdicts are refused."""
     kinds: TypeAdapter[Any] = TypeAdapter(Gate)
     for each in (gate, Allow(rule="a"), Deny(rule="d", reason="no")):
         assert kinds.validate_json(kinds.dump_json(each)) == each
@@ -231,8 +210,8 @@ def test_stored_and_read_again(gate: Ask) -> None:
 
 
 @given(asks)
-def test_everybody_is_named_once(gate: Ask) -> None:
-    """The approvers of a gate are those of all its stages, each named once."""
+def test_a_gates_approvers_are_those_of_all_stages_once(gate: Ask) -> None:
+    """People and groups keep their order."""
     found = gate.approvers
     for key in ("users", "groups"):
         named = [name for stage in gate.stages for name in getattr(stage.approvers, key)]

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from bot.policy.gates import Approvers, Ask, Escalation, Stage, combine_gates
 from bot.policy.tally import Ballot, tally_ballots
-from tests.policy.builders import asks, ballot, ballots
+from tests.policy.builders import asks, ballots, make_ballot
 
 FINANCE, OPS, CHANNEL = (
     Approvers(groups=("finance",)),
@@ -27,7 +27,7 @@ WORDS = {
 }
 
 
-def _ask(*stages: tuple[Approvers, int], **more: Any) -> Ask:
+def _make_gate(*stages: tuple[Approvers, int], **more: Any) -> Ask:
     return Ask(
         rule="r",
         stages=tuple(Stage(approvers=who, quorum=quorum) for who, quorum in stages),
@@ -35,87 +35,84 @@ def _ask(*stages: tuple[Approvers, int], **more: Any) -> Ask:
     )
 
 
-def _who(stage: Stage) -> tuple[Any, ...]:
+def _get_approvers(stage: Stage) -> tuple[Any, ...]:
     who = stage.approvers
     return frozenset(who.users), frozenset(who.groups), who.channel, who.requester
 
 
-def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
-    """Yield ballots for `gate` from people who were let through elsewhere.
-
-    For each stage, they are of the same approvers.
-    """
+def _list_ballots_of(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
+    """Ballots for `gate` from `people`, who are grouped by the approvers they belong to."""
     left = {who: list(each) for who, each in people.items()}
     return [
-        ballot(person, at)
+        make_ballot(person, at)
         for at, stage in enumerate(gate.stages)
-        for person in (left[_who(stage)].pop(0) if left.get(_who(stage)) else ())[: stage.quorum]
+        for person in (
+            left[_get_approvers(stage)].pop(0) if left.get(_get_approvers(stage)) else ()
+        )[: stage.quorum]
     ]
 
 
-def _strictness(gate: Ask) -> Any:
-    """All that says how strict a gate is, without the order and the words."""
+def _get_strictness(gate: Ask) -> Any:
+    """What says how strict a gate is, without the order of its stages and its words."""
     skipped = {"stages", "rule", "post_to", "reminders", "escalation", "remember", "editable"}
-    skipped |= {"run_at"}  # of two times neither is stricter: the one of now counts
+    skipped |= {"run_at"}  # neither of two times is stricter: the current one counts
     sets = (
         set(gate.escalation),
         set(gate.remember),
         gate.editable if gate.editable is None else set(gate.editable),
     )
     return (
-        Counter((_who(each), each.quorum) for each in gate.stages),
+        Counter((_get_approvers(each), each.quorum) for each in gate.stages),
         sets,
         gate.model_dump(exclude=skipped),
     )
 
 
-def _approve(gate: Ask) -> list[Ballot]:
+def _approve_gate(gate: Ask) -> list[Ballot]:
     return [
-        ballot(f"{at}.{n}", at) for at, stage in enumerate(gate.stages) for n in range(stage.quorum)
+        make_ballot(f"{at}.{n}", at)
+        for at, stage in enumerate(gate.stages)
+        for n in range(stage.quorum)
     ]
 
 
 @given(asks, asks)
-def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
-    """The people who meet it meet each gate by themselves.
-
-    They do so stage for stage of the same approvers.
-    """
+def test_votes_that_meet_the_combined_gate_meet_both_gates(shown: Ask, now: Ask) -> None:
+    """They meet them stage for stage of the same approvers."""
     both = combine_gates(shown, now)
-    standing = tally_ballots(both, _approve(both))
+    standing = tally_ballots(both, _approve_gate(both))
     assert standing.outcome == "approved"
     people: dict[Any, list[tuple[str, ...]]] = defaultdict(list)
     for stage, counted in zip(both.stages, standing.approved, strict=True):
-        people[_who(stage)].append(counted)
+        people[_get_approvers(stage)].append(counted)
     for gate in (shown, now):
-        cast = _meets(gate, people)
+        cast = _list_ballots_of(gate, people)
         assert tally_ballots(gate, cast).outcome == "approved"
         assert len({each.person for each in cast}) == len(cast)
 
 
 @given(asks, asks)
-def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
-    """Of the same approvers it asks for no more stages than one gate, nor people than both."""
+def test_a_combined_gate_asks_for_no_more_than_both_together(shown: Ask, now: Ask) -> None:
+    """Of the same approvers: no more stages than one gate, and no more people than both."""
     both = combine_gates(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:
-        return Counter(_who(each) for each in gate.stages)
+        return Counter(_get_approvers(each) for each in gate.stages)
 
     assert per(both) == per(shown) | per(now)
     for who in per(both):
         total = [
-            sum(each.quorum for each in gate.stages if _who(each) == who)
+            sum(each.quorum for each in gate.stages if _get_approvers(each) == who)
             for gate in (shown, now, both)
         ]
         assert max(total[:2]) <= total[2] <= total[0] + total[1]
 
 
 @given(asks, asks, ballots)
-def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> None:
-    """The stages that were shown stay first, so ballots mean what they meant.
-
-    They never come further than before.
-    """
+def test_the_stages_shown_stay_first_so_votes_keep_their_place(
+    shown: Ask, now: Ask, cast: list[Ballot]
+) -> None:
+    """Votes never come further than they did with the gate shown."""
     both = combine_gates(shown, now)
     for old, new in zip(shown.stages, both.stages, strict=False):
         assert old.approvers == new.approvers
@@ -126,11 +123,8 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
 
 
 @given(asks, asks)
-def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
-    """The earlier deadline and the smaller veto hold, and fewer may decide, edit and be offered.
-
-    More have to give reasons.
-    """
+def test_a_combined_gate_takes_the_stricter_of_each_term(shown: Ask, now: Ask) -> None:
+    """Its deadline is the earlier, its veto the smaller; fewer may edit, more give reasons."""
     both = combine_gates(shown, now)
     for each in (shown, now):
         assert both.deadline <= each.deadline
@@ -153,24 +147,21 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 
 
 @given(asks, asks, asks)
-def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> None:
-    """The same twice is the same, and either order and any grouping are as strict.
-
-    Asking again settles at once.
-    """
+def test_combining_is_idempotent_and_as_strict_in_any_order(one: Ask, two: Ask, three: Ask) -> None:
+    """Any grouping of three gates is as strict, too."""
     both = combine_gates(one, two)
     assert combine_gates(one, one) == one
     assert combine_gates(both, two) == both
     assert combine_gates(one, both) == both
-    assert _strictness(combine_gates(two, one)) == _strictness(both)
-    assert _strictness(combine_gates(both, three)) == _strictness(
+    assert _get_strictness(combine_gates(two, one)) == _get_strictness(both)
+    assert _get_strictness(combine_gates(both, three)) == _get_strictness(
         combine_gates(one, combine_gates(two, three))
     )
 
 
 @given(asks, asks)
-def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
-    """What comes out is a gate that can be stored, read again and met."""
+def test_a_combined_gate_can_be_stored_and_read_again(shown: Ask, now: Ask) -> None:
+    """All its reminders come before its deadline."""
     both = combine_gates(shown, now)
     assert Ask.model_validate_json(both.model_dump_json()) == both
     assert all(moment < both.deadline for moment in both.list_notification_delay_seconds())
@@ -187,17 +178,14 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
         ([(PAIR, 1)], [(Approvers(users=("U2", "U1")), 2)], [(PAIR, 2)]),
     ],
 )
-def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
-    """A stage that both gates have is one stage, and twice the same stage stays two."""
-    assert combine_gates(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
+def test_a_stage_of_both_gates_becomes_one_stage(shown: Any, now: Any, both: Any) -> None:
+    """The same stage twice in one gate stays two."""
+    assert combine_gates(_make_gate(*shown), _make_gate(*now)).stages == _make_gate(*both).stages
 
 
 @given(asks)
-def test_the_same_terms(gate: Ask) -> None:
-    """Whatever changes who may vote, how many or with what words are other terms.
-
-    An escalation does too.
-    """
+def test_votes_count_alike_unless_voters_numbers_or_words_change(gate: Ask) -> None:
+    """An escalation changes them, too."""
     step = Escalation(after=59, approvers=OPS)
     longer = (*gate.stages, gate.stages[0])
     for other in (

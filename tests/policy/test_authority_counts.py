@@ -1,4 +1,4 @@
-"""Whether there are people enough, whom that takes to look up, and where a yes may count."""
+"""Whether there are enough approvers, whom that takes to look up, where an approval may count."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = timedelta()
 LATE = (Escalation(after=60, approvers=Approvers(users=(DAN,))),)
 
 
-class Counting(FakeDirectory):
+class CountingDirectory(FakeDirectory):
     """Notes how many people are looked up at once."""
 
     def __init__(self) -> None:
@@ -33,25 +33,25 @@ class Counting(FakeDirectory):
         self.sizes: list[int] = []
 
     def find_people(self, users: Collection[str]) -> dict[str, Person]:
-        """As the one above."""
+        """Note the number, and look them up."""
         self.sizes.append(len(users))
         return super().find_people(users)
 
 
 @pytest.fixture
-def directory() -> Counting:
-    """Everybody."""
-    return Counting()
+def directory() -> CountingDirectory:
+    """Everybody in the directory."""
+    return CountingDirectory()
 
 
 @pytest.fixture
-def authority(directory: Counting) -> Authority:
-    """The authority of their workspace."""
+def authority(directory: CountingDirectory) -> Authority:
+    """The permission checks of their workspace."""
     return Authority(directory, TEAM)
 
 
-def gate(*stages: Collection[str] | Stage, **options: Any) -> Ask:
-    """A gate with these stages, of one person each where only names are given."""
+def make_gate(*stages: Collection[str] | Stage, **options: Any) -> Ask:
+    """A gate with these stages, each of one approval where only people are given."""
     made = [
         each if isinstance(each, Stage) else Stage(approvers=Approvers(users=tuple(each)))
         for each in stages
@@ -59,13 +59,13 @@ def gate(*stages: Collection[str] | Stage, **options: Any) -> Ask:
     return Ask(rule="r", stages=tuple(made), **options)
 
 
-def several(quorum: int, *people: str) -> Stage:
-    """A stage that takes so many of these."""
+def make_stage(quorum: int, *people: str) -> Stage:
+    """A stage that takes so many of these people."""
     return Stage(approvers=Approvers(users=people), quorum=quorum)
 
 
-def test_who_is_a_colleague() -> None:
-    """Of this workspace, or of another of the same company that shares it."""
+def test_members_of_this_or_a_connected_workspace_are_colleagues() -> None:
+    """A workspace of the same company that shares the person counts."""
     grid = Person("U1", "T0GRID", "One", teams=frozenset({TEAM, "T0THIRD"}))
     assert is_colleague(grid, TEAM)
     assert not is_colleague(grid, "T0OTHERCO")
@@ -76,26 +76,26 @@ def test_who_is_a_colleague() -> None:
 @pytest.mark.parametrize(
     ("asked", "editors", "missing"),
     [
-        (gate([ANA]), (), 0),
-        (gate([ANA]), (ANA,), 1),
-        (gate([ANA], editor_counts=True), (ANA,), 0),
-        (gate([BEN]), (), 1),
-        (gate([BEN], self_approval=True), (), 0),
-        (gate([GUS]), (), 1),
-        (gate(several(2, ANA, CLEO)), (), 0),
-        (gate(several(3, ANA, CLEO)), (), 1),
-        (gate([ANA], [ANA]), (), 1),
-        (gate([ANA], [CLEO]), (), 0),
-        (gate([ANA, CLEO], [ANA, CLEO], [ANA, CLEO]), (), 1),
-        (gate([], several(2, ANA)), (), 2),
-        (gate([], deadline=60, escalation=LATE), (), 0),
-        (gate([], deadline=59, escalation=LATE), (), 1),
+        (make_gate([ANA]), (), 0),
+        (make_gate([ANA]), (ANA,), 1),
+        (make_gate([ANA], editor_counts=True), (ANA,), 0),
+        (make_gate([BEN]), (), 1),
+        (make_gate([BEN], self_approval=True), (), 0),
+        (make_gate([GUS]), (), 1),
+        (make_gate(make_stage(2, ANA, CLEO)), (), 0),
+        (make_gate(make_stage(3, ANA, CLEO)), (), 1),
+        (make_gate([ANA], [ANA]), (), 1),
+        (make_gate([ANA], [CLEO]), (), 0),
+        (make_gate([ANA, CLEO], [ANA, CLEO], [ANA, CLEO]), (), 1),
+        (make_gate([], make_stage(2, ANA)), (), 2),
+        (make_gate([], deadline=60, escalation=LATE), (), 0),
+        (make_gate([], deadline=59, escalation=LATE), (), 1),
     ],
 )
-def test_how_many_are_missing(
+def test_missing_approvers_are_counted_over_all_stages(
     authority: Authority, asked: Ask, editors: tuple[str, ...], missing: int
 ) -> None:
-    """So that every stage finds people of its own, not who edited it, by the deadline."""
+    """Every stage needs people of its own, who have not edited the call, by the deadline."""
     found = authority.count_missing_approvers(
         asked, requester=BEN, channel=HERE, editors=frozenset(editors)
     )
@@ -113,10 +113,10 @@ def test_how_many_are_missing(
         (60, 1, [6, 20, 34]),
     ],
 )
-def test_of_a_crowd_few_are_looked_up(
-    authority: Authority, directory: Counting, strangers: int, count: int, sizes: list[int]
+def test_few_of_many_candidates_are_looked_up(
+    authority: Authority, directory: CountingDirectory, strangers: int, count: int, sizes: list[int]
 ) -> None:
-    """Some more than are wanted, in case some are no colleagues; then more, and then all."""
+    """First some more than are wanted, in case some are no colleagues; then more, and then all."""
     people = [f"U{number:03}" for number in range(60)]
     directory.known |= {
         user: Person(user, TEAM, user, is_guest=number < strangers)
@@ -127,53 +127,57 @@ def test_of_a_crowd_few_are_looked_up(
     assert directory.sizes == sizes
 
 
-def test_nobody_is_looked_up_in_vain(authority: Authority, directory: Counting) -> None:
-    """Without anybody wanted, or to choose from."""
+def test_nobody_is_looked_up_if_nobody_is_wanted(
+    authority: Authority, directory: CountingDirectory
+) -> None:
+    """Nobody is looked up without candidates either."""
     assert authority.list_first_colleagues([ANA], 0) == authority.list_first_colleagues([], 3) == []
     assert directory.sizes == []
     assert authority.list_first_colleagues([CLEO, ANA], 5) == [ANA, CLEO]
 
 
-def test_who_asked_may_be_named_as_that(authority: Authority) -> None:
-    """Where the list says so their own word counts, and of nobody else's request."""
+def test_approvers_requester_lets_the_requester_approve(authority: Authority) -> None:
+    """It does so for the requester's own requests only; elsewhere the requester may not."""
     stage = Stage(approvers=Approvers(requester=True))
-    own = gate(stage)
+    own = make_gate(stage)
     common: dict[str, Any] = {"requester": BEN, "channel": HERE}
     assert authority.list_approver_candidates(own, own.approvers, **common) == {BEN}
     assert authority.may_approve(own, BEN, editors=frozenset(), **common) == Permission(
         why="requester"
     )
     assert authority.may_approve(own, ANA, editors=frozenset(), **common) == Denial("not_approver")
-    listed = gate([ANA, BEN])
+    listed = make_gate([ANA, BEN])
     assert authority.list_approver_candidates(listed, listed.approvers, **common) == {ANA}
     assert authority.list_able_approvers(listed, listed.approvers, **common) == {ANA}
 
 
-def met(authority: Authority, asked: Ask, *people: str, **how: Any) -> bool:
-    """Whether the approvals of these are enough for it."""
+def is_met_by(authority: Authority, asked: Ask, *people: str, **how: Any) -> bool:
+    """Whether the approvals of these people are enough for the gate."""
     given = [(each, NOW) for each in people]
     common: dict[str, Any] = {"requester": BEN, "editors": frozenset(), "channel": HERE, **how}
     return authority.is_gate_met(asked, given, **common)
 
 
-def test_whether_those_who_approved_are_enough(authority: Authority, directory: Counting) -> None:
-    """As many different people as all stages take, each where they may."""
-    assert met(authority, gate([ANA]), ANA)
-    assert not met(authority, gate([ANA]), CLEO)
-    assert not met(authority, gate([ANA]))
-    assert not met(authority, gate([ANA, CLEO], [ANA]), ANA)
-    assert met(authority, gate([ANA, CLEO], [ANA]), ANA, CLEO)
-    assert not met(authority, gate([ANA]), ANA, editors=frozenset({ANA}))
+def test_a_gate_is_met_by_enough_different_allowed_people(
+    authority: Authority, directory: CountingDirectory
+) -> None:
+    """It takes as many as all its stages do."""
+    assert is_met_by(authority, make_gate([ANA]), ANA)
+    assert not is_met_by(authority, make_gate([ANA]), CLEO)
+    assert not is_met_by(authority, make_gate([ANA]))
+    assert not is_met_by(authority, make_gate([ANA, CLEO], [ANA]), ANA)
+    assert is_met_by(authority, make_gate([ANA, CLEO], [ANA]), ANA, CLEO)
+    assert not is_met_by(authority, make_gate([ANA]), ANA, editors=frozenset({ANA}))
     directory.down = True
     with pytest.raises(LookupFailedError):
-        met(authority, gate([ANA]), ANA)
+        is_met_by(authority, make_gate([ANA]), ANA)
 
 
-def test_where_a_yes_may_count(authority: Authority, directory: Counting) -> None:
-    """Where somebody is missing first, and then wherever else; the reason against is the first
-    that is not about another stage.
-    """
-    asked = gate([ANA, CLEO], [DAN], [ANA, BEN], any_order=True)
+def test_an_approval_may_count_in_open_stages_before_others(
+    authority: Authority, directory: CountingDirectory
+) -> None:
+    """The reason against it is the first that is not about another stage."""
+    asked = make_gate([ANA, CLEO], [DAN], [ANA, BEN], any_order=True)
 
     def found(person: str, *open_stages: int, **how: Any) -> Permission | Denial:
         known: dict[str, Any] = {"requester": BEN, "editors": frozenset(), "channel": HERE, **how}
@@ -190,9 +194,9 @@ def test_where_a_yes_may_count(authority: Authority, directory: Counting) -> Non
     assert found(ANA, 0) == Denial("lookup")
 
 
-def test_who_comes_in_later_may_say_no_as_well(authority: Authority) -> None:
-    """From that moment on, and edit."""
-    asked, common = gate([ANA], escalation=LATE), {"requester": BEN, "channel": HERE}
+def test_escalated_approvers_may_reject_and_edit_once_it_is_due(authority: Authority) -> None:
+    """They may not a second before."""
+    asked, common = make_gate([ANA], escalation=LATE), {"requester": BEN, "channel": HERE}
     for seconds, found in ((59, Denial("not_approver")), (60, Permission(why="named"))):
         waited = timedelta(seconds=seconds)
         assert authority.may_reject(asked, DAN, waited=waited, **common) == found

@@ -1,4 +1,4 @@
-"""What else a policy tells: whom it names, what it falls back to, which rule a gate is of."""
+"""What else a policy can be asked: its people, default gate, look-ups, and a gate's rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Policy, PolicyError, parse
 from bot.policy.gates import Ask
-from tests.policy.builders import facts, problems
+from tests.policy.builders import list_problems, make_facts
 
 WHO = '[defaults]\napprovers = ["@leads"]\n'
 NOTES = '[[rule]]\nname = "notes"\ntool = "note"\nverdict = "ask"\nremember = [{}]\n'
@@ -19,15 +19,15 @@ SOONER = '[[rule]]\nname = "soon"\ntool = "note"\nverdict = "add"\ndeadline = "1
 DENY = '[[rule]]\ntool = "*"\nverdict = "deny"\nreason = "No."\n'
 
 
-def asked(policy: Policy, tool: str = "note", effect: str = "write") -> Ask:
-    """What it asks for a call of which nothing else is known."""
+def get_ask_gate(policy: Policy, tool: str = "note", effect: str = "write") -> Ask:
+    """The gate of a call of which nothing else is known."""
     found = policy.get_gate(Facts(tool=tool, effect=effect, requester="U1", args={}))
     assert isinstance(found, Ask)
     return found
 
 
-def test_where_somebody_is_named() -> None:
-    """Each rule with that id anywhere in it, and the defaults."""
+def test_rules_and_defaults_that_name_a_person_are_listed() -> None:
+    """The id may stand anywhere in the rule."""
     text = '[[rule]]\nname = "one"\nverdict = "ask"\napprovers = ["U0123"]\n'
     policy = parse('[defaults]\napprovers = ["U0123", "U0456"]\n' + text)
     assert policy.list_rules_containing("U0123") == ["rule 'one'", "the defaults"]
@@ -36,61 +36,61 @@ def test_where_somebody_is_named() -> None:
     assert parse(DENY).list_rules_containing("U0123") == []
 
 
-def test_what_it_falls_back_to() -> None:
-    """The defaults, with what matching rules add, and not what others do; none without them."""
+def test_the_default_gate_has_the_additions_that_match() -> None:
+    """There is none without [defaults]."""
     policy = parse(WHO + NOTES + NIGHT + DENY)
     assert policy.default is not None
-    assert parse(DENY).build_default_ask_gate(facts()) is None
-    found = policy.build_default_ask_gate(facts(tool="note"))
+    assert parse(DENY).build_default_ask_gate(make_facts()) is None
+    found = policy.build_default_ask_gate(make_facts(tool="note"))
     assert found is not None
     assert [stage.approvers.groups for stage in found.stages] == [("leads",), ("legal",)]
-    assert policy.build_default_ask_gate(facts(tool="put")) == policy.default
+    assert policy.build_default_ask_gate(make_facts(tool="put")) == policy.default
     unsure = NIGHT.replace('tool = "note"', 'requester = "@gone"')
-    doubtful = parse(WHO + unsure).build_default_ask_gate(facts())
+    doubtful = parse(WHO + unsure).build_default_ask_gate(make_facts())
     assert doubtful is not None
     assert len(doubtful.stages) == 2
 
 
-def test_a_fall_back_for_an_effect_nobody_knows() -> None:
-    """What is added to what cannot be undone is added to it, too."""
+def test_an_unknown_effect_gets_the_additions_of_destructive_calls() -> None:
+    """This is about the default gate."""
     for effect, stages in (("destructive", 2), ("write", 1)):
         adds = NIGHT.replace('tool = "note"', f'effect = "{effect}"')
-        found = parse(WHO + adds).build_default_ask_gate(facts(effect="odd"))
+        found = parse(WHO + adds).build_default_ask_gate(make_facts(effect="odd"))
         assert found is not None
         assert len(found.stages) == stages
 
 
-def test_what_cannot_be_undone_is_not_remembered() -> None:
-    """Nor what takes several people; else a gate offers what its rule does."""
+def test_destructive_calls_and_several_approvers_get_no_offer() -> None:
+    """Other gates offer what their rule does."""
     offers = NOTES.replace('tool = "note"\n', "")
-    assert asked(parse(WHO + offers)).remember
-    assert asked(parse(WHO + offers), effect="read").remember
-    assert not asked(parse(WHO + offers), effect="destructive").remember
-    assert not asked(parse(WHO + offers), effect="odd").remember
-    assert not asked(parse(WHO + offers + NIGHT)).remember
+    assert get_ask_gate(parse(WHO + offers)).remember
+    assert get_ask_gate(parse(WHO + offers), effect="read").remember
+    assert not get_ask_gate(parse(WHO + offers), effect="destructive").remember
+    assert not get_ask_gate(parse(WHO + offers), effect="odd").remember
+    assert not get_ask_gate(parse(WHO + offers + NIGHT)).remember
 
 
-def test_which_rule_a_gate_is_of() -> None:
-    """That of the rule and of what adds to it: another condition of either makes it another."""
+def test_a_rules_digest_covers_its_condition_and_additions() -> None:
+    """A gate that no rule makes any more has none."""
     plain, added = parse(WHO + NOTES), parse(WHO + NOTES + SOONER)
-    gates = asked(plain), asked(added)
+    gates = get_ask_gate(plain), get_ask_gate(added)
     sources = [plain.find_rule_digest(gates[0]), added.find_rule_digest(gates[1])]
     assert len({*sources, ""}) == 3
-    assert added.find_rule_digest(gates[0]) == sources[0]  # as it is where nothing is added
+    assert added.find_rule_digest(gates[0]) == sources[0]  # the same where nothing is added
     assert plain.find_rule_digest(gates[1]) == ""
     narrower = NOTES.replace("verdict", 'risk = ["low"]\nverdict')
     assert parse(WHO + narrower).find_rule_digest(gates[0]) not in ("", sources[0])
     later = SOONER.replace("verdict", 'risk = ["low"]\nverdict')
     assert parse(WHO + NOTES + later).find_rule_digest(gates[1]) not in ("", sources[1])
-    default = asked(plain, "put")
+    default = get_ask_gate(plain, "put")
     assert plain.find_rule_digest(default) == added.find_rule_digest(default) != ""
     assert plain.find_rule_digest(default.model_copy(update={"deadline": 61})) == ""
     two = parse(WHO + NOTES + NOTES.replace("note", "put").replace("[{}]", "[]"))
-    assert len({two.find_rule_digest(asked(two, tool)) for tool in ("note", "put")}) == 2
+    assert len({two.find_rule_digest(get_ask_gate(two, tool)) for tool in ("note", "put")}) == 2
 
 
-def test_every_gate_there_is() -> None:
-    """Of the rules in their order, of the defaults, and of what adds to the first of them."""
+def test_every_gate_of_a_policy_is_listed() -> None:
+    """The rules' come in order, then that of the defaults, and those of additions to the first."""
     policy = parse(WHO + NOTES + NIGHT)
     rules = [each.rule for each in policy.asks()]
     assert rules == ["notes", "default", "night"]
@@ -104,8 +104,8 @@ def test_every_gate_there_is() -> None:
     assert parse(DENY + SOONER).asks() == []
 
 
-def test_what_has_to_be_looked_up() -> None:
-    """Only what rules name that may be about such a call; an effect nobody knows may be any."""
+def test_only_rules_that_may_match_need_look_ups() -> None:
+    """An unknown effect may be any."""
     rule = 'tool = "note"\neffect = "write"\nrequester = "@staff"\nverdict = "allow"\n'
     policy = parse(f"{WHO}[[rule]]\n{rule}")
     found = {
@@ -118,29 +118,28 @@ def test_what_has_to_be_looked_up() -> None:
     ]
 
 
-def test_what_is_about_a_channel_others_read() -> None:
-    """Where requests of shared channels are worked on is part of what a policy means, if it says
-    so.
-    """
+def test_the_digest_covers_the_shared_channels() -> None:
+    """These are the channels shared with others in which requests are worked on."""
     one = parse('shared_channels = ["C0PARTNER"]\n' + WHO)
     other = parse('shared_channels = ["C0OTHER1"]\n' + WHO)
     assert len({each.digest for each in (one, other, parse(WHO))}) == 3
 
 
-def test_doubt_is_told_with_its_reason() -> None:
-    """A denial that could not be told says so; one that applies gives its own reason."""
+def test_a_denial_in_doubt_says_so_in_its_reason() -> None:
+    """One that surely applies gives its own reason."""
     deny = '[[rule]]\nname = "out"\nverdict = "deny"\nreason = "No."\n{}\n'
     sure, doubt = (
-        parse(WHO + deny.format(line)).get_gate(facts()) for line in ("", 'requester = "@gone"')
+        parse(WHO + deny.format(line)).get_gate(make_facts())
+        for line in ("", 'requester = "@gone"')
     )
     assert (sure.verdict, doubt.verdict) == ("deny", "deny")
     assert sure.model_dump()["reason"] == "No."
     assert "is not known whether 'out' applies" in doubt.model_dump()["reason"]
 
 
-def test_what_is_nested_too_deeply_is_refused() -> None:
-    """With its line, in either language."""
-    assert problems("x = " + "[" * 100_000)[0].lstrip().startswith("p.toml:1: ")
+def test_policies_nested_too_deeply_are_refused_with_a_line() -> None:
+    """This holds for TOML and JSON."""
+    assert list_problems("x = " + "[" * 100_000)[0].lstrip().startswith("p.toml:1: ")
     for text in ("{", "[" * 100_000, '{"a": 1, "a": 2}'):
         with pytest.raises(PolicyError) as found:
             parse(text, "p.json")
