@@ -1,4 +1,4 @@
-"""Random tools of every source, and values for them: nested, open, with look-alikes and decoys."""
+"""Random tools of every source, and arguments for them: nested, open, with look-alikes, decoys."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ DECOYS = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A tool, the JSON it is given, and which of the texts in that are secret."""
+    """A tool, the JSON of its arguments, and which texts in that are secret."""
 
     tool: Tool[Any]
     given: str
@@ -62,7 +62,7 @@ class Sample:
 
 
 class Maker:
-    """Makes samples; the same for the same seed."""
+    """Makes samples, the same ones for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
@@ -74,16 +74,16 @@ class Maker:
         """Return a tool of that source: "program", "server", "python" or "form"."""
         if source in ("python", "form"):
             model, value = self._python(0)
-            tool = Tool("act", "Act", "Act on it", Effect.WRITE, model, nothing)
+            tool = Tool("act", "Act", "Act on it", Effect.WRITE, model, do_nothing)
             return Sample(tool, json.dumps(value), frozenset(self._secrets))
         schema, value = self._marked() if self._chance.random() < 0.03 else self._object(0)
         schema |= {"$defs": self._defs}
         return Sample(_TOOLS[source](schema), json.dumps(value), frozenset(self._secrets))
 
-    # schemas and values that fit them
+    # schemas, and values that match them
 
     def _any(self, depth: int, *, secret: bool = False) -> Any:
-        """Any JSON value, and none of the decoys where it is secret."""
+        """Any JSON value; a text that is no decoy if it is to be secret."""
         kind = self._chance.choice("sssdninbe" + "lo" * (depth < 3))
         if secret or kind == "s":
             return self._text(secret=secret)
@@ -146,7 +146,7 @@ class Maker:
         return {"type": "object", "writeOnly": True, "properties": properties}, value
 
     def _more(self, schema: dict[str, Any], make: Callable[[], Any]) -> dict[str, Any]:
-        # a field's name in the bot stands for its key
+        # keys that make the same field name are left out
         taken = {
             "".join(c if c.isascii() and c.isalnum() else "_" for c in key).strip("_")
             for key in schema["properties"]
@@ -241,7 +241,7 @@ class Maker:
                 return Any, self._any(depth)
 
 
-def nothing(args: BaseModel, context: ToolContext) -> None:
+def do_nothing(args: BaseModel, context: ToolContext) -> None:
     return None
 
 
@@ -263,7 +263,7 @@ _TOOLS = {"program": of_program, "server": of_server}
 
 
 def texts(drawn: Any) -> Iterator[str]:
-    """Every text in blocks, also what stands in inputs at first."""
+    """Every text in blocks, and the initial values of inputs."""
     if isinstance(drawn, dict):
         for key, each in drawn.items():
             if key in ("text", "initial_value") and isinstance(each, str):

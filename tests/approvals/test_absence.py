@@ -1,4 +1,4 @@
-"""Who is away: a look-up that fails or a crowd means nobody, and odd statuses mean nothing."""
+"""Who is away: a failed look-up or a crowd means nobody, and odd statuses mean nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.runs.fakes import ANA, CLEO, TEAM, FakeDirectory
 AT = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
 
-def test_nobody_is_away_where_slack_is_silent() -> None:
-    """Ana is away as long as Slack says so; where it says nothing, or of a crowd, nobody is."""
+def test_people_are_away_only_while_slack_says_so() -> None:
+    """Nobody is if Slack cannot be asked, or if there are too many people to ask about."""
     directory = FakeDirectory()
     authority = Authority(directory, TEAM)
     directory.known[ANA] = replace(directory.known[ANA], status="palm_tree", status_until=AT)
@@ -35,16 +35,16 @@ def test_nobody_is_away_where_slack_is_silent() -> None:
     assert list_away_people(authority, {ANA, CLEO}) == ()
 
 
-def test_it_is_over_at_its_time() -> None:
-    """Who says until when is away before that moment, and not at it; who does not say, always."""
+def test_an_absence_ends_at_its_stated_time() -> None:
+    """One without an end goes on."""
     noted = {ANA: AT.isoformat(), CLEO: ""}
     assert filter_people_still_away(noted, AT - timedelta(seconds=1)) == [(ANA, AT), (CLEO, None)]
     assert filter_people_still_away(noted, AT) == [(CLEO, None)]
 
 
 @pytest.mark.parametrize("until", [None, "", "tomorrow", -1e30, 10**30, True, 0])
-def test_an_odd_time_is_none(until: object) -> None:
-    """Whatever stands in the place of the time at which a status ends, the person is read."""
+def test_an_odd_end_of_a_status_is_read_as_none(until: object) -> None:
+    """The person can still be looked up."""
     profile = {"status_emoji": ":palm_tree:", "status_expiration": until}
     found = build_person_from_slack_user(
         {"id": ANA, "team_id": TEAM, "name": "ana", "profile": profile}

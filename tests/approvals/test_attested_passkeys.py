@@ -1,4 +1,4 @@
-"""Which models of authenticators count: those whose makers have signed for them."""
+"""Which models of authenticators are accepted: those that their makers have attested."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Maker:
 
     @property
     def pem(self) -> str:
-        """Its root, as a policy has it."""
+        """The root, as a policy has it."""
         return self.root.public_bytes(Encoding.PEM).decode()
 
     def attest(self, what: bytes) -> dict[str, Any]:
-        """What one of its devices says of a new key."""
+        """The attestation of a new key by one of the maker's devices."""
         signature = self.key.sign(what, ec.ECDSA(hashes.SHA256()))
         return {"alg": -7, "sig": signature, "x5c": [self.leaf.public_bytes(Encoding.DER)]}
 
@@ -60,37 +60,37 @@ def _certificate(
 
 
 def attest_self(key: Authenticator) -> Callable[[bytes], dict[str, Any]]:
-    """What a device says of itself, with no maker."""
+    """A device's attestation of itself, without a maker."""
     assert isinstance(key.key, ec.EllipticCurvePrivateKey)
     own = key.key
     return lambda what: {"alg": -7, "sig": own.sign(what, ec.ECDSA(hashes.SHA256()))}
 
 
-def test_a_model_is_what_its_maker_signed() -> None:
-    """A device of a named model is attested; any other is refused, and any that only says so."""
+def test_only_a_makers_attestation_proves_a_named_model() -> None:
+    """Other models are refused, and devices that merely claim a named one."""
     maker, stranger, key = Maker("Maker"), Maker("Maker"), Authenticator()
     terms = PasskeyTerms(models=(MODEL,), roots=maker.pem + Maker("Another").pem)
 
-    def added(aaguid: str, attest: Callable[[bytes], dict[str, Any]] | None) -> Any:
+    def verify_passkey(aaguid: str, attest: Callable[[bytes], dict[str, Any]] | None) -> Any:
         made = make_credential(key, compute_challenge(LINK), aaguid=aaguid, attest=attest)
         return verify_new_passkey(made, LINK, ADDRESS, terms, AT)
 
-    found = added(MODEL, maker.attest)
+    found = verify_passkey(MODEL, maker.attest)
     assert isinstance(found, Passkey)
     assert (found.aaguid, found.attested, found.counts_from) == (MODEL, True, None)
     assert terms.allows_model(found.aaguid, attested=found.attested)
     refused = [
-        added(OTHER, maker.attest),
-        added(MODEL, None),
-        added(MODEL, attest_self(key)),
-        added(MODEL, stranger.attest),
+        verify_passkey(OTHER, maker.attest),
+        verify_passkey(MODEL, None),
+        verify_passkey(MODEL, attest_self(key)),
+        verify_passkey(MODEL, stranger.attest),
     ]
     assert [each.why for each in refused] == ["model", "model", "model", "attestation"]
 
 
 @pytest.mark.parametrize("enrol", ["self", "countersigned"])
-def test_any_authenticator_is_taken_where_no_model_is_named(enrol: Any) -> None:
-    """Its model is what it says itself, and is not taken for its maker's word."""
+def test_any_authenticator_is_accepted_if_no_model_is_named(enrol: Any) -> None:
+    """The model is what the device says, and does not count as attested."""
     key = Authenticator()
     made = make_credential(key, compute_challenge(LINK), aaguid=MODEL, attest=attest_self(key))
     found = verify_new_passkey(made, LINK, ADDRESS, PasskeyTerms(enrol=enrol), AT)
@@ -100,8 +100,8 @@ def test_any_authenticator_is_taken_where_no_model_is_named(enrol: Any) -> None:
     assert found.name.startswith("YubiKey 5 NFC, ")
 
 
-def test_nonsense_is_refused() -> None:
-    """Whatever cannot be read is no passkey, and raises nothing."""
+def test_an_unreadable_passkey_is_refused() -> None:
+    """It raises nothing."""
     made = make_credential(Authenticator(), compute_challenge(LINK))
     for part in ("clientDataJSON", "attestationObject"):
         for text in ("", "A", "AAAA", "____"):

@@ -1,4 +1,4 @@
-"""Who may decide, with people who decide for others: never wider than the giver, never further."""
+"""Random delegations: a delegate may do no more than the giver, and passes nothing on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ GIVEN = st.builds(
 
 
 class World(NamedTuple):
-    """A database, and who may decide what stands in it."""
+    """A database, and the checker of who may decide about what is in it."""
 
     store: Store
     permissions: PermissionChecker
@@ -62,17 +62,17 @@ class World(NamedTuple):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One database for all examples: each has a call, and delegations, of its own."""
+    """One database for all examples: each has its own call and delegations."""
     folder: Path = tmp_path_factory.mktemp("delegations")
     store = store_of(folder / "countersign.db").open()
     yield World(store, PermissionChecker(store, StillClock(), Authority(FakeDirectory(), TEAM)))
     store.close()
 
 
-def arranged(
+def arrange_call(
     world: World, gate: Ask, requester: str, editors: list[str], standing: list[Delegation]
 ) -> tuple[Call, Run]:
-    """A call that this person asked for and these have edited, and just these delegations."""
+    """A call with this requester and these editors, and exactly these delegations."""
     seeded = seed(world.store, gate=dump_gate(gate))
     with world.store.write() as tx:
         tx.execute(delete(Delegation))
@@ -100,7 +100,7 @@ def arranged(
     standing=st.lists(GIVEN, max_size=5, unique_by=lambda row: row.id),
     verb=st.sampled_from(sorted(CallVerb)),
 )
-def test_it_never_widens(
+def test_a_delegation_gives_no_more_than_its_givers_own_right(
     world: World,
     gate: Ask,
     requester: str,
@@ -108,14 +108,12 @@ def test_it_never_widens(
     standing: list[Delegation],
     verb: CallVerb,
 ) -> None:
-    """Whoever may by another's right stands in for somebody who may alone, at that moment, and has
-    neither asked for the call nor edited it; nobody else may more than without.
-    """
-    call, run = arranged(world, gate, requester, editors, [])
+    """It must hold at that time; requesters and editors gain nothing, and nobody else more."""
+    call, run = arrange_call(world, gate, requester, editors, [])
     alone = {
         person: world.permissions.judge_action(verb, call, run, person, at=AT) for person in PEOPLE
     }
-    call, run = arranged(world, gate, requester, editors, standing)
+    call, run = arrange_call(world, gate, requester, editors, standing)
     for person in PEOPLE:
         found = world.permissions.judge_action(verb, call, run, person, at=AT)
         giver = found.delegator if isinstance(found, Permission) else ""
@@ -134,23 +132,23 @@ def test_it_never_widens(
         )
 
 
-def test_somebody_may_by_it(world: World) -> None:
-    """The test above is no empty one: Dan decides what only Ana may, and not what Ana may not."""
+def test_a_delegate_may_decide_what_the_giver_may(world: World) -> None:
+    """Without such a case the test above would show nothing: Dan decides what only Ana may."""
     given_ = Delegation(team=TEAM, giver=ANA, delegate=DAN, given_at=AT, until=AT + HOUR)
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,))),))
-    call, run = arranged(world, gate, BEN, [], [given_])
+    call, run = arrange_call(world, gate, BEN, [], [given_])
     found = world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
     assert found == Permission(0, f"for {ANA}: named", delegator=ANA)
-    call, run = arranged(world, gate, ANA, [], [given_])
+    call, run = arrange_call(world, gate, ANA, [], [given_])
     assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
         "not_approver"
     )
-    call, run = arranged(world, gate, BEN, [ANA], [given_])
+    call, run = arrange_call(world, gate, BEN, [ANA], [given_])
     assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
         "not_approver"
     )
-    for requester, editors in ((DAN, []), (BEN, [DAN])):  # never what they asked for or edited
-        call, run = arranged(world, gate, requester, editors, [given_])
+    for requester, editors in ((DAN, []), (BEN, [DAN])):  # not their own request or edit
+        call, run = arrange_call(world, gate, requester, editors, [given_])
         for verb in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.RESOLVE):
             found = world.permissions.judge_action(verb, call, run, DAN, at=AT)
             assert found == Denial("not_approver")

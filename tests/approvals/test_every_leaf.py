@@ -1,6 +1,6 @@
-"""What you see is what runs: every leaf of the JSON is in what its deciders are shown.
+"""What you see is what runs: every leaf of the JSON is in what approvers are shown.
 
-Over random tools of every source, of which `make test-variants` tries more.
+The tools are random, of every source; `make test-variants` tries more of them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from tests.messages.fields_support import changed_values
 
 SOURCES = ("program", "server", "python", "form")
 PART = re.compile(r"\(part \d+ of \d+\):$")
-# a test each, so that none takes long, the first of which is enough for every day
+# split so that no test takes long; `make test` runs the first part alone
 PARTS = (0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 4)))
 MANY = int(os.environ.get("COUNTERSIGN_TEST_LEAVES", "600")) // len(PARTS)  # tools in each part
 
 
-def samples(source: str, part: int) -> Iterator[tuple[Sample, str]]:
-    """Random samples with the JSON that would run."""
+def make_samples(source: str, part: int) -> Iterator[tuple[Sample, str]]:
+    """Random samples, each with the JSON that would run."""
     taken = 0
     for seed in range(2 * MANY * part, 2 * MANY * (part + 1)):
         sample = Maker(seed).sample(source)
         try:
             stored = dump_arguments(load_arguments(sample.tool, sample.given))
-        except ValidationError:  # a key that stands for another one
+        except ValidationError:  # a key is the name of another field
             continue
         taken += 1
         yield sample, stored
@@ -63,17 +63,17 @@ def samples(source: str, part: int) -> Iterator[tuple[Sample, str]]:
     pytest.fail(f"only {taken} samples could be made")
 
 
-def own_leaves(stored: str) -> set[str]:
-    """The texts in it that stand nowhere else."""
+def list_unique_texts(stored: str) -> set[str]:
+    """The texts in the JSON that occur nowhere else."""
     found = (
         value for _, value in iterate_json_leaves(json.loads(stored)) if isinstance(value, str)
     )
     return {value for value in found if value.startswith("leaf")}
 
 
-def is_in(leaf: str, shown: list[str]) -> bool:
-    """Whether a text is in these, in one of them or in the parts of a long one, which are told by
-    the headings between them and may begin within a word.
+def is_shown_in(leaf: str, shown: list[str]) -> bool:
+    """Whether a text is among those shown, whole or in the parts of a long one; headings stand
+    between the parts, which may begin within a word.
     """
     word, whole = leaf[:9], "".join(text for text in shown if not PART.search(text))
     return whole.count(word) >= max(1, leaf.count(word) - 2)
@@ -82,12 +82,11 @@ def is_in(leaf: str, shown: list[str]) -> bool:
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
-    """On the card where it has Approve, in Review in any case; secrets are in neither.
-
-    What the effect sentence has is there, too, whatever stands around it.
+    """Review shows it always, and the card if it has Approve, also what the effect sentence
+    contains; neither shows a secret.
     """
     chance, folded = Random(part), 0
-    for sample, stored in samples(source, part):
+    for sample, stored in make_samples(source, part):
         tool, args = _with_effect(sample.tool, chance), load_arguments(sample.tool, stored)
         why = explain_incomplete_display(tool, stored, {})
         assert why in ("", TOO_LONG_TO_SHOW_ERROR), (why, stored)
@@ -99,10 +98,10 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         review = list(texts(render_review_dialog(call)["blocks"]))
         drawn = render_card(view(call), NOW).blocks
         on_card = list(texts(drawn))
-        wanted = own_leaves(stored) - sample.secrets
-        assert all(is_in(leaf, review) for leaf in wanted), stored
+        wanted = list_unique_texts(stored) - sample.secrets
+        assert all(is_shown_in(leaf, review) for leaf in wanted), stored
         if "Approve" in on_card:
-            assert all(is_in(leaf, on_card) for leaf in wanted), stored
+            assert all(is_shown_in(leaf, on_card) for leaf in wanted), stored
             labels = [f"{row.label}:" for row in rows if row.is_in_effect]
             folded += sum(all(each not in text for text in on_card) for each in labels)
         looks = [
@@ -115,11 +114,11 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
         for secret in sample.secrets:
             everything = [*review, *on_card, json.dumps(tool.mask_arguments(json.loads(stored)))]
             assert not any(secret in text for text in everything), (secret, stored)
-    assert folded > 10 or source == "server"  # whose words are not its author's
+    assert folded > 10 or source == "server"  # its effect sentences are not by its author
 
 
 def _with_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
-    """The tool with an effect of its author that has some of its arguments in it."""
+    """The tool with an effect sentence of its author's that contains some of its arguments."""
     around = (
         "{{{}}}",
         "“{{{}}}”",
@@ -136,9 +135,9 @@ def _with_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
-    """Of any row, any key or any text that a card would lack, the check says so."""
-    for sample, stored in samples(source, part):
+def test_the_check_finds_any_row_key_or_text_left_out(source: str, part: int) -> None:
+    """A card that lacks it could hide what runs."""
+    for sample, stored in make_samples(source, part):
         tool, runs = sample.tool, json.loads(stored)
         as_read, paths = build_readable_arguments(tool, stored), tool.list_secret_paths(runs)
         rows = list_argument_values(tool, as_read)
@@ -152,7 +151,7 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
                 row,
                 stored,
             )
-            for leaf in own_leaves(stored) - sample.secrets:
+            for leaf in list_unique_texts(stored) - sample.secrets:
                 if leaf in row.text:
                     cut = replace(row, text=row.text.replace(leaf, leaf[:-1]))
                     others = [*rows[:index], cut, *rows[index + 1 :]]
@@ -166,17 +165,17 @@ def test_what_is_left_out_is_noticed(source: str, part: int) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_an_edit_shows_and_keeps_every_leaf(source: str, part: int) -> None:
-    """What nobody touched comes back as it was; no secret stands in the dialog."""
-    for sample, stored in samples(source, part):
+def test_the_edit_dialog_shows_and_keeps_every_leaf(source: str, part: int) -> None:
+    """Untouched values come back as they were; the dialog shows no secret."""
+    for sample, stored in make_samples(source, part):
         tool, given = sample.tool, build_readable_arguments(sample.tool, stored)
         modal = render_edit_dialog(
             tool, given, target=CallTarget("call-1", 1), save_and_approve=False
         )
         shown = list(texts(modal["blocks"]))
         too_long = any("Too long to show" in text or "No room here" in text for text in shown)
-        for leaf in own_leaves(stored) - sample.secrets:
-            assert too_long or is_in(leaf, shown), (leaf, stored)
+        for leaf in list_unique_texts(stored) - sample.secrets:
+            assert too_long or is_shown_in(leaf, shown), (leaf, stored)
         assert not any(secret in text for text in shown for secret in sample.secrets), stored
         state = states(modal["blocks"])
         parsed = parse_edit_submission(tool, given, state)
@@ -216,9 +215,9 @@ def _edited(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | No
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_no_text_of_a_tool_holds_a_secret(source: str, part: int) -> None:
-    """What a tool, or its preview, says with a secret in it is masked."""
-    for sample, stored in samples(source, part):
+def test_secrets_in_a_tools_texts_are_masked(source: str, part: int) -> None:
+    """A preview is such a text."""
+    for sample, stored in make_samples(source, part):
         args = load_arguments(sample.tool, stored)
         said = mask_call_secrets(sample.tool, args, f"I sent {sorted(sample.secrets)} on")
         assert not any(secret in said for secret in sample.secrets if secret in stored)

@@ -1,4 +1,4 @@
-"""Deadlines that fall: not where somebody clicked in time, and never one because of another."""
+"""Deadlines apply, but not to calls that somebody clicked in time, nor one because of another."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from storage import calls, inbox, outbox
 from storage.models import Call, Delivery, Vote
 from storage.states import CallStatus, CallVerb
 from storage.store import Store
-from tests.approvals.world import World, gate_of
+from tests.approvals.world import World, make_gate
 from tests.runs.fakes import ANA, BEN
 from tests.storage.builders import AT, HOUR, Seeded, add_revision, click, delivery
 
 C = CallStatus
-GATE = gate_of([ANA])
+GATE = make_gate([ANA])
 TICK = timedelta(microseconds=1)
 
 
-class Clockwork:
-    """The clock stands at the deadline of whatever is asked here."""
+class ExpiryWorld:
+    """A world whose clock is at the deadline of every call in it."""
 
     def __init__(self, store: Store) -> None:
         self.world = World(store)
@@ -42,48 +42,48 @@ class Clockwork:
         self.world.clock.at = AT + HOUR
         self.expiry = CallExpirer(store, self.world.clock, self.world.core.tools)
 
-    def falls(self, *statuses: CallStatus, **columns: object) -> Seeded:
+    def add_due_calls(self, *statuses: CallStatus, **columns: object) -> Seeded:
         """Calls whose deadline is now."""
-        return self.world.asked(GATE, *statuses, **columns)
+        return self.world.add_calls(GATE, *statuses, **columns)
 
     def store_click(self, row: Delivery) -> None:
-        """It has been clicked."""
+        """Store a click."""
         with self.store.write() as tx:
             assert inbox.insert_delivery(tx, row)
 
-    def said(self, made: Seeded, index: int = 0, kind: str = "expired") -> str:
-        """What the thread was told of what fell."""
+    def get_notice(self, made: Seeded, index: int = 0, kind: str = "expired") -> str:
+        """What the thread was told about an expired call."""
         with self.store.read() as tx:
             row = outbox.find_message_by_key(tx, f"{kind}:{made.ids[index]}:1")
         return str(outbox.parse_message_body(row)["text"]) if row else ""
 
 
 @pytest.fixture
-def clockwork(store: Store) -> Clockwork:
-    """Nothing is due."""
-    return Clockwork(store)
+def expiring(store: Store) -> ExpiryWorld:
+    """A world without calls."""
+    return ExpiryWorld(store)
 
 
-def line(*effects: str) -> str:
-    """What the thread is told of these."""
+def expired_line(*effects: str) -> str:
+    """What the thread is told about these calls."""
     return notices.nobody_decided_in_time_line(effects, AT + HOUR, BEN)
 
 
-def test_what_is_due_falls_once(clockwork: Clockwork) -> None:
-    """One line for all of a plan; what is known of no end is given up without one."""
-    assert clockwork.expiry.expire_due_calls() is False
-    made = clockwork.falls(C.PENDING, C.UNKNOWN, C.PENDING)
-    other = clockwork.falls(C.UNKNOWN)
-    assert clockwork.expiry.expire_due_calls() is True
+def test_due_calls_expire_once_with_one_line_for_each_plan(expiring: ExpiryWorld) -> None:
+    """A call of unknown outcome only loses its deadline, without a line."""
+    assert expiring.expiry.expire_due_calls() is False
+    made = expiring.add_due_calls(C.PENDING, C.UNKNOWN, C.PENDING)
+    other = expiring.add_due_calls(C.UNKNOWN)
+    assert expiring.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in range(3)] == [C.EXPIRED, C.UNKNOWN, C.EXPIRED]
     assert (made.call(1).deadline, other.call().deadline) == (None, None)
-    assert clockwork.said(made) == line("note “note 0”", "note “note 2”")
-    assert clockwork.said(other) == ""
-    assert clockwork.expiry.expire_due_calls() is False
+    assert expiring.get_notice(made) == expired_line("note “note 0”", "note “note 2”")
+    assert expiring.get_notice(other) == ""
+    assert expiring.expiry.expire_due_calls() is False
 
 
-def about(made: Seeded, what: str) -> CallTarget | CardTarget | RunTarget:
-    """The call, its plan, or its request."""
+def make_target(made: Seeded, what: str) -> CallTarget | CardTarget | RunTarget:
+    """What a button of the call, its plan or its request is about."""
     targets = {
         "call": CallTarget(made.ids[0], 1),
         "plan": CardTarget(made.plan_id, 1, 1),
@@ -96,13 +96,13 @@ ACTIONS = {"call": Action.APPROVE, "plan": Action.APPROVE_ALL, "run": Action.CAN
 
 
 @pytest.mark.parametrize("what", ACTIONS)
-def test_a_click_in_time_keeps_it(clockwork: Clockwork, what: str) -> None:
-    """A stored click on the call, its card or its request, before the deadline and not at it."""
-    early, late, other = (clockwork.falls() for _ in range(3))
+def test_a_stored_click_before_the_deadline_keeps_a_call(expiring: ExpiryWorld, what: str) -> None:
+    """The click may be about the call, its card or its request; one at the deadline is late."""
+    early, late, other = (expiring.add_due_calls() for _ in range(3))
     for made, before in ((early, TICK), (late, timedelta())):
-        value, at = encode_button_value(about(made, what)), AT + HOUR - before
-        clockwork.store_click(click(made.run_id, ACTIONS[what], value, ANA, at=at))
-    clockwork.expiry.expire_due_calls()
+        value, at = encode_button_value(make_target(made, what)), AT + HOUR - before
+        expiring.store_click(click(made.run_id, ACTIONS[what], value, ANA, at=at))
+    expiring.expiry.expire_due_calls()
     assert [made.call().status for made in (early, late, other)] == [
         C.PENDING,
         C.EXPIRED,
@@ -110,8 +110,8 @@ def test_a_click_in_time_keeps_it(clockwork: Clockwork, what: str) -> None:
     ]
 
 
-def approve(clockwork: Clockwork, made: Seeded) -> None:
-    """Ana has approved the first call."""
+def add_approval(expiring: ExpiryWorld, made: Seeded) -> None:
+    """Store Ana's approval of the first call."""
     vote = Vote(
         call_id=made.ids[0],
         revision=1,
@@ -120,79 +120,81 @@ def approve(clockwork: Clockwork, made: Seeded) -> None:
         digest=made.call().digest,
         created_at=AT,
     )
-    with clockwork.store.write() as tx:
+    with expiring.store.write() as tx:
         calls.insert_vote(tx, vote)
 
 
-def test_what_is_to_start_now_is_not_denied(clockwork: Clockwork) -> None:
-    """Approved for that time it goes ahead; not where somebody has clicked, nor without votes."""
-    early, ready, unapproved = (clockwork.falls(starts_at=AT + HOUR) for _ in range(3))
+def test_an_approved_call_with_a_start_time_starts_at_its_deadline(expiring: ExpiryWorld) -> None:
+    """It does not if somebody has clicked before, nor without approvals."""
+    early, ready, unapproved = (expiring.add_due_calls(starts_at=AT + HOUR) for _ in range(3))
     for made in (early, ready):
-        approve(clockwork, made)
+        add_approval(expiring, made)
     value = encode_button_value(CallTarget(early.ids[0], 1))
-    clockwork.store_click(click("stop", Action.REJECT_NOW, value, ANA, at=AT + HOUR - TICK))
-    clockwork.expiry.expire_due_calls()
+    expiring.store_click(click("stop", Action.REJECT_NOW, value, ANA, at=AT + HOUR - TICK))
+    expiring.expiry.expire_due_calls()
     found = [made.call().status for made in (early, ready, unapproved)]
     assert found == [C.PENDING, C.APPROVED, C.EXPIRED]
     assert ready.call().decided_at == AT + HOUR
-    assert clockwork.said(ready) == ""
+    assert expiring.get_notice(ready) == ""
 
 
-def test_the_first_click_is_what_counts(clockwork: Clockwork) -> None:
-    """Somebody's late click takes nothing from the one that came in time."""
-    made = clockwork.falls()
+def test_a_later_click_takes_nothing_from_one_in_time(expiring: ExpiryWorld) -> None:
+    """The first click counts."""
+    made = expiring.add_due_calls()
     for number, at in enumerate((AT, AT + 2 * HOUR)):
-        value = encode_button_value(about(made, "call"))
-        clockwork.store_click(click(f"click {number}", Action.APPROVE, value, ANA, at=at))
-    clockwork.expiry.expire_due_calls()
+        value = encode_button_value(make_target(made, "call"))
+        expiring.store_click(click(f"click {number}", Action.APPROVE, value, ANA, at=at))
+    expiring.expiry.expire_due_calls()
     assert made.call().status is C.PENDING
 
 
-def test_a_dialog_in_time_keeps_it(clockwork: Clockwork) -> None:
-    """What was submitted counts as a click; an event, and what cannot be read, do not."""
-    kept, lost = clockwork.falls(), clockwork.falls()
-    subject = encode_dialog_metadata(DialogSubject(DialogId.REJECT, about(kept, "call")))
+def test_a_dialog_submitted_in_time_keeps_its_call(expiring: ExpiryWorld) -> None:
+    """Events do not, nor payloads that cannot be read."""
+    kept, lost = expiring.add_due_calls(), expiring.add_due_calls()
+    subject = encode_dialog_metadata(DialogSubject(DialogId.REJECT, make_target(kept, "call")))
     view = {"view": {"callback_id": DialogId.REJECT, "private_metadata": subject}}
     for number, (kind, body) in enumerate(
         (("submission", view), ("submission", {}), ("action", {"actions": [{}]}))
     ):
-        clockwork.store_click(delivery(f"{number}", kind, body=outbox.dump_message_body(body)))
-    value = encode_button_value(about(lost, "call"))
+        expiring.store_click(delivery(f"{number}", kind, body=outbox.dump_message_body(body)))
+    value = encode_button_value(make_target(lost, "call"))
     event = {"actions": [{"action_id": Action.APPROVE, "value": value}]}
-    clockwork.store_click(delivery("event", "event", body=outbox.dump_message_body(event)))
-    clockwork.expiry.expire_due_calls()
+    expiring.store_click(delivery("event", "event", body=outbox.dump_message_body(event)))
+    expiring.expiry.expire_due_calls()
     assert (kept.call().status, lost.call().status) == (C.PENDING, C.EXPIRED)
 
 
-def test_a_question_that_nobody_answered(clockwork: Clockwork) -> None:
-    """The model and the thread are told so in other words than of a decision."""
-    made = clockwork.falls(tool="ask_person", revision=2)
+def test_an_unanswered_question_is_told_in_other_words(expiring: ExpiryWorld) -> None:
+    """The model and the thread hear that nobody answered, not that nobody decided."""
+    made = expiring.add_due_calls(tool="ask_person", revision=2)
     row = made.call()
-    with clockwork.store.write() as tx:
+    with expiring.store.write() as tx:
         add_revision(tx, row, '{"kind":"text","question":"Which one?"}')
-    clockwork.expiry.expire_due_calls()
+    expiring.expiry.expire_due_calls()
     assert (made.call().status, made.call().output) == (C.EXPIRED, outputs.QUESTION_EXPIRED)
-    with clockwork.store.read() as tx:
+    with expiring.store.read() as tx:
         assert outbox.find_message_by_key(tx, f"expired:{row.id}:2") is None
         assert outbox.find_message_by_key(tx, f"unanswered:{row.id}:2") is not None
 
 
-def test_a_deadline_falls_without_its_words(clockwork: Clockwork) -> None:
-    """Where it cannot be said what a call would have done, its tool is named."""
-    made = clockwork.falls(names="{")
-    clockwork.expiry.expire_due_calls()
-    assert (made.call().status, clockwork.said(made)) == (C.EXPIRED, line("note"))
+def test_an_expired_call_without_an_effect_sentence_names_its_tool(expiring: ExpiryWorld) -> None:
+    """Its arguments cannot be read."""
+    made = expiring.add_due_calls(names="{")
+    expiring.expiry.expire_due_calls()
+    assert (made.call().status, expiring.get_notice(made)) == (C.EXPIRED, expired_line("note"))
 
 
 @pytest.mark.file
-def test_a_broken_row_holds_up_no_other(clockwork: Clockwork) -> None:
-    """What cannot be read of a plan is left, and the rest of it falls, each by itself."""
-    made = clockwork.falls(C.PENDING, C.PENDING, C.PENDING)
-    with clockwork.store.write() as tx:
+def test_a_call_that_cannot_be_read_does_not_keep_others_from_expiring(
+    expiring: ExpiryWorld,
+) -> None:
+    """It is left as it is; the rest of its plan expires call by call."""
+    made = expiring.add_due_calls(C.PENDING, C.PENDING, C.PENDING)
+    with expiring.store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET created_at = 'x' WHERE position = 1")
-    assert clockwork.expiry.expire_due_calls() is True
+    assert expiring.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in (0, 2)] == [C.EXPIRED] * 2
-    with clockwork.store.write() as tx:
+    with expiring.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(created_at=AT))
     assert made.call(1).status is C.PENDING
-    assert clockwork.said(made, 2) == line("note “note 2”")
+    assert expiring.get_notice(made, 2) == expired_line("note “note 2”")

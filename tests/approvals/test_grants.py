@@ -1,4 +1,4 @@
-"""What is remembered: for which calls it stands, as long as its rule and its giver do."""
+"""Remembered approvals: the calls they allow, as long as their rule and their giver hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
 from storage.grants import Grant
 from storage.store import Store
 from storage.transaction import fetch_rows
-from tests.approvals.world import World, gate_of
+from tests.approvals.world import World, make_gate
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.storage.builders import ALLOWED, AT, TEAM, Seeded
 
@@ -49,11 +49,11 @@ remember = [{where = "everywhere"}]
 
 @pytest.fixture
 def world(store: Store) -> World:
-    """Nothing is remembered."""
+    """A world in which nothing is remembered."""
     return World(store, OFFERS)
 
 
-def remembered(
+def add_grant(
     world: World,
     tool: str = "note",
     offer: int = 0,
@@ -62,66 +62,68 @@ def remembered(
     made: Seeded | None = None,
 ) -> Grant:
     """Remember an approval of a call of that tool."""
-    gate = world.gate(tool)
-    made = made or world.asked(gate, tool=tool)
+    gate = world.get_gate(tool)
+    made = made or world.add_calls(gate, tool=tool)
     chosen = grants.get_chosen_or_default_offer(gate, offer)
     assert chosen is not None
-    found = given(world, made, chosen, person)
+    found = save_grant(world, made, chosen, person)
     assert found is not None
     return found
 
 
-def given(world: World, made: Seeded, offer: GrantOffer, person: str = ANA) -> Grant | None:
-    """What comes of having it remembered."""
+def save_grant(world: World, made: Seeded, offer: GrantOffer, person: str = ANA) -> Grant | None:
+    """Save an approval as a grant; None if it cannot be remembered."""
     with world.store.write() as tx:
         policy, call, run = world.core.policy, made.call(), made.run()
         return grants.save_approval_as_grant(tx, policy, run, call, person, offer, now=AT)
 
 
-def candidates(world: World, tool: str = "note", text: str = "note 0") -> list[str]:
-    """The ids of what a call of Ben's might run on now."""
-    run = world.asked(world.gate(tool), tool=tool).run()
+def list_candidates(world: World, tool: str = "note", text: str = "note 0") -> list[str]:
+    """The ids of the grants that may allow a call of Ben's now."""
+    run = world.add_calls(world.get_gate(tool), tool=tool).run()
     arguments, sources = json.dumps({"text": text}), world.core.build_policy_fact_sources()
     with world.store.read() as tx:
         known = world.core.tools.tools[tool]
-        found = grants.list_candidate_grants(tx, sources, run, known, world.gate(tool), arguments)
+        found = grants.list_candidate_grants(
+            tx, sources, run, known, world.get_gate(tool), arguments
+        )
     return [each.id for each in found]
 
 
-def test_how_wide_it_is(world: World) -> None:
-    """As wide as the offer: all values and the thread, or some fields, anywhere."""
-    narrow, wide = remembered(world), remembered(world, offer=1)
+def test_a_grant_is_as_wide_as_its_offer(world: World) -> None:
+    """An offer covers all values in one thread, or some fields everywhere."""
+    narrow, wide = add_grant(world), add_grant(world, offer=1)
     assert (narrow.pinned, wide.pinned) == ('{"text":"note 0"}',) * 2
     assert (narrow.channel, narrow.thread_ts) == ("C0SUPPORT", "1.0")
     assert (wide.channel, wide.thread_ts) == ("", "")
     assert (narrow.until, narrow.uses) == (AT + timedelta(days=1), 10)
     assert (wide.until, wide.uses) == (AT + timedelta(hours=2), 1)
     assert (narrow.team, narrow.requester, narrow.given_by) == (TEAM, BEN, ANA)
-    assert narrow.rule == world.core.policy.policy.find_rule_digest(world.gate())
+    assert narrow.rule == world.core.policy.policy.find_rule_digest(world.get_gate())
 
 
 @pytest.mark.parametrize("tool", ["put", "free"])
-def test_where_the_channel_decides_it_is_bound_to_it(world: World, tool: str) -> None:
-    """Who may approve is another in another channel, also where its members come in later."""
-    found = remembered(world, tool)
+def test_a_grant_is_bound_to_the_channel_if_its_members_approve(world: World, tool: str) -> None:
+    """Other people may approve in another channel, also by escalation."""
+    found = add_grant(world, tool)
     assert (found.channel, found.thread_ts) == ("C0SUPPORT", "")
 
 
-def test_what_cannot_be_remembered(world: World) -> None:
-    """What no rule in force asks, what is not asked at all, and a field that is not there."""
+def test_calls_no_current_rule_asks_about_cannot_be_remembered(world: World) -> None:
+    """Allowed calls cannot be either, nor fields that do not exist."""
     offer = GrantOffer(fields=("text",))
-    assert given(world, world.asked(gate_of([ANA])), offer) is None
-    assert given(world, world.asked(ALLOWED), offer) is None
-    made = world.asked(world.gate())
-    assert given(world, made, GrantOffer(fields=("text", "more"))) is None
+    assert save_grant(world, world.add_calls(make_gate([ANA])), offer) is None
+    assert save_grant(world, world.add_calls(ALLOWED), offer) is None
+    made = world.add_calls(world.get_gate())
+    assert save_grant(world, made, GrantOffer(fields=("text", "more"))) is None
     with world.store.read() as tx:
         assert fetch_rows(tx, Grant, select(Grant)) == []
-    assert given(world, made, GrantOffer(fields=())) is not None
+    assert save_grant(world, made, GrantOffer(fields=())) is not None
 
 
-def test_which_offer_was_chosen(world: World) -> None:
-    """One of those there are; without a choice what the gate remembers by itself."""
-    gate, once = world.gate(), GrantOffer(uses=3)
+def test_a_chosen_offer_must_be_one_of_the_gates(world: World) -> None:
+    """Without a choice, the gate's own offer counts."""
+    gate, once = world.get_gate(), GrantOffer(uses=3)
     assert [grants.get_chosen_or_default_offer(gate, each) for each in (0, 1, 2, -1)] == [
         *gate.remember,
         None,
@@ -131,56 +133,56 @@ def test_which_offer_was_chosen(world: World) -> None:
     assert grants.get_chosen_or_default_offer(gate.model_copy(update={"once": once}), None) == once
 
 
-def test_it_holds_while_its_rule_does(world: World) -> None:
-    """Under another rule, or none that remembers, it stands for nothing and is not used up."""
-    made = world.asked(world.gate())
-    grant = remembered(world, made=made)
-    assert candidates(world) == [grant.id]
-    assert candidates(world, text="another") == []
-    policy, gate = world.core.policy, world.gate()
-    made = world.asked(gate, grant_id=grant.id)
+def test_a_grant_counts_only_under_its_own_rule(world: World) -> None:
+    """Under another rule, or one that does not remember, it is not used up."""
+    made = world.add_calls(world.get_gate())
+    grant = add_grant(world, made=made)
+    assert list_candidates(world) == [grant.id]
+    assert list_candidates(world, text="another") == []
+    policy, gate = world.core.policy, world.get_gate()
+    made = world.add_calls(gate, grant_id=grant.id)
     policy.policy = parse(OFFERS.replace("2h", "3h"))
-    assert candidates(world) == []
+    assert list_candidates(world) == []
     with world.store.write() as tx:
         assert grants.consume_grant(tx, policy, made.call(), gate, AT) is False
     policy.policy = parse(OFFERS.replace("remember", "#"))
-    assert candidates(world) == []
+    assert list_candidates(world) == []
     policy.policy = parse(OFFERS)
     with world.store.write() as tx:
         assert grants.consume_grant(tx, policy, made.call(), gate, AT) is True
         assert call_state.find_grant_author_id(tx, made.call()) == ANA
 
 
-def test_a_call_without_one(world: World) -> None:
-    """A call that runs on no grant uses none up, and nobody gave it."""
-    remembered(world)
-    call, gate = world.asked(world.gate()).call(), world.gate()
-    gone = world.asked(world.gate(), grant_id="gone").call()
+def test_a_call_without_a_grant_uses_none_up(world: World) -> None:
+    """Nobody gave it a grant."""
+    add_grant(world)
+    call, gate = world.add_calls(world.get_gate()).call(), world.get_gate()
+    gone = world.add_calls(world.get_gate(), grant_id="gone").call()
     with world.store.write() as tx:
         assert [call_state.find_grant_author_id(tx, each) for each in (call, gone)] == ["", ""]
         assert grants.consume_grant(tx, world.core.policy, call, gate, AT) is False
 
 
-def test_who_gave_it_must_be_able_to_still(world: World) -> None:
-    """The first whose giver could decide now; of several grants not always the first."""
-    run, gate = world.asked(world.gate()).run(), world.gate()
-    among = [remembered(world, person=each) for each in (DAN, CLEO, ANA)]
+def test_a_grant_counts_only_while_its_giver_could_approve_alone(world: World) -> None:
+    """Of several grants the first with such a giver counts."""
+    run, gate = world.add_calls(world.get_gate()).run(), world.get_gate()
+    among = [add_grant(world, person=each) for each in (DAN, CLEO, ANA)]
     authority = world.core.authority
     assert grants.find_valid_grant(authority, run, gate, among) == among[1]
     assert grants.find_valid_grant(authority, run, gate, among[:1]) is None
     two = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA,)), quorum=2),))
     assert may_approve_alone(authority, run, two, ANA) is False
     late = Escalation(after=60, approvers=Approvers(users=(DAN,)))
-    waiting = gate_of([ANA], escalation=(late,))
+    waiting = make_gate([ANA], escalation=(late,))
     assert [may_approve_alone(authority, run, waiting, each) for each in (ANA, DAN)] == [
         True,
         False,
     ]
 
 
-def test_what_it_is_for_in_words(world: World) -> None:
-    """By what people call the fields; of a tool that is gone no value is shown."""
-    grant = remembered(world)
+def test_a_grants_scope_is_described_by_field_titles(world: World) -> None:
+    """No value is shown if its tool is gone."""
+    grant = add_grant(world)
     tools = world.core.tools
     assert grants.describe_grant_scope(tools, grant) == "Text note 0"
     for value, shown in (
@@ -199,10 +201,10 @@ def test_what_it_is_for_in_words(world: World) -> None:
     assert grants.describe_grant_scope(tools, grant) == "whatever the values"
 
 
-def test_each_sees_what_is_theirs(world: World) -> None:
-    """Who asked and who gave it see it, with where, until when and how often; nobody else does."""
-    thread, anywhere = remembered(world), remembered(world, offer=1)
-    channel = remembered(world, "put")
+def test_requester_and_giver_see_their_grants(world: World) -> None:
+    """They see where, until when and how often each counts; nobody else does."""
+    thread, anywhere = add_grant(world), add_grant(world, offer=1)
+    channel = add_grant(world, "put")
     listed = world.core.build_grant_manager()
     assert [each.id for each, _ in listed.list_revocable_grants(BEN)] == [
         anywhere.id,
@@ -226,11 +228,11 @@ def test_each_sees_what_is_theirs(world: World) -> None:
         assert f"“/approvals revoke {grant.id}” ends it" in listed.describe_grants(ANA)
 
 
-def test_whoever_has_a_part_ends_it(world: World) -> None:
-    """Who asked or gave it, of this workspace, once."""
+def test_requester_or_giver_may_revoke_a_grant_once(world: World) -> None:
+    """Nobody else may, nor people of another workspace."""
     listed = world.core.build_grant_manager()
-    grants_of = {person: remembered(world) for person in (ANA, BEN, CLEO)}
-    other = remembered(world)
+    grants_of = {person: add_grant(world) for person in (ANA, BEN, CLEO)}
+    other = add_grant(world)
     with world.store.write() as tx:
         tx.execute(update(Grant).where(col(Grant.id) == other.id).values(team="T0OTHERCO"))
     for person in (ANA, BEN):
@@ -242,10 +244,10 @@ def test_whoever_has_a_part_ends_it(world: World) -> None:
     assert "no saved approval with that id" in listed.revoke_grant("nothing", ANA)
 
 
-def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:
-    """That of this call, and of no other, by who has a part in it."""
-    made, other = world.asked(world.gate()), remembered(world)
-    grant = remembered(world, made=made)
+def test_a_card_revokes_only_the_grants_given_with_its_call(world: World) -> None:
+    """The same people may do so."""
+    made, other = world.add_calls(world.get_gate()), add_grant(world)
+    grant = add_grant(world, made=made)
     listed = world.core.build_grant_manager()
     with world.store.write() as tx:
         assert listed.revoke_grants_given_with_call(tx, made.ids[0], CLEO, AT) is False
@@ -255,7 +257,7 @@ def test_what_one_approval_gave_is_ended_by_its_card(world: World) -> None:
     assert grant.id != other.id
 
 
-def test_runs_are_told_apart(world: World) -> None:
-    """A remembered approval of one requester is none of another's."""
-    remembered(world, made=world.asked(world.gate(), requester=DAN))
-    assert candidates(world) == []
+def test_a_grant_does_not_count_for_another_requester(world: World) -> None:
+    """Dan's grant allows no call of Ben's."""
+    add_grant(world, made=world.add_calls(world.get_gate(), requester=DAN))
+    assert list_candidates(world) == []

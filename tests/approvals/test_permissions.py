@@ -1,4 +1,4 @@
-"""Who may do what to a call that waits: by its gate, its votes, and who decides for whom."""
+"""What each person may do to a waiting call: by its gate, its votes and delegations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from storage.delegations import Delegation
 from storage.models import Vote
 from storage.states import CallVerb
 from storage.store import Store
-from tests.approvals.world import World, gate_of, voted
+from tests.approvals.world import World, make_gate, make_vote
 from tests.records import store_of
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, EVE, GUS, ZOE
 from tests.storage.builders import ALLOWED, AT, Seeded
 
-ONE = gate_of([ANA])
-TWO_STEPS = gate_of([ANA, BEN], [DAN])
+ONE = make_gate([ANA])
+TWO_STEPS = make_gate([ANA, BEN], [DAN])
 V = CallVerb
 
 
@@ -36,56 +36,58 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture
 def world(record: Store) -> World:
-    """Nobody decides for anybody, and Slack knows everybody."""
+    """A world without delegations, in which Slack knows everybody."""
     with record.write() as tx:
         tx.execute(delete(Delegation))
     return World(record)
 
 
-def verdict(world: World, made: Seeded, verb: CallVerb, person: str, **how: bool) -> Verdict:
-    """What holds for this person now."""
+def judge(world: World, made: Seeded, verb: CallVerb, person: str, **how: bool) -> Verdict:
+    """What this person may do now."""
     return world.permissions.judge_action(verb, made.call(), made.run(), person, at=AT, **how)
 
 
-def test_steps_are_approved_in_order(world: World) -> None:
-    """The second step waits for the first, and its people may say no before."""
-    fresh = world.asked(TWO_STEPS)
-    assert verdict(world, fresh, V.APPROVE, ANA) == Permission(0, "named")
-    assert verdict(world, fresh, V.APPROVE, DAN) == Denial("not_yet")
-    assert verdict(world, fresh, V.REJECT, DAN) == Permission(why="named")
-    begun = world.asked(TWO_STEPS, votes=[voted(ANA)])
-    assert verdict(world, begun, V.APPROVE, DAN) == Permission(1, "named")
-    assert verdict(world, begun, V.APPROVE, ANA) == Denial("not_yet")
+def test_stages_are_approved_in_order(world: World) -> None:
+    """People of the second stage may reject before it opens."""
+    fresh = world.add_calls(TWO_STEPS)
+    assert judge(world, fresh, V.APPROVE, ANA) == Permission(0, "named")
+    assert judge(world, fresh, V.APPROVE, DAN) == Denial("not_yet")
+    assert judge(world, fresh, V.REJECT, DAN) == Permission(why="named")
+    begun = world.add_calls(TWO_STEPS, votes=[make_vote(ANA)])
+    assert judge(world, begun, V.APPROVE, DAN) == Permission(1, "named")
+    assert judge(world, begun, V.APPROVE, ANA) == Denial("not_yet")
 
 
-def test_steps_without_an_order(world: World) -> None:
-    """Each may approve where somebody is missing, and not where enough have."""
-    made = world.asked(gate_of([ANA, CLEO], [DAN, CLEO], any_order=True), votes=[voted(ANA)])
-    assert verdict(world, made, V.APPROVE, DAN) == Permission(1, "named")
-    assert verdict(world, made, V.APPROVE, CLEO) == Permission(1, "named", also=(0,))
-    assert verdict(world, world.asked(ONE), V.APPROVE, CLEO) == Denial("not_approver")
+def test_unordered_stages_are_approved_where_somebody_is_missing(world: World) -> None:
+    """Once a stage has enough approvals, nobody approves in it."""
+    made = world.add_calls(
+        make_gate([ANA, CLEO], [DAN, CLEO], any_order=True), votes=[make_vote(ANA)]
+    )
+    assert judge(world, made, V.APPROVE, DAN) == Permission(1, "named")
+    assert judge(world, made, V.APPROVE, CLEO) == Permission(1, "named", also=(0,))
+    assert judge(world, world.add_calls(ONE), V.APPROVE, CLEO) == Denial("not_approver")
 
 
-def test_what_was_read_with_the_call_counts(world: World) -> None:
-    """Votes that were handed in are not read again."""
-    made = world.asked(TWO_STEPS)
-    known = CallEditorsAndVotes(frozenset({DAN}), (voted(ANA),))
+def test_votes_and_editors_passed_in_are_not_read_again(world: World) -> None:
+    """The database has no editor here."""
+    made = world.add_calls(TWO_STEPS)
+    known = CallEditorsAndVotes(frozenset({DAN}), (make_vote(ANA),))
     found = world.permissions.judge_action(
         V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
     )
     assert found == Denial("own_edit")
 
 
-def test_who_edited_does_not_approve(world: World) -> None:
-    """Not in the step that is theirs, either."""
-    made = world.asked(TWO_STEPS, votes=[voted(ANA)], editors=[DAN])
-    assert verdict(world, made, V.APPROVE, DAN) == Denial("own_edit")
+def test_an_editor_may_not_approve_their_edited_call(world: World) -> None:
+    """This holds in their own stage, too."""
+    made = world.add_calls(TWO_STEPS, votes=[make_vote(ANA)], editors=[DAN])
+    assert judge(world, made, V.APPROVE, DAN) == Denial("own_edit")
 
 
-def test_who_says_what_became_of_it(world: World) -> None:
-    """Whoever could have approved it in any step; not who asked, nor who edited it."""
-    made = world.asked(TWO_STEPS, editors=[ANA])
-    found = {who: verdict(world, made, V.RESOLVE, who) for who in (ANA, BEN, DAN, CLEO)}
+def test_approvers_of_any_stage_may_record_an_unknown_outcome(world: World) -> None:
+    """The requester and editors may not."""
+    made = world.add_calls(TWO_STEPS, editors=[ANA])
+    found = {who: judge(world, made, V.RESOLVE, who) for who in (ANA, BEN, DAN, CLEO)}
     assert found == {
         ANA: Denial("own_edit"),
         BEN: Denial("own_request"),
@@ -94,120 +96,120 @@ def test_who_says_what_became_of_it(world: World) -> None:
     }
 
 
-def test_who_asked_may_send_it_back(world: World) -> None:
-    """They may have the plan made anew, as its approvers may, and not reject it; a guest may not
-    even that, nor anybody else.
-    """
-    made = world.asked(ONE)
-    assert verdict(world, made, V.SEND_BACK, BEN) == Permission(why="requester")
-    assert verdict(world, made, V.REJECT, BEN) == Denial("not_approver")
-    assert verdict(world, made, V.SEND_BACK, ANA) == Permission(why="named")
-    assert verdict(world, made, V.SEND_BACK, DAN) == Denial("not_approver")
-    theirs = world.asked(ONE, requester=GUS)
-    assert verdict(world, theirs, V.SEND_BACK, GUS) == Denial("stranger")
+def test_the_requester_may_send_a_plan_back_but_not_reject_it(world: World) -> None:
+    """Approvers may do both; guests may do neither, nor may anybody else."""
+    made = world.add_calls(ONE)
+    assert judge(world, made, V.SEND_BACK, BEN) == Permission(why="requester")
+    assert judge(world, made, V.REJECT, BEN) == Denial("not_approver")
+    assert judge(world, made, V.SEND_BACK, ANA) == Permission(why="named")
+    assert judge(world, made, V.SEND_BACK, DAN) == Denial("not_approver")
+    theirs = world.add_calls(ONE, requester=GUS)
+    assert judge(world, theirs, V.SEND_BACK, GUS) == Denial("stranger")
 
 
-def test_an_editor_approves_only_where_that_counts(world: World) -> None:
-    """Whose edit is just being stored has edited it, and votes on the old revision are void."""
-    made = world.asked(ONE, editors=[CLEO])
-    assert verdict(world, made, V.APPROVE, ANA) == Permission(why="named")
-    assert verdict(world, made, V.APPROVE, ANA, fresh_editor=True) == Denial("own_edit")
-    lenient = world.asked(gate_of([ANA], [ANA, DAN], editor_counts=True), votes=[voted(DAN)])
-    found = verdict(world, lenient, V.APPROVE, ANA, fresh_editor=True)
+def test_an_editor_may_approve_only_where_the_gate_says_so(world: World) -> None:
+    """An edit that is being stored counts already, and makes votes on the old revision void."""
+    made = world.add_calls(ONE, editors=[CLEO])
+    assert judge(world, made, V.APPROVE, ANA) == Permission(why="named")
+    assert judge(world, made, V.APPROVE, ANA, fresh_editor=True) == Denial("own_edit")
+    lenient = world.add_calls(
+        make_gate([ANA], [ANA, DAN], editor_counts=True), votes=[make_vote(DAN)]
+    )
+    found = judge(world, lenient, V.APPROVE, ANA, fresh_editor=True)
     assert found == Permission(0, "named, own edit allowed")
 
 
-def test_nothing_is_decided_that_is_not_asked(world: World) -> None:
-    """What policy allows has no approvers."""
-    made = world.asked(ALLOWED)
+def test_nobody_decides_about_a_call_that_policy_allows(world: World) -> None:
+    """Such a call has no approvers."""
+    made = world.add_calls(ALLOWED)
     for verb in (V.APPROVE, V.REJECT, V.EDIT, V.RESOLVE):
-        assert verdict(world, made, verb, ANA) == Denial("not_approver")
+        assert judge(world, made, verb, ANA) == Denial("not_approver")
 
 
 @pytest.mark.parametrize("requester", [ZOE, GUS, EVE, "UNOBODY01"])
-def test_nobody_approves_for_who_has_left(world: World, requester: str) -> None:
-    """Without who asked, a full member, it can be rejected only; not known is not left."""
-    made = world.asked(ONE, requester=requester)
-    assert verdict(world, made, V.APPROVE, ANA) == Denial("requester_gone")
-    assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")
-    world.directory.lost.add(BEN)
-    assert verdict(world, world.asked(ONE), V.APPROVE, ANA) == Denial("lookup")
+def test_calls_of_a_requester_who_left_can_only_be_rejected(world: World, requester: str) -> None:
+    """The requester has to be a full member; one whose look-up fails has not left."""
+    made = world.add_calls(ONE, requester=requester)
+    assert judge(world, made, V.APPROVE, ANA) == Denial("requester_gone")
+    assert judge(world, made, V.REJECT, ANA) == Permission(why="named")
+    world.directory.unknown_people.add(BEN)
+    assert judge(world, world.add_calls(ONE), V.APPROVE, ANA) == Denial("lookup")
 
 
-@pytest.mark.parametrize("vote", [voted("UOLD00001"), voted(CLEO, for_person="UOLD00001")])
-def test_nobody_votes_beside_an_id_that_is_gone(world: World, vote: Vote) -> None:
-    """It may be theirs under another id, also where a delegate voted for it."""
-    both = gate_of([ANA, "UOLD00001"], [DAN])
-    made = world.asked(both, votes=[vote])
-    assert verdict(world, made, V.APPROVE, DAN) == Denial("id_gone")
+@pytest.mark.parametrize("vote", [make_vote("UOLD00001"), make_vote(CLEO, for_person="UOLD00001")])
+def test_nobody_may_approve_beside_a_vote_of_a_vanished_id(world: World, vote: Vote) -> None:
+    """The id may have been their own before; a delegate may have voted for it."""
+    both = make_gate([ANA, "UOLD00001"], [DAN])
+    made = world.add_calls(both, votes=[vote])
+    assert judge(world, made, V.APPROVE, DAN) == Denial("id_gone")
 
 
-@pytest.mark.parametrize("verb", sorted(set(CallVerb) - {V.WITHDRAW}))  # who asked does that
-def test_what_a_stand_in_may(world: World, verb: CallVerb) -> None:
-    """All that decides; edits are one's own, and so is what needs no approval."""
-    world.delegates(ANA, DAN)
-    found = verdict(world, world.asked(ONE), verb, DAN)
+@pytest.mark.parametrize("verb", sorted(set(CallVerb) - {V.WITHDRAW}))  # requesters withdraw
+def test_a_delegate_may_decide_but_not_edit_or_break_glass(world: World, verb: CallVerb) -> None:
+    """Edits are one's own, and so is what needs no approval."""
+    world.add_delegation(ANA, DAN)
+    found = judge(world, world.add_calls(ONE), verb, DAN)
     if verb in (V.EDIT, V.BREAK_GLASS):
         assert found == Denial("not_approver" if verb is V.EDIT else "no_break_glass")
     else:
         assert found == Permission(0, f"for {ANA}: named", delegator=ANA)
 
 
-def test_ones_own_right_comes_first(world: World) -> None:
-    """An approver who also decides for another votes as themselves."""
-    world.delegates(CLEO, ANA)
-    made = world.asked(gate_of([ANA, CLEO]))
-    assert verdict(world, made, V.APPROVE, ANA) == Permission(0, "named")
-    assert verdict(world, made, V.REJECT, ANA) == Permission(why="named")
+def test_a_delegate_who_is_an_approver_votes_as_themselves(world: World) -> None:
+    """Their own right comes first."""
+    world.add_delegation(CLEO, ANA)
+    made = world.add_calls(make_gate([ANA, CLEO]))
+    assert judge(world, made, V.APPROVE, ANA) == Permission(0, "named")
+    assert judge(world, made, V.REJECT, ANA) == Permission(why="named")
 
 
 @pytest.mark.parametrize("stranger", [GUS, EVE, ZOE])
-def test_no_stranger_stands_in(world: World, stranger: str) -> None:
-    """Guests, other companies' people and those who left decide for nobody."""
-    world.delegates(ANA, stranger)
-    made = world.asked(ONE)
+def test_strangers_may_not_decide_as_delegates(world: World, stranger: str) -> None:
+    """Strangers are guests, people of other companies and people who left."""
+    world.add_delegation(ANA, stranger)
+    made = world.add_calls(ONE)
     for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-        assert verdict(world, made, verb, stranger) == Denial("stranger")
+        assert judge(world, made, verb, stranger) == Denial("stranger")
 
 
-def test_a_stand_in_whose_giver_is_not_known(world: World) -> None:
-    """Where Slack does not answer about the giver that is said; who may not gives nothing."""
-    world.delegates(ANA, DAN)
-    world.directory.lost.add(ANA)
-    assert verdict(world, world.asked(ONE), V.REJECT, DAN) == Denial("lookup")
-    world.delegates(GUS, CLEO)
-    assert verdict(world, world.asked(ONE), V.REJECT, CLEO) == Denial("not_approver")
+def test_a_delegate_is_refused_while_the_giver_cannot_be_looked_up(world: World) -> None:
+    """A giver who may not decide gives nothing."""
+    world.add_delegation(ANA, DAN)
+    world.directory.unknown_people.add(ANA)
+    assert judge(world, world.add_calls(ONE), V.REJECT, DAN) == Denial("lookup")
+    world.add_delegation(GUS, CLEO)
+    assert judge(world, world.add_calls(ONE), V.REJECT, CLEO) == Denial("not_approver")
 
 
-def test_nobody_stands_in_for_their_own(world: World) -> None:
-    """Neither for what they asked for nor for what they have edited."""
-    world.delegates(ANA, DAN)
-    own, edited = world.asked(ONE, requester=DAN), world.asked(ONE, editors=[DAN])
+def test_delegates_may_not_decide_their_own_requests_or_edits(world: World) -> None:
+    """The giver could."""
+    world.add_delegation(ANA, DAN)
+    own, edited = world.add_calls(ONE, requester=DAN), world.add_calls(ONE, editors=[DAN])
     for made in (own, edited):
         for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-            assert verdict(world, made, verb, DAN) == Denial("not_approver")
+            assert judge(world, made, verb, DAN) == Denial("not_approver")
 
 
-def test_a_stand_in_speaks_for_who_is_silent(world: World) -> None:
-    """Of two givers, for the one who has not voted yet."""
-    world.delegates(ANA, DAN)
-    world.delegates(CLEO, DAN)
+def test_a_delegate_of_two_votes_for_the_one_who_has_not(world: World) -> None:
+    """Ana has voted, and Cleo has not."""
+    world.add_delegation(ANA, DAN)
+    world.add_delegation(CLEO, DAN)
     gate = Ask(rule="r", stages=(Stage(approvers=Approvers(users=(ANA, CLEO)), quorum=2),))
-    found = verdict(world, world.asked(gate, votes=[voted(ANA)]), V.APPROVE, DAN)
+    found = judge(world, world.add_calls(gate, votes=[make_vote(ANA)]), V.APPROVE, DAN)
     assert found == Permission(0, f"for {CLEO}: named", delegator=CLEO)
 
 
-def test_whose_approval_may_be_remembered(world: World) -> None:
-    """Only that of who could approve alone."""
-    run = world.asked(ONE).run()
+def test_only_approvers_who_could_approve_alone_may_remember(world: World) -> None:
+    """Ben is the requester, and the second gate has two stages."""
+    run = world.add_calls(ONE).run()
     authority = world.permissions.authority
     assert may_approve_alone(authority, run, ONE, ANA) is True
     assert may_approve_alone(authority, run, ONE, BEN) is False
     assert may_approve_alone(authority, run, TWO_STEPS, ANA) is False
 
 
-def test_ready_reasons_are_not_ones_own_words() -> None:
-    """A rejection with one of the offered reasons says no more than it; silence says nothing."""
+def test_offered_reasons_are_not_ones_own_words() -> None:
+    """This concerns rejections; an empty text says nothing either."""
     ready = next(iter(REJECTION_REASONS.values()))
     assert is_reason_in_own_words(V.REJECT, "It was paid twice.")
     assert is_reason_in_own_words(V.APPROVE, ready)
@@ -225,8 +227,10 @@ def test_ready_reasons_are_not_ones_own_words() -> None:
         ("always", {V.APPROVE, V.REJECT}),
     ],
 )
-def test_which_decisions_need_words(world: World, reasons: str, wanted: set[CallVerb]) -> None:
-    """As the gate says, and none where nobody is asked."""
-    call = world.asked(gate_of([ANA], reasons=reasons)).call()
+def test_the_gate_says_which_decisions_need_a_reason(
+    world: World, reasons: str, wanted: set[CallVerb]
+) -> None:
+    """No decision does where policy asks nobody."""
+    call = world.add_calls(make_gate([ANA], reasons=reasons)).call()
     assert {verb for verb in (V.APPROVE, V.REJECT) if needs_reason(call, verb)} == wanted
-    assert not needs_reason(world.asked(ALLOWED).call(), V.APPROVE)
+    assert not needs_reason(world.add_calls(ALLOWED).call(), V.APPROVE)

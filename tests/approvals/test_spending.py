@@ -1,4 +1,4 @@
-"""What a requester's calls add up to: which ones count, from when on, and what is not known."""
+"""Sums over a requester's calls: which calls count, for how long, and what is not known."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ COUNTED = {C.PENDING, C.APPROVED, C.RUNNING, C.ENTRUSTED, C.SUCCEEDED, C.UNKNOWN
 
 
 class Ledger:
-    """Calls of one requester, and what they add up to."""
+    """Calls of one requester, and their sums."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock = store, StillClock()
         self.tools = make_tools(lambda *_: "")
         self.core: Core = make_core(store, self.clock, FakeDirectory(), self.tools, POLICY)
 
-    def call(
+    def add_call(
         self,
         amount: object,
         status: CallStatus = C.SUCCEEDED,
@@ -69,10 +69,7 @@ class Ledger:
         team: str = TEAM,
         **columns: Any,
     ) -> Call:
-        """Store one call.
-
-        `amount` as it stands in its arguments, None for arguments without one.
-        """
+        """Store one call; `amount` is in its arguments unless it is None."""
         run = Run(
             team=team,
             channel="C0SUPPORT",
@@ -83,7 +80,7 @@ class Ledger:
             updated_at=at,
         )
         plan = Plan(run_id=run.id, turn=1, created_at=at)
-        if status is C.SUCCEEDED:  # as whatever ends a call so says when
+        if status is C.SUCCEEDED:  # whatever ends a call writes the time
             columns.setdefault("finished_at", columns.get("decided_at", at))
         row = Call(
             run_id=run.id,
@@ -103,7 +100,7 @@ class Ledger:
             add_revision(tx, row, json.dumps({} if amount is None else {"amount": amount}))
         return row
 
-    def facts(self, beside: Call | None = None, siblings: Any = ()) -> Facts:
+    def load_facts(self, beside: Call | None = None, siblings: Any = ()) -> Facts:
         """The facts of a note that Ben is about to have written."""
         run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN)
         run.created_at = run.updated_at = AT
@@ -115,105 +112,96 @@ class Ledger:
                 tx, sources, run, note, facts, judged_call=beside, siblings=siblings
             )
 
-    def sum(self, wanted: SpendingSum = AMOUNT, **how: Any) -> Decimal | None:
-        """What they add up to now."""
-        spent = self.facts(**how).spent
+    def get_sum(self, wanted: SpendingSum = AMOUNT, **how: Any) -> Decimal | None:
+        """The sum or count of the calls now."""
+        spent = self.load_facts(**how).spent
         assert spent is not None
         return spent[wanted]
 
 
 @pytest.fixture
 def ledger(store: Store) -> Ledger:
-    """No call yet."""
+    """A ledger without calls."""
     return Ledger(store)
 
 
 @pytest.mark.parametrize("status", list(CallStatus))
-def test_which_calls_count(ledger: Ledger, status: CallStatus) -> None:
-    """What waits, runs, ran or may have run counts; what came to nothing does not."""
-    ledger.call("200.00", status)
-    assert (ledger.sum(), ledger.sum(COUNT)) == ((200, 1) if status in COUNTED else (0, 0))
+def test_calls_that_wait_run_or_may_have_run_count(ledger: Ledger, status: CallStatus) -> None:
+    """Calls that did not run in the end do not count."""
+    ledger.add_call("200.00", status)
+    assert (ledger.get_sum(), ledger.get_sum(COUNT)) == ((200, 1) if status in COUNTED else (0, 0))
 
 
-def test_whose_calls_count(ledger: Ledger) -> None:
-    """The same requester, workspace and tool; nobody else's."""
-    ledger.call("1.00")
-    ledger.call("10.00", requester=DAN)
-    ledger.call("100.00", tool="put")
-    ledger.call("1000.00", team="T0OTHERCO")
-    assert (ledger.sum(), ledger.sum(SpendingSum("put", "amount", 86_400))) == (1, 100)
+def test_only_calls_of_that_requester_workspace_and_tool_count(ledger: Ledger) -> None:
+    """Nobody else's do."""
+    ledger.add_call("1.00")
+    ledger.add_call("10.00", requester=DAN)
+    ledger.add_call("100.00", tool="put")
+    ledger.add_call("1000.00", team="T0OTHERCO")
+    assert (ledger.get_sum(), ledger.get_sum(SpendingSum("put", "amount", 86_400))) == (1, 100)
 
 
 @pytest.mark.parametrize("status", [C.PENDING, C.APPROVED, C.RUNNING, C.ENTRUSTED])
-def test_what_is_open_counts_however_old_it_is(ledger: Ledger, status: CallStatus) -> None:
-    """It was asked days ago and may be paid today."""
-    ledger.call("300.00", status, at=AT - 20 * DAY, decided_at=AT - 19 * DAY)
-    assert ledger.sum() == 300
+def test_open_calls_count_however_old_they_are(ledger: Ledger, status: CallStatus) -> None:
+    """One that was requested days ago may be paid today."""
+    ledger.add_call("300.00", status, at=AT - 20 * DAY, decided_at=AT - 19 * DAY)
+    assert ledger.get_sum() == 300
 
 
 @pytest.mark.parametrize("status", [C.SUCCEEDED, C.UNKNOWN])
-def test_the_window_is_one_day(ledger: Ledger, status: CallStatus) -> None:
-    """It counts from when it ended, or was decided where no end is known.
-
-    Exactly a day later it counts no more.
-    """
-    ledger.call(
+def test_ended_calls_count_for_one_day(ledger: Ledger, status: CallStatus) -> None:
+    """Until exactly a day after their end, or after the decision if no end is known."""
+    ledger.add_call(
         "1.00",
         status,
         at=AT - 5 * DAY,
         decided_at=AT - 5 * DAY,
         finished_at=AT - DAY + timedelta(seconds=1),
     )
-    ledger.call("10.00", status, at=AT - 5 * DAY, decided_at=AT - timedelta(hours=1))
-    ledger.call("100.00", status, at=AT - DAY)
-    assert ledger.sum() == 11
+    ledger.add_call("10.00", status, at=AT - 5 * DAY, decided_at=AT - timedelta(hours=1))
+    ledger.add_call("100.00", status, at=AT - DAY)
+    assert ledger.get_sum() == 11
     ledger.clock.at = AT + timedelta(seconds=1)
-    assert ledger.sum() == 10
+    assert ledger.get_sum() == 10
 
 
 @pytest.mark.parametrize("amount", [None, True, "", "ten", "NaN", "Infinity", [1], {"a": 1}])
-def test_what_is_no_number(ledger: Ledger, amount: object) -> None:
-    """One call without a number in that field leaves the sum unknown, which asks.
-
-    Calls are counted all the same.
-    """
-    ledger.call("1.00")
-    ledger.call(amount)
-    assert (ledger.sum(), ledger.sum(COUNT)) == (None, 2)
-    assert isinstance(ledger.core.policy.policy.get_gate(ledger.facts()), Ask)
+def test_a_call_without_a_number_leaves_the_sum_unknown(ledger: Ledger, amount: object) -> None:
+    """The policy asks then; the number of calls is still known."""
+    ledger.add_call("1.00")
+    ledger.add_call(amount)
+    assert (ledger.get_sum(), ledger.get_sum(COUNT)) == (None, 2)
+    assert isinstance(ledger.core.policy.policy.get_gate(ledger.load_facts()), Ask)
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
-    """No call, for all examples."""
+    """A ledger without calls, for all examples."""
     store = Store(f"sqlite:///{tmp_path_factory.mktemp('sums')}/db").open()
     yield Ledger(store)
     store.close()
 
 
 @given(amounts=st.lists(st.decimals(-1_000_000, 1_000_000, places=2), max_size=8))
-def test_sums_are_exact(shared: Ledger, amounts: list[Decimal]) -> None:
-    """Money adds up to the cent, written as text or as numbers."""
+def test_sums_are_exact_to_the_cent(shared: Ledger, amounts: list[Decimal]) -> None:
+    """The amounts are texts or numbers."""
     ledger = shared
     with_text = [json.dumps({"amount": str(each)}) for each in amounts]
-    assert ledger.sum(siblings=[("note", each) for each in with_text]) == sum(amounts)
+    assert ledger.get_sum(siblings=[("note", each) for each in with_text]) == sum(amounts)
     whole = [json.dumps({"amount": int(each)}) for each in amounts]
-    assert ledger.sum(siblings=[("note", each) for each in whole]) == sum(map(int, amounts))
+    assert ledger.get_sum(siblings=[("note", each) for each in whole]) == sum(map(int, amounts))
 
 
-def test_calls_proposed_together_count(ledger: Ledger) -> None:
-    """Calls proposed together count one after the other before any of them is stored.
-
-    Other tools' do not.
-    """
-    ledger.call("1.00")
+def test_calls_proposed_together_count_before_they_are_stored(ledger: Ledger) -> None:
+    """Those of other tools do not."""
+    ledger.add_call("1.00")
     siblings = [
         ("note", '{"amount":"2.00"}'),
         ("put", '{"amount":"4.00"}'),
         ("note", '{"amount":"8.00"}'),
     ]
-    assert (ledger.sum(siblings=siblings), ledger.sum(COUNT, siblings=siblings)) == (11, 3)
-    assert ledger.sum(SpendingSum("put", "amount", 86_400), siblings=iter(siblings)) == 4
+    assert (ledger.get_sum(siblings=siblings), ledger.get_sum(COUNT, siblings=siblings)) == (11, 3)
+    assert ledger.get_sum(SpendingSum("put", "amount", 86_400), siblings=iter(siblings)) == 4
 
 
 @pytest.mark.parametrize(
@@ -228,25 +216,25 @@ def test_calls_proposed_together_count(ledger: Ledger) -> None:
         (C.FAILED, 0, 0),
     ],
 )
-def test_of_two_that_are_open_the_later_gives_way(
+def test_of_two_open_calls_only_the_earlier_counts_for_the_other(
     ledger: Ledger, status: CallStatus, earlier: int, later: int
 ) -> None:
-    """Beside a call about to run counts what was there before, and of what came after the begun."""
-    ledger.call("1.00", status, at=AT - timedelta(minutes=1))
-    call = ledger.call("10.00", C.APPROVED)
-    ledger.call("100.00", status, at=AT + timedelta(minutes=1))
-    assert ledger.sum(beside=call) == earlier + 100 * later
+    """A later call counts if it has begun."""
+    ledger.add_call("1.00", status, at=AT - timedelta(minutes=1))
+    call = ledger.add_call("10.00", C.APPROVED)
+    ledger.add_call("100.00", status, at=AT + timedelta(minutes=1))
+    assert ledger.get_sum(beside=call) == earlier + 100 * later
 
 
-def test_two_born_at_the_same_moment(ledger: Ledger) -> None:
-    """Exactly one of them gives way, so that neither both wait nor both slip under."""
-    one, two = ledger.call("1.00", C.APPROVED), ledger.call("10.00", C.APPROVED)
-    assert {(ledger.sum(beside=one), ledger.sum(beside=two))} <= {(10, 0), (0, 1)}
+def test_of_two_calls_created_at_once_only_one_counts_the_other(ledger: Ledger) -> None:
+    """Otherwise both would wait, or both would stay below the limit."""
+    one, two = ledger.add_call("1.00", C.APPROVED), ledger.add_call("10.00", C.APPROVED)
+    assert {(ledger.get_sum(beside=one), ledger.get_sum(beside=two))} <= {(10, 0), (0, 1)}
 
 
-def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
-    """What counts is the revision that is shown now."""
-    row = ledger.call("1.00", C.PENDING)
+def test_an_edited_call_counts_with_its_new_amount(ledger: Ledger) -> None:
+    """The current revision counts."""
+    row = ledger.add_call("1.00", C.PENDING)
     with ledger.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == row.id).values(revision=2))
         row.revision = 2
@@ -255,11 +243,11 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
             each.arguments
             for each in call_history.iterate_calls_counted_towards_limit(tx, TEAM, BEN, "note")
         ] == ['{"amount":"400.00"}']
-    assert ledger.sum() == 400
+    assert ledger.get_sum() == 400
 
 
-def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
-    """Facts for a tool without limits stay without sums."""
+def test_no_sums_are_computed_for_a_tool_without_limits(ledger: Ledger) -> None:
+    """Its facts have none."""
     run = Run(
         team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT
     )
@@ -288,16 +276,16 @@ approvers = ["UANA00001"]
 """
 
 
-def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
-    """Another call succeeds between the policy's answer and the start: this one does not start."""
+def test_a_limit_is_checked_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
+    """Another call succeeds between policy's answer and the start; this one does not start."""
     harness = approved(tmp_path / "db")
-    harness.core.policy.policy = parse(ONE_A_DAY)  # other terms than shown: Ana is looked up
+    harness.core.policy.policy = parse(ONE_A_DAY)  # another gate than shown: Ana is looked up
     ledger = Ledger(harness.store)
     look_up, meanwhile = harness.directory.find_person, []
 
     def person(user: str) -> Any:
         if not meanwhile:
-            meanwhile.append(ledger.call(None))
+            meanwhile.append(ledger.add_call(None))
         return look_up(user)
 
     harness.directory.find_person = person  # type: ignore[method-assign] # the directory stands in for the wire

@@ -1,4 +1,4 @@
-"""A database and a directory around calls that wait, for tests of who may and what counts."""
+"""A database, a directory and waiting calls, for tests of who may decide and what counts."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from tests.runs.fakes import BEN, POLICY, FakeDirectory, StillClock, make_core, 
 from tests.storage.builders import AT, HOUR, TEAM, Seeded, seed
 
 
-class SomeUnknown(FakeDirectory):
-    """Slack does not answer about some people."""
+class PartlyUnreachableDirectory(FakeDirectory):
+    """A directory whose look-ups of some people fail."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lost: set[str] = set()
+        self.unknown_people: set[str] = set()
 
     def find_person(self, user: str) -> Person | None:
-        """As the one above, but for those."""
-        if user in self.lost:
+        """The person, unless their look-up fails."""
+        if user in self.unknown_people:
             raise LookupFailedError("ratelimited")
         return super().find_person(user)
 
 
 class World:
-    """The core on one database; each call that is asked in it is one of its own."""
+    """The core on one database; each call added to it has a run of its own."""
 
     def __init__(self, store: Store, policy: str = POLICY) -> None:
-        self.store, self.clock, self.directory = store, StillClock(), SomeUnknown()
+        self.store, self.clock, self.directory = store, StillClock(), PartlyUnreachableDirectory()
         tools = make_tools(lambda *_: "done")
         self.core: Core = make_core(store, self.clock, self.directory, tools, policy)
 
     @property
     def permissions(self) -> PermissionChecker:
-        """What says who may."""
+        """The permission checks."""
         return self.core.build_permission_checker()
 
-    def gate(self, tool: str = "note") -> Ask:
-        """What policy says of a call of that tool."""
+    def get_gate(self, tool: str = "note") -> Ask:
+        """The gate that policy has for a call of that tool."""
         facts = Facts(tool=tool, effect="write", requester=BEN, args={"text": "note 0"})
         found = self.core.policy.policy.get_gate(facts)
         assert isinstance(found, Ask)
         return found
 
-    def asked(
+    def add_calls(
         self,
         gate: Ask | str,
         *statuses: CallStatus,
@@ -88,21 +88,21 @@ class World:
                 tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
         return made
 
-    def delegates(self, giver: str, delegate: str) -> None:
+    def add_delegation(self, giver: str, delegate: str) -> None:
         """Somebody decides for another for an hour from now."""
         row = Delegation(team=TEAM, giver=giver, delegate=delegate, given_at=AT, until=AT + HOUR)
         with self.store.write() as tx:
             tx.execute(insert(Delegation).values(get_column_values(row)))
 
 
-def voted(person: str, verb: CallVerb = CallVerb.APPROVE, stage: int = 0, **more: Any) -> Vote:
-    """A vote on the first revision, stored at once."""
+def make_vote(person: str, verb: CallVerb = CallVerb.APPROVE, stage: int = 0, **more: Any) -> Vote:
+    """A vote on the first revision."""
     given = {"revision": 1, "digest": "digest-0", "created_at": AT, **more}
     return Vote(call_id="", person=person, verb=verb, stage=stage, **given)
 
 
-def gate_of(*stages: Collection[str] | Approvers, **options: Any) -> Ask:
-    """A gate with a stage of one person for each of these lists."""
+def make_gate(*stages: Collection[str] | Approvers, **options: Any) -> Ask:
+    """A gate with a stage of one approval for each of these lists."""
     made = [
         Stage(approvers=each if isinstance(each, Approvers) else Approvers(users=tuple(each)))
         for each in stages

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from bot.tools import Effect, Tool
-from tests.approvals.every_leaf import nothing, of_program, of_server
+from tests.approvals.every_leaf import do_nothing, of_program, of_server
 
 TEXTS = (
     *("1", "1.0", "true", "false", "yes", "no", "null", "None", "", "—", "(empty)", "[]", "{}"),
@@ -70,7 +70,7 @@ class _Root(RootModel[Any]):
 
 
 class _Outer(BaseModel):
-    """Of each kind of field one."""
+    """One field of each kind."""
 
     model_config = ConfigDict(extra="allow")
     a: Any = None
@@ -120,18 +120,18 @@ _PARTS: dict[str, Any] = {
 }
 
 
-def tools() -> dict[str, Tool[Any]]:
-    """A tool of every source that takes all of these keys, and any others."""
+def make_tools() -> dict[str, Tool[Any]]:
+    """A tool of every source that accepts all of these keys, and any others."""
     schema = {"type": "object", "properties": _PARTS, "additionalProperties": True}
     return {
         "program": of_program(copy.deepcopy(schema)),
         "server": of_server(copy.deepcopy(schema)),
-        "python": Tool("act", "Act", "Act on it", Effect.WRITE, _Outer, nothing),
+        "python": Tool("act", "Act", "Act on it", Effect.WRITE, _Outer, do_nothing),
     }
 
 
-def arguments(chance: Random) -> dict[str, Any]:
-    """Some arguments, nested at most five levels deep."""
+def make_arguments(chance: Random) -> dict[str, Any]:
+    """Random arguments, nested at most five levels deep."""
     return {chance.choice(KEYS): _value(chance, 1) for _ in range(chance.randint(0, 5))}
 
 
@@ -144,17 +144,19 @@ def _value(chance: Random, depth: int) -> Any:
     return chance.choice((*TEXTS, *NUMBERS, None, True, False))
 
 
-def _ways(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _iterate_paths(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield way
     members = value.items() if isinstance(value, dict) else ()
     for step, each in enumerate(value) if isinstance(value, list) else members:
-        yield from _ways(each, (*way, step))
+        yield from _iterate_paths(each, (*way, step))
 
 
-def changed(given: dict[str, Any], chance: Random) -> dict[str, Any]:
-    """The same with one thing in it added, taken away, renamed, or made what looks like it."""
+def change_one_thing(given: dict[str, Any], chance: Random) -> dict[str, Any]:
+    """The same arguments with one thing added, removed, renamed, or replaced by a look-alike."""
     made = copy.deepcopy(given)
-    *way, last = chance.choice([way for way in _ways(made) if way] or [(chance.choice(KEYS),)])
+    *way, last = chance.choice(
+        [way for way in _iterate_paths(made) if way] or [(chance.choice(KEYS),)]
+    )
     parent: Any = made
     for step in way:
         parent = parent[step]
@@ -168,11 +170,11 @@ def changed(given: dict[str, Any], chance: Random) -> dict[str, Any]:
     elif act < 0.35 and isinstance(parent, dict):
         parent[chance.choice(KEYS)] = parent.pop(last)
     else:
-        parent[last] = chance.choice([*_like(now), chance.choice(TEXTS), None, ""])
+        parent[last] = chance.choice([*_list_lookalikes(now), chance.choice(TEXTS), None, ""])
     return made
 
 
-def _like(value: Any) -> list[Any]:
+def _list_lookalikes(value: Any) -> list[Any]:
     """Values that may look like this one."""
     found: list[Any] = [str(value), json.dumps(value), [value], {"a": value}]
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """No two calls look the same: whatever differs in what would run differs in what people read.
 
-It asks no code of ours what a value is called or how it is written: it draws both and compares.
+No code of ours says how a value is written here: both calls are drawn and compared.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bot.tools import Effect, Tool
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from bot.tools.names import PersonId
 from storage.digest import NonCanonicalValueError
-from tests.approvals.alike import arguments, changed, tools
-from tests.approvals.every_leaf import nothing, texts
+from tests.approvals.every_leaf import do_nothing, texts
+from tests.approvals.lookalikes import change_one_thing, make_arguments, make_tools
 from tests.messages.cards_support import NOW, REFUND, read, view
 
 MANY = int(os.environ.get("COUNTERSIGN_TEST_LEAVES", "600")) // 3  # pairs for each source
 
 
-def stored(tool: Tool[Any], given: dict[str, Any]) -> str | None:
-    """What would run; None where it is refused."""
+def get_stored_arguments(tool: Tool[Any], given: dict[str, Any]) -> str | None:
+    """The arguments that would run; None if they are refused."""
     try:
         return dump_arguments(load_arguments(tool, json.dumps(given)))
     except (ValidationError, NonCanonicalValueError):
         return None
 
 
-def drawn(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
-    """Review, and the card where it has Approve; None where nobody is asked."""
+def draw_call(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
+    """Review's text, and the card's if it has Approve; None if nobody is asked."""
     if explain_incomplete_display(tool, runs, {}):
         return None
     rows = list_argument_values(tool, build_readable_arguments(tool, runs))
@@ -48,31 +48,34 @@ def drawn(tool: Tool[Any], runs: str) -> tuple[str, str | None] | None:
     return read(render_review_dialog(call)["blocks"]), on_card
 
 
-def differ(tool: Tool[Any], one: str, other: str) -> bool:
-    """Whether people can tell these two from one another, wherever they may approve them."""
-    first, second = drawn(tool, one), drawn(tool, other)
+def look_different(tool: Tool[Any], one: str, other: str) -> bool:
+    """Whether people can tell two calls from one another wherever they may approve them."""
+    first, second = draw_call(tool, one), draw_call(tool, other)
     if first is None or second is None:
         return True
     return first[0] != second[0] and (first[1] is None or first[1] != second[1])
 
 
 @pytest.mark.parametrize("source", ["program", "server", "python"])
-def test_no_two_calls_look_alike(source: str) -> None:
-    """Random pairs that differ in one key or one value, many of them made to deceive."""
-    tool, chance, compared = tools()[source], Random(source), 0
+def test_random_calls_that_differ_look_different(source: str) -> None:
+    """They differ in one key or value, and many are made to deceive."""
+    tool, chance, compared = make_tools()[source], Random(source), 0
     for _ in range(MANY * 60):
-        given = arguments(chance)
-        one, other = stored(tool, given), stored(tool, changed(given, chance))
+        given = make_arguments(chance)
+        one, other = (
+            get_stored_arguments(tool, given),
+            get_stored_arguments(tool, change_one_thing(given, chance)),
+        )
         if one is None or other is None or one == other:
             continue
-        assert differ(tool, one, other), (one, other)
+        assert look_different(tool, one, other), (one, other)
         if (compared := compared + 1) == MANY:
             return
     pytest.fail(f"only {compared} pairs could be made")
 
 
 class Lists(BaseModel):
-    """Lists of which nobody says what they hold, or several things."""
+    """Lists with members of any type, of one, or of several."""
 
     loose: list[Any] = []
     lines: list[str] = []
@@ -103,23 +106,26 @@ class Lists(BaseModel):
         ("either", "", []),
     ],
 )
-def test_lists_that_are_not_the_same(field: str, one: Any, other: Any) -> None:
-    """A list never looks like a text, nor its members like those of another one."""
-    tool = Tool("act", "Act", "Act on it", Effect.WRITE, Lists, nothing)
-    first, second = stored(tool, {field: one}), stored(tool, {field: other})
+def test_different_lists_and_texts_look_different(field: str, one: Any, other: Any) -> None:
+    """A list never looks like a text, nor its members like those of another list."""
+    tool = Tool("act", "Act", "Act on it", Effect.WRITE, Lists, do_nothing)
+    first, second = (
+        get_stored_arguments(tool, {field: one}),
+        get_stored_arguments(tool, {field: other}),
+    )
     assert first is not None
     assert second is not None
     assert first != second
-    assert differ(tool, first, second)
+    assert look_different(tool, first, second)
 
 
-def test_a_text_with_an_id_in_it_is_no_mention() -> None:
-    """A mention shows the id alone, so nobody is asked about a value that says more than that."""
+def test_a_person_field_with_more_than_an_id_is_not_asked_about() -> None:
+    """A mention shows the id alone and would hide the rest."""
 
     class Who(BaseModel):
         who: PersonId
 
-    tool = Tool("act", "Act", "Act on it", Effect.WRITE, Who, nothing)
+    tool = Tool("act", "Act", "Act on it", Effect.WRITE, Who, do_nothing)
     named = {"UDAN00001": "Dan Weber"}
     assert explain_incomplete_display(tool, '{"who":"UDAN00001"}', named) == ""
     [row] = list_argument_values(tool, build_readable_arguments(tool, '{"who":"UDAN00001"}', named))

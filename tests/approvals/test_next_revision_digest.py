@@ -1,4 +1,4 @@
-"""The digest of a call that is to be asked again: of the same arguments, one revision on."""
+"""The digest of a call that is to be asked about again: the same arguments, the next revision."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from sqlmodel import col
 from bot.approvals.call_state import compute_call_digest, compute_next_revision_digest
 from storage.models import Call
 from storage.store import Store
-from tests.approvals.world import World, gate_of
+from tests.approvals.world import World, make_gate
 from tests.runs.fakes import ANA
 
 
 @pytest.fixture
 def world(store: Store) -> World:
-    """Nothing is asked yet."""
+    """A world without calls."""
     return World(store)
 
 
-def test_what_is_asked_again_has_a_digest_of_its_own(world: World) -> None:
-    """As if it had been shown with the next number, under the gate and preview that it has."""
-    made = world.asked(gate_of([ANA]), expects="two rows")
+def test_the_next_revision_has_a_digest_of_its_own(world: World) -> None:
+    """It is as if the call had been shown with that number, under its gate and preview."""
+    made = world.add_calls(make_gate([ANA]), expects="two rows")
     tools, key, call = world.core.tools, b"k" * 32, made.call()
     with world.store.read() as tx:
         found = compute_next_revision_digest(tx, key, made.run(), call, tools)
@@ -34,9 +34,11 @@ def test_what_is_asked_again_has_a_digest_of_its_own(world: World) -> None:
 
 
 @pytest.mark.parametrize("columns", [{"tool": "gone"}, {"revision": 7}])
-def test_what_cannot_run_has_none(world: World, columns: dict[str, object]) -> None:
-    """A tool that is not there any more, and arguments that are not."""
-    made = world.asked(gate_of([ANA]))
+def test_a_call_that_cannot_run_has_no_next_digest(
+    world: World, columns: dict[str, object]
+) -> None:
+    """Its tool or its arguments do not exist any more."""
+    made = world.add_calls(make_gate([ANA]))
     with world.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
     with world.store.read() as tx:
