@@ -1,1 +1,1 @@
-"""The record itself: a real SQLite file, real threads and processes, no Slack, no model."""
+"""Tests of the record: a real SQLite file, real threads and processes, no Slack, no model."""

@@ -1,4 +1,4 @@
-"""Build rows and deliveries in any state, past the doors that the product uses."""
+"""Rows and deliveries in any state, written without the functions that the product uses."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ TEAM = "T0SANDBOX"
 C, R = CallStatus, RunStatus
 SHOP_LEADS = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("shop-leads",))),))
 ASKED = dump_gate(SHOP_LEADS)
-ONE = build_vote_counter(SHOP_LEADS)  # one of them is enough
+ONE = build_vote_counter(SHOP_LEADS)  # one approval is enough
 ALLOWED = dump_gate(Allow(rule="default"))
 
 
 @dataclass
 class Seeded:
-    """One run with one plan, its calls, and a card that shows them.
-
-    Ids only, for rows are read when needed.
+    """One run with one plan, its calls, and a card that shows them; it has only their ids, since
+    rows are read when needed.
     """
 
     store: Store
@@ -43,21 +42,21 @@ class Seeded:
     ids: list[str]
 
     def call(self, index: int = 0) -> Call:
-        """The call as it stands."""
+        """The call as it is now."""
         with self.store.read() as tx:
             found = calls.find_call(tx, self.ids[index])
         assert found is not None
         return found
 
     def run(self) -> Run:
-        """The run as it stands."""
+        """The run as it is now."""
         with self.store.read() as tx:
             found = runs.find_run(tx, self.run_id)
         assert found is not None
         return found
 
     def plan(self) -> Plan:
-        """The plan as it stands."""
+        """The plan as it is now."""
         with self.store.read() as tx:
             found = calls.find_plan(tx, self.plan_id)
         assert found is not None
@@ -94,9 +93,9 @@ class Seeded:
 
 
 @cache
-def digest_of_note() -> str:
-    """Of the tool that the calls are of, as people were shown it."""
-    from tests.runs.fakes import make_tools  # which needs this module
+def compute_note_schema_digest() -> str:
+    """The digest of the schema of the tool that the calls are of."""
+    from tests.runs.fakes import make_tools  # imports this module
 
     [note] = [each for each in make_tools(lambda *_: "done") if each.name == "note"]
     return note.schema_digest()
@@ -110,9 +109,8 @@ def seed(
     gate: str = ASKED,
     fence: int = 1,
 ) -> Seeded:
-    """Store a run in status `run`, and a plan with a call in each of `statuses`.
-
-    It is one PENDING call when none is given.
+    """Store a run in status `run`, and a plan with a call in each of `statuses`, or one PENDING
+    call.
     """
     row = Run(
         team=TEAM,
@@ -139,7 +137,7 @@ def seed(
                 provider_id=f"call_{position}",
                 tool="note",
                 does="write",
-                schema_digest=digest_of_note(),
+                schema_digest=compute_note_schema_digest(),
                 status=status,
                 digest=f"digest-{position}",
                 gate=gate,
@@ -167,12 +165,12 @@ def card_of(plan: Plan, shown: list[str]) -> Message:
 
 
 def set_message(tx: Transaction, row: Message, **columns: Any) -> None:
-    """Write columns of a message past the door, its status too."""
+    """Write columns of a message directly, its status too."""
     tx.execute(update(Message).where(col(Message.seq) == row.seq).values(**columns))
 
 
 def add_revision(tx: Transaction, call: Call, arguments: str) -> None:
-    """Store the revision a call is at."""
+    """Store the current revision of a call."""
     row = Revision(
         call_id=call.id,
         number=call.revision,
@@ -187,7 +185,7 @@ def add_revision(tx: Transaction, call: Call, arguments: str) -> None:
 def delivery(
     key: str, kind: str = "message", *, at: datetime = AT, user: str = "UANA00001", body: str = "{}"
 ) -> Delivery:
-    """Something that Slack delivered."""
+    """A delivery from Slack."""
     return Delivery(
         key=key, kind=kind, team=TEAM, user=user, channel="C0SUPPORT", body=body, received_at=at
     )
@@ -196,7 +194,7 @@ def delivery(
 def click(
     key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = ""
 ) -> Delivery:
-    """A stored click on a button, of the card that stands at the Slack time `card`."""
+    """A delivery of a click on a button, on the card with the Slack timestamp `card`."""
     place = {"channel_id": "C0SUPPORT", "message_ts": card}
     body = {"actions": [{"action_id": action, "value": value}], "container": place}
     return Delivery(
@@ -220,7 +218,7 @@ def submission(
     *,
     at: datetime = AT,
 ) -> Delivery:
-    """A stored dialog."""
+    """A delivery of a submitted dialog."""
     view = {
         "callback_id": callback,
         "private_metadata": json.dumps(about),

@@ -1,4 +1,4 @@
-"""What tests of decisions do: vote, edit, say how an unknown call ended."""
+"""Steps that tests of decisions share: vote, edit, record how an unknown call ended."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def edit(
 
 
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> DecisionOutcome:
-    """Say what became of an unknown call."""
+    """Record how an unknown call ended."""
     with seeded.store.write() as tx:
         return decisions.resolve_unknown_call(
             tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs
         )
 
 
-def status_of(outcome: DecisionOutcome) -> object:
-    """What the loser is told about the call."""
+def get_status(outcome: DecisionOutcome) -> object:
+    """The call's status as the outcome has it; the outcome itself if it has no call."""
     return (
         outcome.call.status if isinstance(outcome, EarlierDecision | AppliedDecision) else outcome
     )

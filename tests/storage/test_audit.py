@@ -1,4 +1,4 @@
-"""The audit's chain, and tables that refuse rewriting, also from a plain SQLite shell."""
+"""The audit's chain, and tables that refuse changes, also from a plain SQLite shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLES = ("audit", "revision", "vote", "item")
 
 @pytest.fixture
 def decided(store: Store) -> Seeded:
-    """A database with a row or more in each append-only table."""
+    """A database with at least one row in each append-only table."""
     seeded = seed(store)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
@@ -42,18 +42,17 @@ def raw(store: Store) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def broken_at(store: Store) -> int | None:
-    """Where the chain breaks."""
+def find_break(store: Store) -> int | None:
+    """The first row at which the chain breaks."""
     with store.read() as tx:
         return find_first_broken_row(tx)
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: str) -> None:
-    """Audit, revisions, votes and transcript refuse update, delete and overwriting.
-
-    They do row by row and all at once.
-    """
+def test_append_only_tables_refuse_update_delete_and_replace(
+    decided: Seeded, raw: sqlite3.Connection, table: str
+) -> None:
+    """They do so for one row and for all at once."""
     before = raw.execute(f"SELECT * FROM {table}").fetchall()
     assert before
     for statement in (
@@ -69,25 +68,25 @@ def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: s
     assert raw.execute(f"SELECT * FROM {table}").fetchall() == before
 
 
-def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
-    """Every connection of the store has `recursive_triggers` on, so REPLACE is refused there."""
+def test_our_own_connections_cannot_replace_rows_either(decided: Seeded) -> None:
+    """All of them have `recursive_triggers` on."""
     for table in TABLES:
         with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
             tx.exec_driver_sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
 
 
-def test_the_chain_holds(decided: Seeded) -> None:
-    """Each row carries the hash of the one before it, from 64 zeros on, and all of it verifies."""
-    assert broken_at(decided.store) is None
+def test_each_audit_row_has_the_hash_of_the_one_before(decided: Seeded) -> None:
+    """The first has 64 zeros, and the whole chain verifies."""
+    assert find_break(decided.store) is None
     with closing(sqlite3.connect(decided.store.path)) as connection:
         links = connection.execute("SELECT previous, hash FROM audit ORDER BY seq").fetchall()
     assert len(links) == 3
     assert [previous for previous, _ in links] == ["0" * 64, *(own for _, own in links[:-1])]
 
 
-def test_an_empty_audit_holds(store: Store) -> None:
-    """A fresh database verifies."""
-    assert broken_at(store) is None
+def test_an_empty_audit_verifies(store: Store) -> None:
+    """The database is new."""
+    assert find_break(store) is None
 
 
 CHANGES = {
@@ -103,36 +102,38 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("column", CHANGES)
-def test_tampering_is_found(decided: Seeded, raw: sqlite3.Connection, column: str) -> None:
-    """Whoever drops the triggers and changes any column of a row is found out, at that row."""
+def test_a_change_of_any_column_is_found_at_its_row(
+    decided: Seeded, raw: sqlite3.Connection, column: str
+) -> None:
+    """The triggers were dropped first."""
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute(f"UPDATE audit SET {CHANGES[column]} WHERE seq = 1")
-    assert broken_at(decided.store) == 1
+    assert find_break(decided.store) == 1
 
 
-def test_a_missing_row_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
-    """A row taken out, or two that change places, break the chain where it happened."""
+def test_a_removed_or_moved_row_breaks_the_chain(decided: Seeded, raw: sqlite3.Connection) -> None:
+    """The break is found where it happened."""
     raw.execute("DROP TRIGGER audit_no_delete")
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute("UPDATE audit SET seq = seq + 10 WHERE seq = 2")
-    assert broken_at(decided.store) == 3
+    assert find_break(decided.store) == 3
     raw.execute("DELETE FROM audit WHERE seq = 12")
-    assert broken_at(decided.store) == 3
+    assert find_break(decided.store) == 3
 
 
-def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
-    """A made-up row at the end, even one that names its predecessor, does not verify."""
+def test_a_row_added_by_hand_does_not_verify(decided: Seeded, raw: sqlite3.Connection) -> None:
+    """It is at the end and names the row before it."""
     raw.execute(
         "INSERT INTO audit"
         " (at, run_id, call_id, actor, event, data, payload, key_id, previous, hash) "
         "SELECT at, run_id, call_id, 'UEVE00001', event, data, payload, key_id, hash, 'made up'"
         " FROM audit WHERE seq = 3"
     )
-    assert broken_at(decided.store) == 4
+    assert find_break(decided.store) == 4
 
 
-def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
-    """A token in what is recorded is masked before it is hashed and kept, so the chain holds."""
+def test_secrets_are_masked_before_the_audit_is_hashed(store: Store) -> None:
+    """The chain still verifies."""
     seeded = seed(store)
     with store.write() as tx:
         why = {"why": "the model said xoxb-123456789012-abc", "of": ["password=hunter2"]}
@@ -143,14 +144,13 @@ def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
         "why": "the model said xoxb-••••••••",
     }
     assert "123456789012" not in row.data + row.payload
-    assert broken_at(store) is None
+    assert find_break(store) is None
 
 
-def test_only_what_is_committed_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """A row is a line of the log once it is committed; one that is rolled back is none.
-
-    Words about a call are left out, and nobody's value begins a line of its own.
-    """
+def test_audit_rows_are_logged_only_once_committed(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Words about a call are left out, and no value can begin a line of its own."""
     caplog.set_level(logging.INFO, "countersign.audit")
     with store.write() as tx:
         trail.record_event(

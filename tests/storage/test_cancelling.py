@@ -1,4 +1,4 @@
-"""Cancelling and remaking: what ends, what goes on, and one output for each call."""
+"""Cancelled runs and replaced plans: what ends, what goes on, and one output for each call."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.storage.builders import AT, C, R, Seeded, seed
 from tests.storage.steps import ANA, vote
 
 
-def told_outputs(seeded: Seeded) -> list[tuple[str, str]]:
-    """The transcript's outputs: provider call id, and its first word."""
+def list_outputs(seeded: Seeded) -> list[tuple[str, str]]:
+    """The transcript's outputs: the model's id of the call, and the first word."""
     with seeded.store.read() as tx:
         return [
             (item["call_id"], item["output"].split()[0])
@@ -23,7 +23,7 @@ def told_outputs(seeded: Seeded) -> list[tuple[str, str]]:
 
 
 def test_cancelling_gives_each_call_one_output(store: Store) -> None:
-    """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
+    """Calls that were not started are cancelled; the others keep what they have."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
         assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
@@ -41,19 +41,16 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     ]
     assert found[3].deadline is None
     told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
-    assert told_outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
+    assert list_outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
     assert isinstance(vote(seeded), EarlierDecision)
 
 
-def test_cancel_while_a_tool_runs(store: Store) -> None:
-    """The result of what runs is awaited and recorded.
-
-    Only then does the transcript get its outputs.
-    """
+def test_a_run_cancelled_while_a_tool_runs_waits_for_its_result(store: Store) -> None:
+    """Only then does the transcript get the outputs."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
         assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
-    assert ([seeded.call(i).status for i in range(2)], told_outputs(seeded)) == (
+    assert ([seeded.call(i).status for i in range(2)], list_outputs(seeded)) == (
         [C.RUNNING, C.CANCELLED],
         [],
     )
@@ -63,11 +60,11 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
         )
         endings.close_plans_of_ended_run(tx, seeded.run(), at=AT)
         endings.close_plans_of_ended_run(tx, seeded.run(), at=AT)
-    assert told_outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
+    assert list_outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
-def test_cancel_after_a_crash(store: Store) -> None:
-    """A call whose worker died, and whose run was cancelled before a take-over, ends unknown."""
+def test_a_run_cancelled_after_a_crash_leaves_its_call_unknown(store: Store) -> None:
+    """Its worker died, and no other one has taken the run over."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
         assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
@@ -75,11 +72,11 @@ def test_cancel_after_a_crash(store: Store) -> None:
         (C.UNKNOWN, True),
         (C.CANCELLED, False),
     ]
-    assert [call for call, _ in told_outputs(seeded)] == ["call_0", "call_1"]
+    assert [call for call, _ in list_outputs(seeded)] == ["call_0", "call_1"]
 
 
-def test_cancel_while_an_answer_is_streamed(store: Store) -> None:
-    """Its stream is closed, for whoever wrote to it may have died, and nobody takes the run up."""
+def test_cancelling_closes_an_open_stream(store: Store) -> None:
+    """Its worker may have died, and no other one takes the run."""
     seeded = seed(store)
     with store.write() as tx:
         row = Message(key="answer", kind=MessageKind.ANSWER, status=MessageStatus.STREAMING)
@@ -92,11 +89,8 @@ def test_cancel_while_an_answer_is_streamed(store: Store) -> None:
     assert closing.status is MessageStatus.CLOSING
 
 
-def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
-    """Asking for something else supersedes what was not started.
-
-    Its card is dead, and the model has an output for each of its calls.
-    """
+def test_a_replaced_plan_supersedes_calls_that_had_not_started(store: Store) -> None:
+    """Its card decides nothing more, and the model has an output for each of its calls."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
         assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 2
@@ -108,5 +102,5 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
         C.FAILED,
     ]
     assert (seeded.run().status, seeded.call(2).deadline) == (R.WAITING, None)
-    assert len(told_outputs(seeded)) == 4
+    assert len(list_outputs(seeded)) == 4
     assert isinstance(vote(seeded), EarlierDecision)

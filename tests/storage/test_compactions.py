@@ -1,4 +1,4 @@
-"""What stands for older items is found by who asks the model, and by nobody else."""
+"""Compactions: what stands for older items of a transcript when the model is asked."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ SAID = {"role": "user", "content": "How is it?"}
 STANDS = {"role": "user", "content": "In short."}
 
 
-def test_a_compaction_is_no_item(store: Store) -> None:
-    """The transcript has it apart; the run's newest item is still the one before it, so that a
-    question stays unanswered over a restart; what it took counts.
-    """
+def test_a_compaction_is_not_an_item_of_the_transcript(store: Store) -> None:
+    """The newest item is still the one before it, so a question stays unanswered over a restart."""
     seeded = seed(store)
     with store.write() as tx:
         run = seeded.run()
@@ -44,22 +42,21 @@ def test_a_compaction_is_no_item(store: Store) -> None:
         assert run.tokens == 70
 
 
-def change(seeded: Seeded, index: int, **columns: Any) -> None:
-    """Write columns of a call past the door."""
+def update_call(seeded: Seeded, index: int, **columns: Any) -> None:
+    """Write columns of a call directly."""
     with seeded.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == seeded.ids[index]).values(**columns))
 
 
-def test_what_is_on_record(store: Store) -> None:
-    """Calls that people were asked about, that ran by a remembered approval, or that may have
-    changed something; not what was only read or refused, nor what a sub-agent did in its own
-    transcript.
+def test_calls_that_matter_are_kept_for_the_model(store: Store) -> None:
+    """They were asked about, ran on a grant, or may have changed something; a sub-agent's are its
+    own.
     """
     seeded = seed(store, C.SUCCEEDED, C.REFUSED, C.SUCCEEDED, C.SUCCEEDED, C.REJECTED)
-    change(seeded, 2, does="read")
-    change(seeded, 3, does="read", grant_id="g")
-    change(seeded, 4, does="read", asked_at=AT)
-    change(seeded, 0, status=C.RUNNING)
+    update_call(seeded, 2, does="read")
+    update_call(seeded, 3, does="read", grant_id="g")
+    update_call(seeded, 4, does="read", asked_at=AT)
+    update_call(seeded, 0, status=C.RUNNING)
     with store.write() as tx:
         child = sub_agents.hand_call_to_sub_agent(tx, seeded.run(), seeded.call(0), SAID, at=AT)
         theirs = {**get_column_values(seeded.call(4)), "id": "theirs", "run_id": child.id}

@@ -1,4 +1,4 @@
-"""Connections to the file: one that cannot be made, one that is taken while all are closed."""
+"""Connections to the SQLite file: some that cannot be made, some used while all are closed."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from storage.store import ReadOnlyStore, Store
 pytestmark = pytest.mark.file
 
 
-def test_one_that_cannot_be_prepared_is_not_kept_locked(
+def test_a_connection_that_cannot_be_prepared_leaves_no_lock(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the file's connection fails at the start, the next start finds it free."""
+    """The next start finds the file free."""
     store.close()
     monkeypatch.setattr("storage.sqlite_connections.PRAGMAS", ("PRAGMA (",))
     with pytest.raises(sqlite3.OperationalError) as failed:
         Store(f"sqlite:///{store.path}").open()
     monkeypatch.undo()
-    again = Store(f"sqlite:///{store.path}").open()  # while the failure still holds what it saw
+    again = Store(f"sqlite:///{store.path}").open()  # while the error is still referenced
     assert failed.value.__traceback__ is not None
     again.close()
 
 
-def test_a_file_that_cannot_be_opened_may_be_there_another_time(store: Store) -> None:
-    """That a new connection cannot be made is a temporary fault, as all that the file causes."""
+def test_a_failed_connection_is_a_temporary_error(store: Store) -> None:
+    """Other faults of the file are temporary as well."""
     other = ReadOnlyStore(store.path.with_name("other.db"))
     with pytest.raises(DBAPIError) as failed, other.read():
         pass
     assert is_temporary_database_error(failed.value)
 
 
-def test_what_is_taken_while_all_are_closed_is_not_kept(
+def test_a_connection_in_use_while_all_are_closed_is_not_kept(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that a transaction has just taken when all are closed serves that one alone."""
+    """It serves its transaction alone."""
     file = store.database
     assert isinstance(file, SqliteFile)
     with store.write():
@@ -55,10 +55,8 @@ def test_what_is_taken_while_all_are_closed_is_not_kept(
     assert taken not in file._idle
 
 
-def test_a_burst_leaves_no_more_connections_than_are_kept(store: Store) -> None:
-    """As many are open as transactions are; what is beyond a few is closed when it is given back,
-    and the others serve whoever comes next.
-    """
+def test_connections_beyond_the_kept_few_are_closed_after_a_burst(store: Store) -> None:
+    """There are as many as transactions meanwhile; the kept ones serve the next transactions."""
     file = store.database
     assert isinstance(file, SqliteFile)
     with ExitStack() as burst:
@@ -73,10 +71,10 @@ def test_a_burst_leaves_no_more_connections_than_are_kept(store: Store) -> None:
         assert len(file._idle) == MAX_IDLE_CONNECTIONS - 1
 
 
-def test_a_transaction_that_is_over_asks_nothing_of_its_connection(
+def test_an_ended_transaction_does_not_use_its_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be closed by then, or another's: whether rows were changed is known all the same."""
+    """It may be closed or in use again; whether rows were changed is still known."""
     monkeypatch.setattr("storage.sqlite.MAX_IDLE_CONNECTIONS", 0)
     with store.write() as tx:
         tx.exec_driver_sql("INSERT INTO contact VALUES ('T', 'U', 1)")

@@ -1,4 +1,4 @@
-"""What people and the clock decide, each once, in the order and at the times they were stored."""
+"""Decisions of people and the clock: each counts once, by the time at which it was stored."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from storage.decisions import (
 )
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed, set_message
-from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote
+from tests.storage.steps import ANA, CLEO, edit, get_status, resolve, vote
 
 TICK = timedelta(microseconds=1)
 
 
-def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
-    """The first approval counts, with its digest in vote and audit, and frees the run."""
+def test_the_first_approval_is_recorded_and_makes_the_run_ready(store: Store) -> None:
+    """Its digest is in the vote and in the audit."""
     seeded = seed(store)
     won = vote(seeded)
     assert isinstance(won, AppliedDecision)
@@ -34,18 +34,15 @@ def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
     ]
     assert seeded.events() == ["call.approved", "run.ready"]
     assert json.loads(seeded.audit()[0].data)["digest"] == "digest-0"
-    assert status_of(vote(seeded)) is C.APPROVED  # the double click
+    assert get_status(vote(seeded)) is C.APPROVED  # a double click
     assert isinstance(vote(seeded, "reject", CLEO), EarlierDecision)
     assert (len(seeded.votes()), seeded.events()) == (1, ["call.approved", "run.ready"])
 
 
-def test_a_rejection_quotes_its_reason(store: Store) -> None:
-    """A rejection ends the call, and its reason reaches the model quoted.
-
-    It is at most 500 characters long there.
-    """
+def test_a_rejection_ends_the_call_and_quotes_its_reason_to_the_model(store: Store) -> None:
+    """The quotation has at most 500 characters."""
     seeded = seed(store)
-    assert status_of(vote(seeded, "reject")) is C.REJECTED
+    assert get_status(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
     assert '"too dear"' in seeded.call().output
     assert outputs.rejected_output([(ANA, "x" * 600)]).count("x") == 500
@@ -53,16 +50,16 @@ def test_a_rejection_quotes_its_reason(store: Store) -> None:
     assert isinstance(vote(seeded), EarlierDecision)
 
 
-def test_only_known_verbs(store: Store) -> None:
-    """A verb that is neither approve nor reject is refused, and writes nothing."""
+def test_a_vote_with_an_unknown_verb_is_refused(store: Store) -> None:
+    """It writes nothing."""
     seeded = seed(store)
     with pytest.raises(ValueError, match="unknown verb"):
         vote(seeded, "allow")
     assert (seeded.votes(), seeded.events(), seeded.call().status) == ([], [], C.PENDING)
 
 
-def test_the_run_waits_for_the_last_call(store: Store) -> None:
-    """The run goes on when the last call of its plan is decided, once, and not before."""
+def test_a_run_goes_on_once_the_last_call_of_its_plan_is_decided(store: Store) -> None:
+    """It becomes ready once, and not before."""
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     vote(seeded, index=1)
     assert seeded.run().status is R.WAITING
@@ -73,8 +70,10 @@ def test_the_run_waits_for_the_last_call(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("early", "won"), [(TICK, True), (timedelta(), False), (-TICK, False)])
-def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bool) -> None:
-    """A click counts when it was stored before the deadline, and not at it or after it."""
+def test_a_click_counts_only_if_stored_before_the_deadline(
+    store: Store, early: timedelta, won: bool
+) -> None:
+    """A microsecond decides, and a click at the deadline is late."""
     for verb in ("approve", "reject", "edit"):
         seeded = seed(store, deadline=AT + early)
         outcome = edit(seeded) if verb == "edit" else vote(seeded, verb)
@@ -87,11 +86,8 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
     assert isinstance(resolve(seeded, "done"), AppliedDecision) == won
 
 
-def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
-    """An edit is a new revision with no votes.
-
-    The old one's buttons are stale, the new one's work.
-    """
+def test_an_edit_drops_the_votes_and_makes_older_buttons_stale(store: Store) -> None:
+    """It makes a new revision, whose buttons work."""
     seeded = seed(store)
     done = edit(seeded)
     assert isinstance(done, AppliedDecision)
@@ -122,8 +118,8 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
     assert seeded.events() == ["call.edited", "call.approved", "run.ready"]
 
 
-def test_what_is_not_there(store: Store) -> None:
-    """A button of a call that does not exist is answered as such, for every verb."""
+def test_a_button_of_a_missing_call_is_answered_as_such(store: Store) -> None:
+    """The answer is the same for every verb."""
     with store.write() as tx:
         assert isinstance(
             decisions.apply_vote(
@@ -138,8 +134,8 @@ def test_what_is_not_there(store: Store) -> None:
         assert isinstance(decisions.check_revision_is_decidable(tx, "nothing", 1, AT), MissingCall)
 
 
-def test_the_deadline_denies_once(store: Store) -> None:
-    """The deadline denies once, by the clock and not as a rejection, and the run goes on."""
+def test_the_deadline_expires_a_call_once(store: Store) -> None:
+    """The clock did it, not a rejection, and the run goes on."""
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
@@ -152,12 +148,12 @@ def test_the_deadline_denies_once(store: Store) -> None:
     ]
     assert "not a person's rejection" in seeded.call().output
     assert isinstance(vote(seeded), EarlierDecision)
-    with store.write() as tx:  # somebody else had read that it was due
+    with store.write() as tx:  # another reader had seen that it was due
         assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
 
 
-def test_no_deadline_never_falls(store: Store) -> None:
-    """A call without a deadline, or with a future one, is neither expired nor listed as due."""
+def test_calls_without_a_deadline_or_before_it_do_not_expire(store: Store) -> None:
+    """They are not listed as due either."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
         assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT + HOUR, words=outputs)
@@ -166,8 +162,8 @@ def test_no_deadline_never_falls(store: Store) -> None:
         assert schedule.find_next_deadline(tx) == AT + TICK
 
 
-def test_due_is_ordered(store: Store) -> None:
-    """After a long stop everything due is found, oldest first, and nothing that is decided."""
+def test_due_calls_are_listed_oldest_first(store: Store) -> None:
+    """Decided calls are not among them; the process may have been stopped for long."""
     deadlines = [AT + 3 * TICK, AT, AT + TICK]
     pending = [seed(store, deadline=each) for each in deadlines]
     seed(store, C.APPROVED, deadline=AT)
@@ -179,11 +175,8 @@ def test_due_is_ordered(store: Store) -> None:
     ]
 
 
-def test_asking_again_drops_the_votes(store: Store) -> None:
-    """An approved call that now needs a stricter yes is a new revision without votes.
-
-    Its arguments are the same.
-    """
+def test_asking_again_makes_a_new_revision_without_votes(store: Store) -> None:
+    """The arguments are the same; the gate is stricter."""
     seeded = seed(store)
     vote(seeded)
     stale = seeded.call()
@@ -212,12 +205,12 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
             [],
         )
     assert isinstance(vote(seeded, revision=1), StaleRevision)
-    # the same person may say so of the new one
+    # the same person may approve the new one
     assert isinstance(vote(seeded, revision=2), AppliedDecision)
 
 
-def test_a_card_decides_its_own_calls(store: Store) -> None:
-    """ "approve all" is about the pending calls that its card shows, in the model's order."""
+def test_approve_all_means_the_pending_calls_on_its_card(store: Store) -> None:
+    """They come in the model's order."""
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED, C.PENDING)
     shown = calls.compute_card_revision([seeded.call(0), seeded.call(3)])
     card = seeded.card()

@@ -1,4 +1,4 @@
-"""Canonical JSON and the digest: equal just when what would run is equal, or else refused."""
+"""Canonical JSON and the digest: equal exactly if what would run is equal, or else refused."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from storage.digest import (
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER)
-# Between 2**53 and 1e21 a float is written as a whole number, which reads back as an integer: see
-# whole numbers below.
+# Between 2**53 and 1e21 a float is written as a whole number and read as an integer: see below.
 floats = (
     st.floats(-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER)
     | st.floats(1e21, 1e300)
@@ -59,47 +58,40 @@ values = st.recursive(
 )
 
 
-def same(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal.
-
-    JSON has one kind of number, no truth equals one, and the order of keys counts for nothing.
+def are_equal(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal: numbers are of one kind, no boolean is a number, and the
+    order of keys does not count.
     """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, int | float) and isinstance(right, int | float):
         return left == right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(are_equal(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(are_equal, left, right))
     return type(left) is type(right) and left == right
 
 
 @given(values, values)
-def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
-    """Two values have the same canonical text exactly when they are equal."""
-    assert (canonical_json(left) == canonical_json(right)) == same(left, right)
+def test_values_have_the_same_canonical_text_only_if_equal(left: Any, right: Any) -> None:
+    """Any two JSON values are compared."""
+    assert (canonical_json(left) == canonical_json(right)) == are_equal(left, right)
 
 
 @given(values)
-def test_canonical_text_reads_back(value: Any) -> None:
-    """The text is JSON that means the value, and is its own canonical text.
-
-    It does not depend on key order.
-    """
+def test_canonical_text_is_read_back_as_the_same_value(value: Any) -> None:
+    """It is its own canonical text, and the order of keys does not change it."""
     written = canonical_json(value)
-    assert same(json.loads(written), value)
+    assert are_equal(json.loads(written), value)
     assert canonical_json(json.loads(written)) == written
     if isinstance(value, dict):
         assert canonical_json(dict(reversed(value.items()))) == written
 
 
 @given(st.integers(), st.integers())
-def test_whole_numbers_of_any_size(left: int, right: int) -> None:
-    """No two whole numbers have one text, however big.
-
-    Beyond 2**53 they are written as strings, in full.
-    """
+def test_no_two_whole_numbers_have_the_same_text(left: int, right: int) -> None:
+    """Those beyond 2**53 are written as strings, in full."""
     for add in (0, MAX_SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
         assert (canonical_json(a) == canonical_json(b)) == (a == b)
@@ -114,8 +106,8 @@ amounts = (
 
 
 @given(amounts, amounts)
-def test_equal_decimals_have_one_text(left: Decimal, right: Decimal) -> None:
-    """Equal decimals have one text (40.0 and 40.00), others never, and no digit is lost."""
+def test_equal_decimals_have_the_same_text(left: Decimal, right: Decimal) -> None:
+    """40.0 and 40.00 do, others never, and no digit is lost."""
     zeros = Decimal(f"{left:f}" + ("0" if "." in f"{left:f}" else ".0"))
     assert canonical_json(zeros) == canonical_json(left)
     assert (canonical_json(left) == canonical_json(right)) == (left == right)
@@ -123,8 +115,8 @@ def test_equal_decimals_have_one_text(left: Decimal, right: Decimal) -> None:
 
 
 @pytest.mark.parametrize("zeros", ["40", "40.0", "40.00", "4E+1", "0.4E2"])
-def test_trailing_zeros_do_not_count(zeros: str) -> None:
-    """However an amount was written, it is one amount; zero is zero with either sign."""
+def test_trailing_zeros_of_an_amount_do_not_count(zeros: str) -> None:
+    """Zero has the same text with either sign."""
     assert canonical_json(Decimal(zeros)) == '"40"'
     assert canonical_json(Decimal("-0.00")) == canonical_json(Decimal(0)) == '"0"'
 
@@ -136,8 +128,8 @@ def test_long_decimals_are_not_rounded() -> None:
     assert canonical_json(Decimal(ones)) != canonical_json(Decimal(ones + "1"))
 
 
-def test_kinds_are_kept_apart() -> None:
-    """1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
+def test_values_of_different_types_have_different_texts() -> None:
+    """Only 1 and 1.0 are the same number in JSON."""
     texts = [
         canonical_json({"x": each})
         for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)
@@ -148,8 +140,8 @@ def test_kinds_are_kept_apart() -> None:
 
 
 @given(text)
-def test_unicode_forms_differ(word: str) -> None:
-    """Composed and decomposed letters look alike and are not the same value."""
+def test_composed_and_decomposed_letters_differ(word: str) -> None:
+    """They look alike."""
     composed, apart = (
         unicodedata.normalize("NFC", word + "é"),
         unicodedata.normalize("NFD", word + "é"),
@@ -167,8 +159,8 @@ class Level(IntEnum):
     HIGH = 3
 
 
-def test_values_of_models() -> None:
-    """Enums, dates and times have the text of what they stand for."""
+def test_enums_dates_and_times_are_written_as_their_values() -> None:
+    """Tuples are written as lists."""
     assert canonical_json([Size.SMALL, Level.HIGH, date(2026, 3, 2)]) == '["s",3,"2026-03-02"]'
     assert canonical_json(datetime(2026, 3, 2, 1, 2, 3)) == '"2026-03-02T01:02:03"'
     assert canonical_json((1, 2)) == canonical_json([1, 2])
@@ -197,11 +189,8 @@ def test_values_of_models() -> None:
     ],
     ids=lambda odd: type(odd).__name__,
 )
-def test_odd_values_are_refused(odd: Any) -> None:
-    """What has no canonical form is refused, at the top or deep inside.
-
-    It is never written some other way.
-    """
+def test_values_without_a_canonical_form_are_refused(odd: Any) -> None:
+    """They are at the top or deep inside, and are never written some other way."""
     for value in (odd, {"deep": [{"er": odd}]}):
         with pytest.raises(NonCanonicalValueError):
             canonical_json(value)
@@ -230,18 +219,18 @@ def test_odd_values_are_refused(odd: Any) -> None:
     ],
     ids=lambda text: text[:24],
 )
-def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
-    """Malformed, ambiguous, endless and non-object arguments are refused in one way."""
+def test_malformed_or_ambiguous_arguments_are_refused(text: str) -> None:
+    """All of them raise the same error, with a short message."""
     with pytest.raises(NonCanonicalValueError) as caught:
         canonical_json(parse_json_object(text))
     assert len(str(caught.value)) < 200
 
 
 @given(st.dictionaries(text, values, max_size=4))
-def test_parsing_reads_every_object(value: dict[str, Any]) -> None:
-    """Every JSON object that is in order is read as it is."""
-    assert same(parse_json_object(json.dumps(value)), value)
-    assert same(parse_json_object(canonical_json(value)), value)
+def test_every_json_object_can_be_parsed(value: dict[str, Any]) -> None:
+    """It is read as it is."""
+    assert are_equal(parse_json_object(json.dumps(value)), value)
+    assert are_equal(parse_json_object(canonical_json(value)), value)
 
 
 PARTS: dict[str, Any] = {
@@ -256,8 +245,8 @@ PARTS: dict[str, Any] = {
 
 
 @given(st.sampled_from(sorted(PARTS)), text, st.integers(2, 9))
-def test_every_part_counts(part: str, word: str, number: int) -> None:
-    """A change of tool, schema, arguments, requester, team, gate or revision changes it."""
+def test_the_digest_changes_with_every_part(part: str, word: str, number: int) -> None:
+    """The parts are tool, schema, arguments, requester, team, gate and revision, and the key."""
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
     assert compute_digest_of_call(key, **PARTS) == compute_digest_of_call(key, **PARTS)
@@ -268,8 +257,8 @@ def test_every_part_counts(part: str, word: str, number: int) -> None:
 
 
 @given(text, text)
-def test_parts_do_not_run_together(left: str, right: str) -> None:
-    """Moving text from one part to the next is another digest."""
+def test_text_moved_from_one_part_to_the_next_changes_the_digest(left: str, right: str) -> None:
+    """Parts cannot run together."""
     one = compute_digest_of_call(b"k", **PARTS | {"tool": left + right, "schema": ""})
     two = compute_digest_of_call(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
@@ -287,8 +276,8 @@ plain_values = st.recursive(
 
 
 @given(plain_values)
-def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
-    """Whichever encoder writes it, the text is RFC 8785's, for odd keys and odd numbers too."""
+def test_canonical_text_is_that_of_rfc_8785(value: Any) -> None:
+    """This holds for odd keys and odd numbers, too."""
     try:
         expected = rfc8785.dumps(value).decode()
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
@@ -298,7 +287,7 @@ def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
         assert canonical_json(value) == expected
 
 
-def test_keys_beyond_the_first_plane_come_first() -> None:
-    """Keys are in the order of their UTF-16, as RFC 8785 has it, and not of their code points."""
+def test_keys_are_ordered_by_utf_16_code_units() -> None:
+    """RFC 8785 says so; the order of code points would be another."""
     value = {"\ufb33": 1, "\U0001f600": 2}
     assert list(json.loads(canonical_json(value))) == ["\U0001f600", "\ufb33"]

@@ -1,4 +1,4 @@
-"""Where canonical text changes its form, to the last digit; and the key's file."""
+"""Limits of canonical text, to the last digit; and the key's file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storage.digest import (
     write_key_file_if_absent,
 )
 
-EXACT = 9_007_199_254_740_991  # the greatest whole number that each program reads exactly
+EXACT = 9_007_199_254_740_991  # the greatest whole number that every JSON parser reads exactly
 
 
-def test_where_whole_numbers_become_text() -> None:
-    """Beyond what RFC 8785 has a number for, on either side of zero."""
+def test_whole_numbers_beyond_2_to_the_53_become_text() -> None:
+    """RFC 8785 has no numbers for them, on either side of zero."""
     assert [canonical_json(each) for each in (EXACT, -EXACT)] == [str(EXACT), str(-EXACT)]
     assert [canonical_json(each) for each in (EXACT + 1, -EXACT - 1)] == [
         f'"{EXACT + 1}"',
@@ -29,14 +29,14 @@ def test_where_whole_numbers_become_text() -> None:
     ]
 
 
-def test_the_order_of_keys_is_that_of_their_letters() -> None:
-    """Whatever order they were given in, at the top and deep inside."""
+def test_keys_are_sorted_at_every_level() -> None:
+    """The order in which they were given does not count."""
     assert canonical_json({"b": {"d": 1, "c": 2}, "a": "é"}) == '{"a":"é","b":{"c":2,"d":1}}'
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_how_long_an_amount_may_be(sign: str) -> None:
-    """Four thousand digits before or after its point, and not one more."""
+def test_an_amount_may_have_4000_digits_on_either_side_of_the_point(sign: str) -> None:
+    """One more is refused."""
     assert len(canonical_json(Decimal(f"{sign}1e4000"))) == 4001 + 2 + len(sign)
     assert canonical_json(Decimal("1e-4000")).endswith('1"')
     for exponent in ("4001", "-4001"):
@@ -44,8 +44,8 @@ def test_how_long_an_amount_may_be(sign: str) -> None:
             canonical_json(Decimal(f"{sign}1e{exponent}"))
 
 
-def test_a_key_is_its_owners_alone(tmp_path: Path) -> None:
-    """Beside its database, in a file that nobody else reads, and never written over."""
+def test_the_key_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """It lies beside its database and is never overwritten."""
     path = key_file_path(tmp_path / "record.db")
     assert path == tmp_path / "record.db.key"
     key = load_or_create_signing_key(path)

@@ -1,4 +1,4 @@
-"""What the audit's key and the file beside the database show: no row changed, none cut off."""
+"""The audit's key and the head file show whether rows were changed or cut off."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.records import ON_A_SERVER
 from tests.storage.builders import AT, ONE, seed
 
 
-def noted(store: Store) -> AuditHead | None:
-    """What the file says."""
+def get_head(store: Store) -> AuditHead | None:
+    """The head that the file says."""
     return AuditHeadFile(audit_head_file_path(store.path), store.chain).read_head()
 
 
-def problems(store: Store) -> list[str]:
-    """What is wrong with the record, as its reader is told."""
+def list_problems(store: Store) -> list[str]:
+    """What is wrong with the record."""
     with store.read() as tx:
-        return examine_audit_and_rows(tx, store.chain, noted(store)).problems
+        return examine_audit_and_rows(tx, store.chain, get_head(store)).problems
 
 
-def append(store: Store, text: str, *, durable: bool = True) -> None:
-    """One more row."""
+def append_row(store: Store, text: str, *, durable: bool = True) -> None:
+    """Append one row to the audit."""
     with store.write(durable=durable) as tx:
         trail.record_event(tx, "note", at=AT, actor="system", data={"text": text})
 
@@ -43,18 +43,18 @@ def append(store: Store, text: str, *, durable: bool = True) -> None:
 def written(store: Store) -> Store:
     """A record of five rows."""
     for number in range(5):
-        append(store, str(number))
-    assert problems(store) == []
+        append_row(store, str(number))
+    assert list_problems(store) == []
     return store
 
 
-def cut(db: sqlite3.Connection) -> None:
+def cut_rows(db: sqlite3.Connection) -> None:
     """Take the last three rows away."""
     db.execute("DELETE FROM audit WHERE seq > 2")
 
 
-def rehash(db: sqlite3.Connection) -> None:
-    """Put somebody else in the third row, and seal it and all that follow with another key."""
+def reseal_rows(db: sqlite3.Connection) -> None:
+    """Change the person in the third row, and seal it and all later ones with another key."""
     other, before = AuditChainSealer(b"another key, of 32 characters ok"), AuditHead()
     db.row_factory = sqlite3.Row
     for row in map(dict, db.execute("SELECT * FROM audit ORDER BY seq").fetchall()):
@@ -71,36 +71,36 @@ def rehash(db: sqlite3.Connection) -> None:
         before = AuditHead(row["seq"], row["hash"])
 
 
-def rename(db: sqlite3.Connection) -> None:
-    """The same, with the name of the other key in its rows."""
-    rehash(db)
+def reseal_rows_under_another_key(db: sqlite3.Connection) -> None:
+    """The same, with the id of the other key in the rows."""
+    reseal_rows(db)
     db.execute("UPDATE audit SET key_id = 'cafecafe' WHERE seq >= 3")
 
 
-@pytest.mark.parametrize("attack", [cut, rehash, rename])
-def test_what_who_writes_the_database_cannot_hide(
+@pytest.mark.parametrize("attack", [cut_rows, reseal_rows, reseal_rows_under_another_key])
+def test_rows_cut_off_or_sealed_with_another_key_are_found(
     written: Store, attack: Callable[[sqlite3.Connection], None]
 ) -> None:
-    """Rows cut off at the end, and rows sealed anew without the key, are found."""
+    """The attacker can write the database and has not got the key."""
     with closing(sqlite3.connect(written.path, isolation_level=None)) as db:
         db.execute("DROP TRIGGER audit_no_delete")
         db.execute("DROP TRIGGER audit_no_update")
         attack(db)
-    assert problems(written) != []
+    assert list_problems(written) != []
 
 
-def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
-    """A vote or a status that was written past the door is not in the chain, and is told."""
+def test_a_vote_or_status_that_the_audit_lacks_is_found(store: Store) -> None:
+    """It was written directly into the table."""
     seeded = seed(store)
     with store.write() as tx:
-        # as its birth would have been recorded
+        # as the audit records a new run and call
         for about in ({"run_id": seeded.run_id}, {"call_id": seeded.ids[0]}):
             data = {"from": "", "to": "waiting" if "run_id" in about else "pending"}
             trail.record_event(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
         decisions.apply_vote(tx, *vote, at=AT, count_votes=ONE, words=outputs)
-    assert problems(store) == []
+    assert list_problems(store) == []
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")
         db.execute(
@@ -108,48 +108,48 @@ def test_votes_and_statuses_agree_with_the_chain(store: Store) -> None:
             " for_person, created_at) SELECT call_id, revision, 'UEVE00001', verb, stage,"
             " also, digest, reason, '', created_at FROM vote"
         )
-    [status, missing] = problems(store)
+    [status, missing] = list_problems(store)
     assert "is pending, and the audit does not say so" in status
     assert "does not mention UEVE00001's vote" in missing
 
 
-def test_the_head_is_noted_once_it_is_on_the_disk(store: Store) -> None:
-    """A commit that does not wait for the disk is noted when something has waited for it."""
-    append(store, "one")
-    assert noted(store) == AuditHead(1, rows_of(store)[0].hash)
-    append(store, "two", durable=False)
-    assert (noted(store) or AuditHead()).seq == 1
-    assert problems(store) == []  # behind, as a crash would leave it
+def test_the_head_is_written_once_its_row_is_on_the_disk(store: Store) -> None:
+    """A commit that does not wait for the disk is noted with the next one that does."""
+    append_row(store, "one")
+    assert get_head(store) == AuditHead(1, list_rows(store)[0].hash)
+    append_row(store, "two", durable=False)
+    assert (get_head(store) or AuditHead()).seq == 1
+    assert list_problems(store) == []  # an older head, as a crash would leave it
     store.sync_commits()
-    assert (noted(store) or AuditHead()).seq == 2
+    assert (get_head(store) or AuditHead()).seq == 2
 
 
-def rows_of(store: Store) -> list[Audit]:
-    """The audit."""
+def list_rows(store: Store) -> list[Audit]:
+    """The rows of the audit."""
     with store.read() as tx:
         return list(iterate_rows(tx, Audit))
 
 
-def test_a_torn_line_leaves_the_one_before(written: Store) -> None:
-    """Half a line, or one signed by nobody, does not count; the other of the two does."""
+def test_a_torn_or_unsigned_line_leaves_the_other_head(written: Store) -> None:
+    """The file has two lines, and the other one counts."""
     path = audit_head_file_path(written.path)
     whole = path.read_bytes()
     second = whole.index(b"countersign-head 5")
     path.write_bytes(whole[: second + 40] + b" " * 40 + whole[second + 80 :])
-    assert (noted(written) or AuditHead()).seq == 4
+    assert (get_head(written) or AuditHead()).seq == 4
     path.write_bytes(whole.replace(b"countersign-head 5", b"countersign-head 9"))
-    assert (noted(written) or AuditHead()).seq == 4
+    assert (get_head(written) or AuditHead()).seq == 4
     path.unlink()
-    assert problems(written) == ["the head file is missing or not signed with the key in use"]
+    assert list_problems(written) == ["the head file is missing or not signed with the key in use"]
 
 
-def test_only_the_owner_reads_the_files(tmp_path: Path) -> None:
-    """The database, what SQLite lays beside it, key, head and lock; also those there before."""
+def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
+    """They are the database, SQLite's files, key, head and lock, also if they existed before."""
     path = tmp_path / "open.db"
     path.touch(0o644)
     path.chmod(0o644)
     store = Store(f"sqlite:///{path}").open()
-    append(store, "one")
+    append_row(store, "one")
     modes = {each.name: oct(each.stat().st_mode & 0o777) for each in tmp_path.iterdir()}
     store.close()
     assert modes == {
@@ -158,7 +158,7 @@ def test_only_the_owner_reads_the_files(tmp_path: Path) -> None:
 
 
 class DiesAfterTheCommit(Trace):
-    """Keeps the files as a process leaves them that dies before it can note the head."""
+    """Copies the files as a process leaves them that dies before it can write the head."""
 
     def __init__(self, store: Store, left: Path) -> None:
         self.store, self.left = store, left
@@ -170,12 +170,14 @@ class DiesAfterTheCommit(Trace):
 
 
 @pytest.mark.skipif(ON_A_SERVER, reason="a server has no file beside it")
-def test_a_death_after_the_first_row_is_no_older_record(store: Store, tmp_path: Path) -> None:
-    """The head of an empty record is noted at its first start, so the next one goes on with it."""
+def test_a_crash_after_the_first_row_does_not_look_like_an_old_record(
+    store: Store, tmp_path: Path
+) -> None:
+    """An empty record's head is written at its first start, and the next start goes on from it."""
     left = tmp_path / "left"
     store.trace = DiesAfterTheCommit(store, left)
-    append(store, "the first")
+    append_row(store, "the first")
     again = Store(f"sqlite:///{left / store.path.name}").open()
     assert again.mismatch_reason == ""
-    assert problems(again) == []
+    assert list_problems(again) == []
     again.close()

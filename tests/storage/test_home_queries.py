@@ -1,4 +1,4 @@
-"""What the Home tab asks of the database: found by index, in order, and no more than wanted."""
+"""Home's queries: found by index, in order, and no more rows than it shows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.runs.fakes import ANA, BEN
 from tests.storage.builders import AT, TEAM, C, seed
 
 
-def test_it_reads_no_more_than_it_shows(store: Store) -> None:
-    """What waits comes by its deadline from an index; a person's requests are found by theirs."""
+def test_home_reads_no_more_rows_than_it_shows(store: Store) -> None:
+    """Waiting calls come from an index by deadline, a person's requests from one by requester."""
     seed(store, C.PENDING, C.PENDING, C.APPROVED, C.UNKNOWN)
     asked: dict[str, Any] = {}
 
@@ -48,13 +48,13 @@ def test_it_reads_no_more_than_it_shows(store: Store) -> None:
     assert not [each for each in steps.values() if "SCAN" in each]
     [waiting] = [plan for sql, plan in steps.items() if "deadline >" in sql]
     assert "ix_call_due" in waiting
-    assert "TEMP B-TREE" not in waiting  # the first fifty, not the first fifty of all
+    assert "TEMP B-TREE" not in waiting  # no sorting of all rows for the first fifty
     [mine] = [plan for sql, plan in steps.items() if "deadline >" not in sql]
     assert "(team=? AND requester=?)" in mine
 
 
-def test_what_fell_due_waits_no_more(store: Store) -> None:
-    """A call whose deadline has passed is not among what can be decided."""
+def test_calls_past_their_deadline_are_not_listed_as_waiting(store: Store) -> None:
+    """Nobody can decide them any more."""
     made = seed(store, C.PENDING)
     with store.read() as tx:
         [call] = request_lists.list_waiting_calls(tx, TEAM, AT, 10)
@@ -68,8 +68,8 @@ def test_what_fell_due_waits_no_more(store: Store) -> None:
         )
 
 
-def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
-    """Of all that a workspace ever asked, only what this person voted on since then is met."""
+def test_a_persons_decided_calls_are_found_by_their_votes(store: Store) -> None:
+    """Of all requests of a workspace only those with a vote of theirs since then are visited."""
     seed(store, C.PENDING, C.APPROVED)
     asked: dict[str, Any] = {}
 
@@ -91,7 +91,7 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
             for sql, values in asked.items()
             if "FROM vote" in sql
         ]
-    assert len(voted) == 3  # with whether there are more
+    assert len(voted) == 3  # one of them asks whether there are more
     for plan in voted:
         assert "ix_vote_lately (person=? AND created_at>?)" in plan
         assert "(team=?" not in plan
@@ -100,8 +100,8 @@ def test_what_somebody_decided_is_found_by_their_votes(store: Store) -> None:
 LONG_AGO = AT - timedelta(days=30)
 
 
-def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
-    """Requests of many people with a call each, made, decided and moved in no order."""
+def add_requests(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
+    """Requests of many people with a call each, created, decided and changed in random order."""
     chance = random.Random(7)
 
     def later(moment: datetime, hours: int) -> datetime:
@@ -137,7 +137,7 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
         )
         if call.status is C.APPROVED:
             call.decided_at = decided
-        if number % 2:  # some hours before the last of those who had to
+        if number % 2:  # some hours before the last vote that was needed
             given = {"call_id": call.id, "revision": 1, "digest": "d", "person": ANA}
             at = decided - timedelta(seconds=chance.randrange(40_000))
             votes.append(Vote(**given, verb=CallVerb.APPROVE, created_at=max(at, born)))
@@ -151,11 +151,11 @@ def years(store: Store, count: int) -> tuple[list[Run], list[Call], list[Vote]]:
     return runs, made, votes
 
 
-def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
-    """What was decided by a person, or for them, comes as a look at every row would have it: the
-    newest first, also where it was voted on long before, and in one channel.
+def test_the_newest_of_many_decisions_are_found(store: Store) -> None:
+    """They are those that reading every row would find, also in one channel and with votes long
+    before.
     """
-    runs, made, votes = years(store, 4 * request_lists.MAX_ROWS_EXAMINED)
+    runs, made, votes = add_requests(store, 4 * request_lists.MAX_ROWS_EXAMINED)
     run_of = {run.id: run for run in runs}
     voted = {vote.call_id for vote in votes if vote.created_at >= LONG_AGO}
     assert len(voted) > request_lists.MAX_ROWS_EXAMINED
@@ -181,9 +181,9 @@ def test_of_many_decisions_the_newest_are_found(store: Store) -> None:
                     assert [call.id for call in given] == expected(person, channel, most)
 
 
-def test_of_many_requests_the_newest_are_found(store: Store) -> None:
-    """A person's requests come by when they were made, whichever moved last."""
-    runs, *_ = years(store, 400)
+def test_the_newest_of_many_requests_are_found(store: Store) -> None:
+    """They are ordered by creation, not by their last change."""
+    runs, *_ = add_requests(store, 400)
     with store.read() as tx:
         for channel in ("", "C2"):
             for most in (1, 9, 60, 500):
@@ -194,11 +194,11 @@ def test_of_many_requests_the_newest_are_found(store: Store) -> None:
 
 
 @pytest.mark.long
-def test_what_is_shown_of_many_is_found_without_all_of_them(store: Store) -> None:
-    """With nine times as many decisions and requests, the work is hardly more."""
+def test_homes_work_hardly_grows_with_the_number_of_requests(store: Store) -> None:
+    """The second time there are nine times as many."""
     met = []
     for count in (800, 6400):
-        years(store, count)
+        add_requests(store, count)
         with store.read() as tx:
             steps: list[int] = []
             tx.raw.set_progress_handler(lambda steps=steps: steps.append(1), 100)

@@ -1,4 +1,4 @@
-"""Deliveries that arrive at once share a commit; what cannot be stored fails alone."""
+"""Deliveries that arrive at once share a commit; one that cannot be stored fails alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def delivery(number: int, team: str = "T1") -> Delivery:
     return Delivery(key=f"click:{number}", kind=DeliveryKind.ACTION, team=team, user="UANA00001")
 
 
-class Gathered(Trace):
+class CommitGate(Trace):
     """Counts commits of writers; holds up the first until all others wait for their turn."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Gathered(Trace):
         self.first, self.go_on = threading.Event(), threading.Event()
 
     def before_commit(self, tx: Transaction) -> None:
-        """The first to come waits, as for a slow disk."""
+        """Hold up the first, as a slow disk would."""
         if tx.writes:
             self.commits += 1
             self.first.set()
@@ -37,9 +37,9 @@ class Gathered(Trace):
 
 
 def store_at_once(
-    arrivals: DeliveryGroupWriter, watch: Gathered, given: list[Delivery]
+    arrivals: DeliveryGroupWriter, watch: CommitGate, given: list[Delivery]
 ) -> list[object]:
-    """Store all of these while the first is being committed; returns what came of each."""
+    """Store all of these while the first is being committed; returns the result of each."""
     came: list[object] = [None] * len(given)
 
     def keep(index: int) -> None:
@@ -61,9 +61,9 @@ def store_at_once(
     return came
 
 
-def test_what_arrives_meanwhile_shares_one_commit(store: Store) -> None:
-    """However long the disk takes: the first has its own, all others have one together."""
-    store.trace = watch = Gathered()
+def test_deliveries_that_arrive_during_a_commit_share_the_next_one(store: Store) -> None:
+    """The first has a commit of its own, however long the disk takes."""
+    store.trace = watch = CommitGate()
     told: list[str] = []
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda each: told.append(each.key))
     came = store_at_once(arrivals, watch, [delivery(number) for number in range(CLICKS)])
@@ -74,17 +74,17 @@ def test_what_arrives_meanwhile_shares_one_commit(store: Store) -> None:
         assert tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() == CLICKS
 
 
-def test_what_is_there_already_is_told_apart(store: Store) -> None:
-    """Of the same delivery twice, one is new."""
-    store.trace = watch = Gathered()
+def test_one_of_two_equal_deliveries_in_a_commit_is_new(store: Store) -> None:
+    """The other one is reported as known."""
+    store.trace = watch = CommitGate()
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     came = store_at_once(arrivals, watch, [delivery(0), delivery(1), delivery(1)])
     assert sorted(map(bool, came)) == [False, True, True]
 
 
-def test_one_that_cannot_be_stored_fails_alone(store: Store) -> None:
-    """Whoever waited with it is stored, and it alone raises."""
-    store.trace = watch = Gathered()
+def test_a_delivery_that_cannot_be_stored_fails_alone(store: Store) -> None:
+    """The deliveries that waited with it are stored."""
+    store.trace = watch = CommitGate()
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     broken = delivery(2)
     broken.__dict__["status"] = "nonsense"
@@ -93,8 +93,8 @@ def test_one_that_cannot_be_stored_fails_alone(store: Store) -> None:
     assert isinstance(came[2], Exception)
 
 
-def test_a_store_that_cannot_is_told_to_all(store: Store) -> None:
-    """Nothing was stored, and nobody is told that it was."""
+def test_a_closed_store_raises_for_a_delivery(store: Store) -> None:
+    """Nobody is told that it was stored."""
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     store.close()
     with pytest.raises(Exception, match="closed"):

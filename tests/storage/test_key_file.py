@@ -1,4 +1,4 @@
-"""The key that digests are made with: a file, made once, kept by all processes."""
+"""The key of the digests: a file, created once and shared by all processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.digest import compute_key_id, load_or_create_signing_key
 
 ROOT = Path(__file__).parents[2]
 
-TEN = """
+TEN_PROCESSES = """
 import sys
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,14 +30,11 @@ with get_context("fork").Pool(10) as pool:
 """
 
 
-def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
-    """Ten processes that start at once have one key, readable by its owner alone.
-
-    They leave nothing else behind.
-    """
+def test_ten_processes_that_start_at_once_share_one_key(tmp_path: Path) -> None:
+    """Its owner alone can read it, and no other file is left."""
     paths = [tmp_path / f"{number}.key" for number in range(5)]
-    # forked from a process of one thread, unlike this one
-    command = [sys.executable, "-c", TEN, *map(str, paths)]
+    # they are forked from a process with one thread, unlike this one
+    command = [sys.executable, "-c", TEN_PROCESSES, *map(str, paths)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert said.stdout.split() == [path.read_bytes().hex() for path in paths]
     for path in paths:
@@ -46,11 +43,8 @@ def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == paths
 
 
-def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
-    """A key that is there is used as it is, and each new one is another.
-
-    One that is too short is refused.
-    """
+def test_an_existing_key_is_kept_and_a_new_one_is_random(tmp_path: Path) -> None:
+    """One that is too short is refused."""
     assert load_or_create_signing_key(tmp_path / "a") != load_or_create_signing_key(tmp_path / "b")
     assert load_or_create_signing_key(tmp_path / "a") == load_or_create_signing_key(tmp_path / "a")
     (tmp_path / "c").write_text(f"  {'k' * 32}\n")
@@ -61,8 +55,8 @@ def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
 
 
 @given(st.binary(min_size=32, max_size=64), st.binary(min_size=32, max_size=64))
-def test_the_id_of_a_key(one: bytes, other: bytes) -> None:
-    """Eight hex digits, the same for the same key, and not the beginning of the key's own hash."""
+def test_a_keys_id_reveals_nothing_of_its_hash(one: bytes, other: bytes) -> None:
+    """It has eight hexadecimal digits and is the same for the same key."""
     assert re.fullmatch("[0-9a-f]{8}", compute_key_id(one))
     assert (compute_key_id(one) == compute_key_id(other)) == (one == other)
     assert not hashlib.sha256(one).hexdigest().startswith(compute_key_id(one))

@@ -1,4 +1,4 @@
-"""Killed at each operation on a file of a start: the next start finds a record that it can use."""
+"""A start killed at each operation on a file leaves a record that the next start can use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from storage.store import Store
 
 STRACE = shutil.which("strace")
-# what changes a file; how often each is done in an opening differs with SQLite's version
+# system calls that change a file; how many there are differs with SQLite's version
 KINDS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "rename", "link", "write")
 OPENING = "import sys; from storage.store import Store; Store(sys.argv[1]).open().close()"
-# A file is switched to a log within the first writes; later ones are many, and all to the log.
+# A file is switched to a log within the first writes; the many later ones go to the log.
 NTHS = (*range(1, 17), *(int(17 * 1.3**step) for step in range(12)))
 
 pytestmark = [
@@ -29,8 +29,8 @@ pytestmark = [
 ]
 
 
-def opened_and_killed(url: str, kind: str, nth: int) -> bool:
-    """Open it in a process of its own, killed at the nth call of that kind; whether it was."""
+def open_and_kill(url: str, kind: str, nth: int) -> bool:
+    """Open it in a process that is killed at the nth call of that kind; returns whether it was."""
     inject = f"inject={kind}:signal=KILL:when={nth}"
     command = [str(STRACE), "-f", "-qq", "-o", os.devnull, "-e", f"trace={kind}", "-e", inject]
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -43,12 +43,12 @@ def opened_and_killed(url: str, kind: str, nth: int) -> bool:
     return done.returncode != 0
 
 
-def begin_nothing(path: Path) -> None:
-    """There is no file: the very first start."""
+def prepare_nothing(path: Path) -> None:
+    """No file: the very first start."""
 
 
-def begin_restored(path: Path) -> None:
-    """A file that some copy was, which is not written by way of a log: its first start."""
+def prepare_restored_file(path: Path) -> None:
+    """A restored copy that does not use a log yet: its first start."""
     Store(f"sqlite:///{path}").open().close()
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode=DELETE")
@@ -57,15 +57,17 @@ def begin_restored(path: Path) -> None:
 @pytest.mark.parametrize(
     ("begin", "kinds"),
     [
-        (begin_restored, KINDS[:1]),
-        (begin_restored, KINDS[1:]),
-        (begin_nothing, KINDS[:1]),
-        (begin_nothing, KINDS[1:2]),
-        (begin_nothing, KINDS[2:]),
+        (prepare_restored_file, KINDS[:1]),
+        (prepare_restored_file, KINDS[1:]),
+        (prepare_nothing, KINDS[:1]),
+        (prepare_nothing, KINDS[1:2]),
+        (prepare_nothing, KINDS[2:]),
     ],
 )
-def test_the_next_start_works(begin: object, kinds: tuple[str, ...], tmp_path: Path) -> None:
-    """Wherever the first was killed, the next one opens the same file, and it is whole."""
+def test_the_next_start_works_wherever_the_first_was_killed(
+    begin: object, kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    """It opens the same file, which is intact."""
     assert callable(begin)
     deaths = 0
     for kind in kinds:
@@ -74,7 +76,7 @@ def test_the_next_start_works(begin: object, kinds: tuple[str, ...], tmp_path: P
             folder.mkdir()
             path = folder / "countersign.db"
             begin(path)
-            if not opened_and_killed(f"sqlite:///{path}", kind, nth):
+            if not open_and_kill(f"sqlite:///{path}", kind, nth):
                 break
             deaths += 1
             store = Store(f"sqlite:///{path}").open()

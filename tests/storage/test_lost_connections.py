@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that is lost is known as such, and keeps its statements until then."""
+"""Lost connections to PostgreSQL are known as lost, and statements stay prepared until then."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def session() -> Iterator[PostgresServerSession]:
         opened.close()
 
 
-def test_an_error_that_is_not_the_servers_is_a_lost_connection(
+def test_an_error_of_libpq_itself_is_a_lost_connection(
     session: PostgresServerSession,
 ) -> None:
-    """What libpq says by itself has no code of the server's: it passes, and the session is over."""
+    """It has no code of the server's; it is temporary, and the session is over."""
     lost = session.raw.pgconn.make_empty_result(ExecStatus.FATAL_ERROR)
     assert not session.is_broken
     with pytest.raises(psycopg.OperationalError):
@@ -34,11 +34,11 @@ def test_an_error_that_is_not_the_servers_is_a_lost_connection(
     assert session.is_broken
 
 
-def test_a_dropped_trigger_takes_no_prepared_statement_along(
+def test_prepared_statements_survive_a_drop(
     session: PostgresServerSession,
 ) -> None:
-    """psycopg prepares nothing on it, however often jobs are stored by it: where it has prepared
-    something, it deallocates all statements once something is dropped, as `forget` does.
+    """psycopg deallocates all of them after a DROP once it has prepared one, so it prepares none
+    here.
     """
     for _ in range(10):
         session.raw.execute("SELECT 2")

@@ -1,4 +1,4 @@
-"""Secrets known by their look are masked wherever they stand, ordinary words and ids never."""
+"""Secrets are masked by their look wherever they stand; ordinary words and ids never are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
     "MIIEpAIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----"
 )
-SECRETS = {  # what must go -> what stays of it
+SECRETS = {  # a secret -> what is left of it
     "xoxb-123456789012-AbCdEf": f"xoxb-{MASK}",
     "xoxp-123456789012-AbCdEf": f"xoxp-{MASK}",
     "xoxe.xoxp-1-Mi0yLTEyMzQ1": f"xoxe.xoxp-{MASK}",
@@ -84,19 +84,19 @@ ORDINARY = [
 
 @pytest.mark.parametrize(("secret", "left"), SECRETS.items(), ids=lambda text: text[:20])
 @pytest.mark.parametrize("around", ["{}", "use {} please", "(“{}”)", "a\n{}\nb", "{}, {}"])
-def test_each_kind_of_secret_goes(secret: str, left: str, around: str) -> None:
-    """Whatever stands around it, the secret goes, and its kind stays."""
+def test_each_kind_of_secret_is_masked_in_any_text(secret: str, left: str, around: str) -> None:
+    """The beginning that shows its kind stays."""
     assert mask_secrets(around.format(*[secret] * 2)) == around.format(*[left] * 2)
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    """What people write and the ids of this product stay as they are."""
+def test_ordinary_text_is_not_masked(text: str) -> None:
+    """It is what people write, and the ids of this product."""
     assert mask_secrets(text) == text
 
 
-def test_a_key_cut_short() -> None:
-    """A private key whose end is missing is masked up to where the text ends."""
+def test_a_private_key_without_its_end_is_masked_to_the_end() -> None:
+    """The text is cut off within the key."""
     assert mask_secrets(KEY[:60]) == f"-----BEGIN RSA PRIVATE KEY-----{MASK}"
 
 
@@ -112,14 +112,14 @@ prose = st.builds(lambda glue, parts: glue.join(parts), glues, st.lists(words | 
 
 
 @given(prose)
-def test_prose_and_ids(text: str) -> None:
-    """No words, ids, digests or order numbers are masked, however they follow each other."""
+def test_random_words_and_ids_are_not_masked(text: str) -> None:
+    """Digests and order numbers are among them."""
     assert mask_secrets(text) == text
 
 
 @given(prose, st.sampled_from(sorted(SECRETS)), prose)
-def test_a_secret_among_prose(before: str, secret: str, after: str) -> None:
-    """Between any words the secret goes and all else stays; masked twice is masked once."""
+def test_a_secret_between_random_words_is_masked(before: str, secret: str, after: str) -> None:
+    """Masking again changes nothing."""
     found = mask_secrets(f"{before} {secret} {after}")
     assert found == f"{before} {SECRETS[secret]} {after}"
     assert mask_secrets(found) == found
@@ -129,8 +129,8 @@ PIECES = [*SECRETS, *ORDINARY, "=", '"', " ", ":", "://", "@", "-", MASK]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
-def test_masked_once_is_enough(text: str) -> None:
-    """Even where secrets run into each other, what is masked stays as it is when masked again."""
+def test_masking_masked_text_changes_nothing(text: str) -> None:
+    """Secrets run into each other here."""
     once = mask_secrets(text)
     assert mask_secrets(once) == once
 
@@ -168,16 +168,16 @@ BEGINNINGS = [
 
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
-def test_time_grows_with_the_text(beginning: str) -> None:
-    """A hundred thousand characters of beginnings that lead nowhere take no longer than prose."""
+def test_masking_takes_time_in_proportion_to_the_text(beginning: str) -> None:
+    """The texts begin like a secret many times."""
     text = beginning * (100_000 // len(beginning)) + " xox sk- eyj :// = akia bearer authorization"
     began = time.process_time()
     mask_secrets(text)
-    assert time.process_time() - began < 2  # what grows with the square takes minutes
+    assert time.process_time() - began < 2  # quadratic time would be minutes
 
 
-def test_json_data_keeps_its_shape() -> None:
-    """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
+def test_masking_json_keeps_its_shape() -> None:
+    """Every text in it is masked, however deep; keys and numbers stay."""
     data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
     assert mask_secrets_in_json(data) == {
         "why": f"token xoxb-{MASK}",
@@ -188,7 +188,7 @@ def test_json_data_keeps_its_shape() -> None:
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """What a handler at the root writes."""
+    """The output of a handler at the root logger."""
     stream, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(stream)
     root.addHandler(handler)
@@ -199,8 +199,8 @@ def written() -> Iterator[io.StringIO]:
     root.removeHandler(handler)
 
 
-def test_logs_are_masked_with_tracebacks(written: io.StringIO) -> None:
-    """Messages, their arguments and tracebacks are logged without what looks like a secret."""
+def test_log_messages_and_tracebacks_are_masked(written: io.StringIO) -> None:
+    """The arguments of messages are masked, too."""
     log = logging.getLogger("countersign.test")
     log.warning("it says %s of %d", "xoxb-123456789012-abc", 7)
     try:
@@ -214,8 +214,10 @@ def test_logs_are_masked_with_tracebacks(written: io.StringIO) -> None:
     assert "hunter2" not in text
 
 
-def test_a_database_that_is_away_is_one_line(written: io.StringIO, tmp_path: Path) -> None:
-    """It says what the database said; any other error has its traceback."""
+def test_an_unreachable_database_is_logged_in_one_line(
+    written: io.StringIO, tmp_path: Path
+) -> None:
+    """The line says what the database said; any other error has its traceback."""
     log = logging.getLogger("countersign.test")
     engine = create_engine(f"sqlite:///{tmp_path / 'missing' / 'record.db'}")
     for statement in ("SELECT 1", "SELEC 1"):

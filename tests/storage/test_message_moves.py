@@ -1,4 +1,4 @@
-"""Messages and deliveries move by their tables alone, and the second of two loses."""
+"""Messages and deliveries change status as their tables say; the second of two changes loses."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.storage.builders import delivery, set_message
 M, D = MessageStatus, DeliveryStatus
 
 
-def message(tx: Transaction, status: MessageStatus) -> Message:
-    """A row of the outbox in that status, as it is read."""
+def add_message(tx: Transaction, status: MessageStatus) -> Message:
+    """Store a message in that status, and return it as it is read."""
     outbox.queue_message(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
     row = outbox.find_message_by_key(tx, "k")
     assert row is not None
@@ -34,12 +34,12 @@ def message(tx: Transaction, status: MessageStatus) -> Message:
 
 
 @pytest.mark.parametrize(("source", "target"), list(product(M, M)))
-def test_a_message_moves_as_the_table_says(
+def test_a_message_changes_status_only_as_the_table_says(
     store: Store, source: MessageStatus, target: MessageStatus
 ) -> None:
-    """Each of the cells: the move is made and read back, or refused as a bug."""
+    """Any other change raises, since it is a bug."""
     with store.write() as tx:
-        row = message(tx, source)
+        row = add_message(tx, source)
         if target in MESSAGE_TRANSITIONS[source]:
             assert moves.change_message_status(tx, row, target, error="why")
             now = outbox.find_message_by_key(tx, "k")
@@ -50,10 +50,10 @@ def test_a_message_moves_as_the_table_says(
                 moves.change_message_status(tx, row, target)
 
 
-def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
-    """Of two who read the same row the second moves nothing, and is told so."""
+def test_the_second_change_of_the_same_message_loses(store: Store) -> None:
+    """The caller is told so."""
     with store.write() as tx:
-        row = message(tx, M.PENDING)
+        row = add_message(tx, M.PENDING)
         assert moves.change_message_status(tx, row, M.FAILED)
         assert not moves.change_message_status(tx, row, M.SENDING)
         moves.record_message_version_in_slack(tx, row, ts="1.1", version=1)
@@ -62,8 +62,8 @@ def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
     assert (now.status, now.ts) == (M.FAILED, "")
 
 
-def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
-    """No message begins in the middle of its way, and its status is nobody else's to write."""
+def test_a_new_message_is_pending_or_streaming(store: Store) -> None:
+    """No other function writes its status."""
     born = {M.PENDING, M.STREAMING}
     for status in M:
         row = Message(key=status, kind=MessageKind.NOTICE, channel="C1", status=status)
@@ -78,8 +78,8 @@ def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("target", [D.HELD, D.DONE, D.BROKEN])
-def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> None:
-    """A delivery that was dealt with, held or set aside is not dealt with again as a new one."""
+def test_a_delivery_is_handled_once(store: Store, target: DeliveryStatus) -> None:
+    """It cannot be handled again after it was finished, held or set aside."""
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery("a"))
         [row] = inbox.list_new_deliveries(tx)

@@ -1,4 +1,4 @@
-"""Schemas: the first is the models', the next keeps every row, a future one is refused."""
+"""Migrations: the first schema is the models', the next keeps every row, a newer one is refused."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ REBUILT = ("run", "plan", "call", "vote", "audit")
 
 @pytest.fixture
 def scripts(tmp_path: Path) -> Path:
-    """A copy of the migrations, for `followed` to add another one to."""
+    """A copy of the migrations, to which `add_migration` adds one."""
     ours = Path(storage.migrations.__file__).parent
     copied = tmp_path / "scripts"
     shutil.copytree(ours, copied, ignore=shutil.ignore_patterns("__pycache__"))
     return copied
 
 
-def followed(scripts: Path, more: str = "pass") -> str:
-    """Add the next migration, or change it; where the migrations are."""
+def add_migration(scripts: Path, more: str = "pass") -> str:
+    """Add or change the next migration; returns the folder of the migrations."""
     (scripts / "versions" / "v9999.py").write_text(
         NEXT.format(before=HEAD, tables=REBUILT, more=more)
     )
@@ -72,7 +72,7 @@ def followed(scripts: Path, more: str = "pass") -> str:
     return str(scripts)
 
 
-def counts(path: Path) -> dict[str, int]:
+def count_rows(path: Path) -> dict[str, int]:
     """How many rows each table has, and how many triggers there are."""
     with closing(sqlite3.connect(path)) as raw:
         names = [
@@ -88,8 +88,8 @@ def counts(path: Path) -> dict[str, int]:
         }
 
 
-def pending(store: Store) -> Seeded:
-    """A database in the midst of work: calls wait, calls are decided, there is a transcript."""
+def add_unfinished_work(store: Store) -> Seeded:
+    """Calls that wait, are decided or unknown, and a transcript."""
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
@@ -99,11 +99,11 @@ def pending(store: Store) -> Seeded:
     return seeded
 
 
-def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
-    """What the migrations make is what the models say: Alembic finds no difference."""
+def test_the_migrations_make_the_schema_of_the_models(store: Store) -> None:
+    """Alembic finds no difference."""
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        # tables beside their queries
+        # tables defined beside their queries
         beside = (
             AttachedFile,
             ProgramApiKey,
@@ -120,69 +120,64 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
         assert apart <= set(SQLModel.metadata.tables)
         assert compare_metadata(context, SQLModel.metadata) == []
         assert context.get_current_revision() == HEAD
-    assert counts(store.path)["triggers"] == 2 * len(APPEND_ONLY_TABLES)
+    assert count_rows(store.path)["triggers"] == 2 * len(APPEND_ONLY_TABLES)
 
 
-def test_opening_again_changes_nothing(store: Store) -> None:
-    """A start with the newest schema makes no copy and leaves every row as it is."""
-    pending(store)
-    before = counts(store.path)
+def test_opening_a_current_record_changes_nothing(store: Store) -> None:
+    """No copy is made."""
+    add_unfinished_work(store)
+    before = count_rows(store.path)
     store.close()
     again = Store(f"sqlite:///{store.path}").open()
     again.close()
-    assert counts(store.path) == before
+    assert count_rows(store.path) == before
     assert not list(store.path.parent.glob("*.before-*"))
 
 
-class Asked(Trace):
-    """What a database was asked."""
+class AskedStatements(Trace):
+    """The statements that a database was given."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
 
     def before_statement(self, sql: str, values: object) -> None:
-        """Keep it."""
+        """Keep the statement."""
         self.found.append(sql)
 
 
-def opened_again(store: Store) -> list[str]:
-    """Open the same file, and give it back; what it was asked meanwhile."""
+def reopen(store: Store) -> list[str]:
+    """Open and close the same file; returns its statements."""
     again = Store(f"sqlite:///{store.path}")
-    again.trace = asked = Asked()
+    again.trace = asked = AskedStatements()
     again.open().close()
     return asked.found
 
 
-def test_a_file_that_is_as_it_was_made_is_known_by_its_words(store: Store) -> None:
-    """Each start compares words, of a new file and of one that was migrated; columns are looked at
-    only where the words differ, and then tell whether it is the same all the same.
-    """
+def test_an_unchanged_schema_is_recognised_by_its_sql_text(store: Store) -> None:
+    """Columns are read only where the text differs, and may still be the same."""
     store.close()
-    assert not [each for each in opened_again(store) if "pragma_table_info" in each]
+    assert not [each for each in reopen(store) if "pragma_table_info" in each]
     with closing(sqlite3.connect(store.path)) as raw:
-        raw.execute("CREATE TABLE of_somebody_else (a)")  # is none of ours
-    assert not [each for each in opened_again(store) if "pragma_table_info" in each]
+        raw.execute("CREATE TABLE of_somebody_else (a)")  # not our table
+    assert not [each for each in reopen(store) if "pragma_table_info" in each]
     with closing(sqlite3.connect(store.path)) as raw:
         raw.execute("DROP INDEX ix_call_decided")
-        raw.execute('CREATE INDEX "ix_call_decided" ON call (decided_at)')  # otherwise put
+        raw.execute('CREATE INDEX "ix_call_decided" ON call (decided_at)')  # in other words
         raw.commit()
-    assert [each for each in opened_again(store) if "pragma_table_info" in each]
+    assert [each for each in reopen(store) if "pragma_table_info" in each]
     with closing(sqlite3.connect(store.path)) as raw:
         raw.execute("CREATE INDEX by_hand ON call (decided_at)")
     with pytest.raises(SchemaError, match="index by_hand is not Countersign's"):
-        opened_again(store)
+        reopen(store)
 
 
-def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
-    """Rebuilding tables that others refer to keeps every row, the triggers and foreign keys.
-
-    It copies the file first.
-    """
-    pending(store)
-    before = counts(store.path)
-    migrate_schema(store, followed(scripts))
-    assert counts(store.path) == before
-    assert counts(store.path.with_name("countersign.db.before-9999")) == before
+def test_a_migration_keeps_all_rows_triggers_and_foreign_keys(store: Store, scripts: Path) -> None:
+    """It rebuilds tables that others refer to, and copies the file first."""
+    add_unfinished_work(store)
+    before = count_rows(store.path)
+    migrate_schema(store, add_migration(scripts))
+    assert count_rows(store.path) == before
+    assert count_rows(store.path.with_name("countersign.db.before-9999")) == before
     with store.engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(extra) FROM call").scalar() == 3
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
@@ -192,9 +187,9 @@ def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
             tx.exec_driver_sql(f"DELETE FROM {table}")
 
 
-def test_several_records_at_once(tmp_path: Path, scripts: Path) -> None:
-    """The workspaces of one process that start together each have their own record migrated."""
-    newer, begin = followed(scripts), threading.Barrier(4)
+def test_several_records_are_migrated_at_once(tmp_path: Path, scripts: Path) -> None:
+    """They are workspaces of one process that start together."""
+    newer, begin = add_migration(scripts), threading.Barrier(4)
     stores = [Store(f"sqlite:///{tmp_path / str(number)}").open() for number in range(4)]
 
     def migrate(store: Store) -> int:
@@ -209,11 +204,11 @@ def test_several_records_at_once(tmp_path: Path, scripts: Path) -> None:
         assert list(pool.map(migrate, stores)) == [0] * len(stores)
 
 
-def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
-    """What waited before a migration is decided after it, and the audit's chain goes on."""
-    seeded = pending(store)
+def test_waiting_calls_are_decided_after_a_migration(store: Store, scripts: Path) -> None:
+    """The audit's chain goes on, too."""
+    seeded = add_unfinished_work(store)
     drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
-    migrate_schema(store, followed(scripts, "; ".join(drop)))
+    migrate_schema(store, add_migration(scripts, "; ".join(drop)))
     with store.write() as tx:
         assert isinstance(
             decisions.apply_vote(
@@ -237,25 +232,22 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
 
 
-def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> None:
-    """When a migration breaks off, schema and rows are the old ones, and the copy is there.
-
-    The next try works.
-    """
-    pending(store)
-    before = counts(store.path)
+def test_a_failed_migration_changes_nothing(store: Store, scripts: Path) -> None:
+    """The copy exists, and the next attempt works."""
+    add_unfinished_work(store)
+    before = count_rows(store.path)
     for more in ("raise RuntimeError('half-way')", "op.execute('DELETE FROM run')"):
         with pytest.raises(RuntimeError, match=r"half-way|dangling"):
-            migrate_schema(store, followed(scripts, more))
+            migrate_schema(store, add_migration(scripts, more))
         store.engine.dispose()
-        assert counts(store.path) == before
-        assert counts(store.path.with_name("countersign.db.before-9999")) == before
-    migrate_schema(store, followed(scripts))
-    assert counts(store.path) == before
+        assert count_rows(store.path) == before
+        assert count_rows(store.path.with_name("countersign.db.before-9999")) == before
+    migrate_schema(store, add_migration(scripts))
+    assert count_rows(store.path) == before
 
 
-def test_another_applications_file_is_left_alone(tmp_path: Path) -> None:
-    """A file with tables or marks of another application is refused, and nothing is written."""
+def test_another_applications_file_is_refused_unchanged(tmp_path: Path) -> None:
+    """It has tables or marks of another application."""
     for made in ("CREATE TABLE ledger (a)", "PRAGMA user_version = 7", "PRAGMA application_id = 7"):
         path = tmp_path / "theirs.db"
         with closing(sqlite3.connect(path)) as raw:
@@ -269,8 +261,8 @@ def test_another_applications_file_is_left_alone(tmp_path: Path) -> None:
         path.unlink()
 
 
-def test_what_another_applications_crash_left_is_left_alone(tmp_path: Path) -> None:
-    """A log that its owner has not written back yet stays as it is, and so does the file."""
+def test_another_applications_unwritten_log_is_left_alone(tmp_path: Path) -> None:
+    """Its owner crashed before writing the log back."""
     path = tmp_path / "theirs.db"
     owner = "import os, sqlite3; db = sqlite3.connect('theirs.db'); db.executescript('PRAGMA"
     owner += (
@@ -284,11 +276,8 @@ def test_what_another_applications_crash_left_is_left_alone(tmp_path: Path) -> N
     assert (path.read_bytes(), log.read_bytes()) == before
 
 
-def test_a_newer_schema_is_refused(store: Store) -> None:
-    """A database of a newer version is refused in a sentence that says so.
-
-    It is not touched or kept locked.
-    """
+def test_a_newer_schema_is_refused_with_advice(store: Store) -> None:
+    """The file is not changed, and no lock is kept."""
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = '8888'")
     store.close()

@@ -1,4 +1,4 @@
-"""The one door for status: every cell of both tables, who loses, what comes with a move."""
+"""Status changes of calls and runs: all pairs of both tables, who loses, what is written too."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One database for all the cells; each brings its own rows."""
+    """One database for all pairs; each test brings its own rows."""
     opened = Store(f"sqlite:///{tmp_path_factory.mktemp('moves')}/cells.db").open()
     yield opened
     opened.close()
 
 
 @pytest.mark.parametrize(("source", "target"), list(product(CallStatus, repeat=2)))
-def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) -> None:
-    """A move of the table changes the row once and leaves one audit row.
-
-    Any other raises and leaves nothing.
-    """
+def test_a_call_changes_status_only_as_the_table_says(
+    shared: Store, source: CallStatus, target: CallStatus
+) -> None:
+    """A change is made once with one audit row; any other raises and writes nothing."""
     seeded = seed(shared, source)
     row = seeded.call()
     with shared.write() as tx:
@@ -62,11 +61,10 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
 
 
 @pytest.mark.parametrize(("source", "target"), list(product(RunStatus, repeat=2)))
-def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> None:
-    """The same for runs; a run that nobody works on holds no lease.
-
-    One that is cancelled keeps it: a call of it may still be running.
-    """
+def test_a_run_changes_status_only_as_the_table_says(
+    shared: Store, source: RunStatus, target: RunStatus
+) -> None:
+    """Only a cancelled run keeps its lease, since a call of it may still be running."""
     seeded = seed(shared, run=source)
     before = seeded.run()
     with shared.write() as tx:
@@ -91,10 +89,10 @@ LEGAL = [
 
 
 @pytest.mark.parametrize(("source", "target"), LEGAL)
-def test_the_second_swap_of_one_row_loses(
+def test_the_second_change_of_the_same_call_loses(
     shared: Store, source: CallStatus, target: CallStatus
 ) -> None:
-    """Who holds the row as it was before somebody else moved it is told so, and writes nothing."""
+    """It was read before the first one; it writes nothing and is told so."""
     seeded = seed(shared, source)
     first, second = seeded.call(), seeded.call()
     with shared.write() as tx:
@@ -110,8 +108,8 @@ def test_the_second_swap_of_one_row_loses(
 
 
 @pytest.mark.parametrize("source", [R.READY, R.RUNNING, R.WAITING, R.FAILED])
-def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> None:
-    """Two that read a run in one status cannot both move it."""
+def test_the_second_change_of_the_same_run_loses(shared: Store, source: RunStatus) -> None:
+    """Both read it in the same status."""
     seeded = seed(shared, run=source)
     first, second = seeded.run(), seeded.run()
     target = min(RUN_TRANSITIONS[source])
@@ -121,8 +119,8 @@ def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> Non
     assert len(seeded.events()) == 1
 
 
-def test_a_row_of_an_older_revision_loses(store: Store) -> None:
-    """A move prepared before an edit does not count after it, though the status is the same."""
+def test_a_change_prepared_before_an_edit_loses(store: Store) -> None:
+    """The status is the same, the revision is not."""
     seeded = seed(store)
     before = seeded.call()
     with store.write() as tx:
@@ -142,8 +140,8 @@ def test_a_row_of_an_older_revision_loses(store: Store) -> None:
     assert seeded.call().status is C.PENDING
 
 
-def test_no_other_births_are_allowed(store: Store) -> None:
-    """A call or a run is born in no status but those of the tables, and its birth is audited."""
+def test_new_calls_and_runs_have_one_of_the_initial_statuses(store: Store) -> None:
+    """Their creation is audited."""
     seeded = seed(store)
     for status in CallStatus:
         row = Call(
@@ -181,8 +179,8 @@ def test_no_other_births_are_allowed(store: Store) -> None:
                     moves.insert_run(tx, run, at=AT)
 
 
-def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
-    """A worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
+def test_a_fence_keeps_out_a_worker_that_was_overtaken(store: Store) -> None:
+    """It cannot change the run, renew its lease or read it as its own."""
     seeded = seed(store, run=R.READY, fence=4)
     with store.write() as tx:
         claimed = moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR)
@@ -198,8 +196,8 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
     assert seeded.events() == ["run.running"]
 
 
-def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
-    """A run is up for another worker at the end of its lease, not a microsecond before."""
+def test_a_run_is_free_again_when_its_lease_ends(store: Store) -> None:
+    """It is not a microsecond before."""
     seeded = seed(store, run=R.RUNNING)
     seed(store, run=R.WAITING)
     with store.read() as tx:
@@ -210,8 +208,8 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])
-def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
-    """When any one of vote, status, audit or outbox cannot be written, none of them is."""
+def test_a_decision_is_written_completely_or_not_at_all(store: Store, broken: str) -> None:
+    """One of vote, status, audit and outbox cannot be written."""
     seeded = seed(store)
     event = {
         "audit": "INSERT ON audit",
@@ -242,8 +240,8 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
 
-def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
-    """A crash before the commit leaves the database as if the click had not been dealt with."""
+def test_a_crash_before_the_commit_undoes_the_decision(store: Store) -> None:
+    """The click can be handled again."""
     seeded = seed(store)
 
     def decide_and_die() -> None:
@@ -260,8 +258,8 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
     assert (seeded.votes(), seeded.events()) == ([], [])
 
 
-def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
-    """A change of a call redraws the card that shows it, and no other plan's."""
+def test_a_changed_call_redraws_only_the_card_that_shows_it(store: Store) -> None:
+    """Cards of other plans stay."""
     seeded, other = seed(store), seed(store)
     with store.write() as tx:
         moves.mark_plan_changed(tx, seeded.plan_id, seeded.ids[0])
@@ -270,4 +268,4 @@ def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
     with store.write() as tx:
         moves.record_message_version_in_slack(tx, other.card(), ts="1.1", version=1)
         moves.mark_plan_changed(tx, other.plan_id, seeded.ids[0])
-    assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card shows no such call
+    assert (other.plan().revision, other.card().wanted) == (2, 1)  # its card lacks that call

@@ -1,4 +1,4 @@
-"""The database, its log or its index goes away or changes while it is open: nothing is stored."""
+"""The database, its log or its index is lost or changed while open: nothing is stored then."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from tests.storage.builders import AT, delivery
 pytestmark = pytest.mark.file
 
 
-def note(tx: Transaction) -> None:
+def append_audit_row(tx: Transaction) -> None:
     """Append a row to the audit."""
     trail.record_event(tx, "noted", at=AT, actor="nobody")
 
 
-def keep(store: Store, name: str) -> None:
+def store_delivery(store: Store, name: str) -> None:
     """Store one delivery."""
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery(name, "event"))
 
 
-def kept(path: Path) -> int:
-    """How many deliveries the record at `path` has, at the next start."""
+def count_deliveries(path: Path) -> int:
+    """How many deliveries the record at `path` has at the next start."""
     with closing(Store(f"sqlite:///{path}").open()) as store, store.read() as tx:
         return int(tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() or 0)
 
 
-def written_back(store: Store) -> None:
-    """All that was stored is in the database, and its log begins anew."""
+def checkpoint_log(store: Store) -> None:
+    """Write the log back into the database, so that it begins again."""
     with closing(sqlite3.connect(store.path)) as other:
         other.execute("PRAGMA wal_checkpoint")
 
 
-def other_application(path: Path) -> Path:
-    """A database that is none of ours."""
+def make_other_application(path: Path) -> Path:
+    """A database of another application."""
     with closing(sqlite3.connect(path)) as made:
         made.execute("CREATE TABLE cars (id)")
         made.commit()
     return path
 
 
-def other_record(folder: Path) -> Path:
+def make_other_record(folder: Path) -> Path:
     """The record of another Countersign."""
     folder.mkdir()
     Store(f"sqlite:///{folder / 'other.db'}").open().close()
@@ -60,7 +60,7 @@ def other_record(folder: Path) -> Path:
 
 
 def overwritten(path: Path, source: Path) -> None:
-    """As `cp` does it: the file stays the same one."""
+    """Overwrite the content as `cp` does; the file stays the same one."""
     path.write_bytes(source.read_bytes())
 
 
@@ -83,11 +83,11 @@ def copied_folder(path: Path) -> None:
 
 
 def replaced_by_another(path: Path) -> None:
-    other_application(path.with_name("cars.db")).replace(path)
+    make_other_application(path.with_name("cars.db")).replace(path)
 
 
 def replaced_by_a_record(path: Path) -> None:
-    other_record(path.with_name("other")).replace(path)
+    make_other_record(path.with_name("other")).replace(path)
 
 
 def replaced_by_its_copy(path: Path) -> None:
@@ -96,11 +96,11 @@ def replaced_by_its_copy(path: Path) -> None:
 
 
 def overwritten_by_another(path: Path) -> None:
-    overwritten(path, other_application(path.with_name("cars.db")))
+    overwritten(path, make_other_application(path.with_name("cars.db")))
 
 
 def overwritten_by_a_record(path: Path) -> None:
-    overwritten(path, other_record(path.with_name("other")))
+    overwritten(path, make_other_record(path.with_name("other")))
 
 
 def overwritten_by_an_older_copy(path: Path) -> None:
@@ -178,14 +178,14 @@ def opened(tmp_path: Path) -> Store:
     folder = tmp_path / "record"
     folder.mkdir()
     store = Store(f"sqlite:///{folder / 'countersign.db'}").open()
-    keep(store, "first")
-    written_back(store)
+    store_delivery(store, "first")
+    checkpoint_log(store)
     shutil.copyfile(store.path, folder / "older.db")
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery("second", "event"))
-        note(tx)
-    written_back(store)
-    keep(store, "third")
+        append_audit_row(tx)
+    checkpoint_log(store)
+    store_delivery(store, "third")
     return store
 
 
@@ -193,11 +193,11 @@ def opened(tmp_path: Path) -> Store:
 def test_nothing_is_stored_once_the_file_is_lost(
     opened: Store, lose: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next commit fails, as one that may go well another time, in words that say what to do."""
+    """The next commit fails with a temporary error, and one log line says what to do."""
     lose(opened.path)
     for _ in range(2):
         with pytest.raises(OperationalError) as failed:
-            keep(opened, "never")
+            store_delivery(opened, "never")
         assert is_temporary_database_error(failed.value)
     told = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert len(told) == 1
@@ -207,8 +207,10 @@ def test_nothing_is_stored_once_the_file_is_lost(
 
 
 @pytest.mark.parametrize("lose", LOST)
-def test_nobody_is_told_of_what_is_lost(opened: Store, lose: Callable[[Path], None]) -> None:
-    """A commit that waits for no disk is not refused, but what comes before anybody is told is."""
+def test_commits_that_were_not_waited_for_are_checked_before_use(
+    opened: Store, lose: Callable[[Path], None]
+) -> None:
+    """A commit that waits for no disk is accepted, but the wait before anybody is told fails."""
     with opened.write(durable=False) as tx:
         inbox.insert_delivery(tx, delivery("soft", "event"))
     lose(opened.path)
@@ -217,8 +219,8 @@ def test_nobody_is_told_of_what_is_lost(opened: Store, lose: Callable[[Path], No
     opened.close()
 
 
-class Late(Trace):
-    """Something happens after a transaction's last statement, just before its commit."""
+class ActBeforeCommit(Trace):
+    """Does something just before the commit of a transaction."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self.act: Callable[[], None] | None = act
@@ -231,17 +233,19 @@ class Late(Trace):
 
 
 @pytest.mark.parametrize("lose", [removed, without_log, replaced_by_its_copy])
-def test_it_is_noticed_up_to_the_commit(opened: Store, lose: Callable[[Path], None]) -> None:
-    """A file that goes amid the transaction is noticed before that is over."""
-    opened.trace = Late(lambda: lose(opened.path))
+def test_a_file_lost_during_a_transaction_is_noticed_at_its_commit(
+    opened: Store, lose: Callable[[Path], None]
+) -> None:
+    """Its last statement was executed already."""
+    opened.trace = ActBeforeCommit(lambda: lose(opened.path))
     with pytest.raises(OperationalError, match="nothing is stored"):
-        keep(opened, "never")
+        store_delivery(opened, "never")
     opened.trace = None
     opened.close()
 
 
-def test_a_file_that_is_gone_is_not_made_anew(opened: Store) -> None:
-    """Where all connections are in use, a new one would make an empty database at the path."""
+def test_a_lost_file_is_not_created_again(opened: Store) -> None:
+    """With all connections in use, a new one would create an empty database at the path."""
     with opened.read():
         removed(opened.path)
         with pytest.raises(OperationalError, match="is gone"), opened.read(), opened.read():
@@ -251,36 +255,36 @@ def test_a_file_that_is_gone_is_not_made_anew(opened: Store) -> None:
 
 
 @pytest.mark.parametrize("there_and_back", [renamed, moved_folder, made_read_only])
-def test_it_goes_on_where_the_file_is_put_back(
+def test_work_goes_on_once_the_file_is_put_back(
     opened: Store, there_and_back: Callable[[Path], None]
 ) -> None:
-    """The same file at the same place is as good as ever."""
+    """It has to be the same file at the same place."""
     there_and_back(opened.path)
     with pytest.raises(OperationalError):
-        keep(opened, "never")
+        store_delivery(opened, "never")
     if there_and_back is renamed:
         opened.path.with_name("elsewhere.db").rename(opened.path)
     elif there_and_back is moved_folder:
         opened.path.parent.with_name("moved").rename(opened.path.parent)
     else:
         opened.path.chmod(0o600)
-    keep(opened, "fourth")
+    store_delivery(opened, "fourth")
     opened.close()
-    assert kept(opened.path) == 4
+    assert count_deliveries(opened.path) == 4
 
 
 @pytest.mark.parametrize("lose", [without_log, another_log, without_index])
-def test_what_was_in_a_lost_log_is_saved(opened: Store, lose: Callable[[Path], None]) -> None:
-    """The log is still open here: it is written back at once, also where the process is killed."""
+def test_the_content_of_a_lost_log_is_saved(opened: Store, lose: Callable[[Path], None]) -> None:
+    """The open log is written back at once, so a killed process loses nothing."""
     lose(opened.path)
     with pytest.raises(OperationalError, match="is saved"):
-        keep(opened, "never")
+        store_delivery(opened, "never")
     alone = opened.path.with_name("alone.db")
     shutil.copyfile(opened.path, alone)
     with closing(sqlite3.connect(alone)) as found:
         assert found.execute("SELECT count(*) FROM delivery").fetchone() == (3,)
     opened.close()
-    assert kept(opened.path) == 3
+    assert count_deliveries(opened.path) == 3
 
 
 def touched(path: Path) -> None:
@@ -318,41 +322,41 @@ def copied_away(path: Path) -> None:
 @pytest.mark.parametrize(
     "act", [touched, read_by_another, written_by_another, made_smaller, copied_away]
 )
-def test_what_others_may_do_alarms_nobody(opened: Store, act: Callable[[Path], None]) -> None:
-    """Other programs may read, check point, pack and copy it by SQLite's own ways."""
-    keep(opened, "fourth")
+def test_other_programs_may_use_the_file_through_sqlite(
+    opened: Store, act: Callable[[Path], None]
+) -> None:
+    """They may read, checkpoint, pack and copy it."""
+    store_delivery(opened, "fourth")
     act(opened.path)
-    keep(opened, "fifth")
+    store_delivery(opened, "fifth")
     opened.close()
-    assert kept(opened.path) == 5
+    assert count_deliveries(opened.path) == 5
 
 
-def test_many_commits_write_the_log_back_unnoticed(opened: Store) -> None:
-    """The database changes whenever the log is written back into it, and that is our own doing."""
+def test_our_own_checkpoints_are_not_taken_for_a_loss(opened: Store) -> None:
+    """The database changes whenever the log is written back."""
     for number in range(40):
         with opened.write() as tx:
             inbox.insert_delivery(
                 tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"')
             )
-            note(tx)
+            append_audit_row(tx)
     opened.close()
-    assert kept(opened.path) == 43
+    assert count_deliveries(opened.path) == 43
 
 
-def test_a_log_that_is_written_back_in_part_is_no_loss(store: Store) -> None:
-    """While somebody reads, SQLite may write back half of the log: the database alone is neither
-    old nor new then, and no reason to stop.
-    """
+def test_a_log_written_back_in_part_is_not_taken_for_a_loss(store: Store) -> None:
+    """SQLite may do so while somebody reads: the database alone is neither old nor new."""
     for number in range(60):
         with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM audit").fetchone()
             for each in range(6):
                 with store.write() as tx:
-                    note(tx)
+                    append_audit_row(tx)
                     inbox.insert_delivery(tx, delivery(f"{number}-{each}", "event"))
-            written_back(store)
-            keep(store, f"{number}-then")
+            checkpoint_log(store)
+            store_delivery(store, f"{number}-then")
             reader.execute("ROLLBACK")
     with store.read() as tx:
         assert tx.exec_driver_sql("SELECT count(*) FROM delivery").scalar() == 60 * 7

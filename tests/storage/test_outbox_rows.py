@@ -18,26 +18,26 @@ SECOND = timedelta(seconds=1)
 K, M = MessageKind, MessageStatus
 
 
-def row(store: Store, key: str) -> Message:
-    """The message of that key."""
+def get_message(store: Store, key: str) -> Message:
+    """The message with that key."""
     with store.read() as tx:
         found = outbox.find_message_by_key(tx, key)
     assert found is not None
     return found
 
 
-def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
-    """A message that waits, but for `columns`."""
+def add_message(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
+    """Store a pending message, changed by `columns`."""
     with store.write() as tx:
         assert outbox.queue_message(tx, Message(key=key, kind="notice", channel=channel)) is True
         found = outbox.find_message_by_key(tx, key)
         assert found is not None
         set_message(tx, found, **{"kind": "notice", **columns})
-    return row(store, key)
+    return get_message(store, key)
 
 
-def test_words_go_where_the_request_is(store: Store) -> None:
-    """A line in its thread, the message that begins it, and a line that is about no request."""
+def test_notices_thread_roots_and_lines_have_their_places(store: Store) -> None:
+    """A line may be about no request."""
     made = seed(store)
     run = made.run()
     with store.write() as tx:
@@ -46,7 +46,11 @@ def test_words_go_where_the_request_is(store: Store) -> None:
         outbox.queue_thread_root_message(tx, run, "b", [])
         outbox.queue_text_line(tx, "s", "C2", "2.0", "c")
         assert outbox.has_bot_begun_request_thread(tx, run) is True
-    notice, root, line = row(store, "n"), row(store, f"root:{run.id}"), row(store, "s")
+    notice, root, line = (
+        get_message(store, "n"),
+        get_message(store, f"root:{run.id}"),
+        get_message(store, "s"),
+    )
     assert (notice.kind, notice.run_id, notice.channel, notice.thread_ts) == (
         K.NOTICE,
         run.id,
@@ -59,13 +63,13 @@ def test_words_go_where_the_request_is(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mrkdwn", [True, False])
-def test_words_for_one_person(store: Store, mrkdwn: bool) -> None:
-    """Only they see them; whose prose it is goes with it."""
+def test_a_private_message_has_a_recipient(store: Store, mrkdwn: bool) -> None:
+    """It says whether its text may contain mrkdwn."""
     with store.write() as tx:
         outbox.queue_private_message(
             tx, "p", channel="C1", thread_ts="1.0", person="U1", text="é", mrkdwn=mrkdwn
         )
-    found = row(store, "p")
+    found = get_message(store, "p")
     assert (found.kind, found.recipient, found.channel, found.thread_ts) == (
         K.PRIVATE,
         "U1",
@@ -76,8 +80,8 @@ def test_words_for_one_person(store: Store, mrkdwn: bool) -> None:
     assert "é" in found.body
 
 
-def test_a_line_everywhere(store: Store) -> None:
-    """In the request's thread and under each card elsewhere, once each; nowhere that is not yet."""
+def test_a_line_goes_to_the_thread_and_under_each_card_elsewhere(store: Store) -> None:
+    """Each place gets it once, and cards that are not posted yet do not."""
     made = seed(store)
     with store.write() as tx:
         for key, channel, thread, ts in (
@@ -94,25 +98,25 @@ def test_a_line_everywhere(store: Store) -> None:
         keys = [f"k:{place}" for place in ("C0SUPPORT:1.0", "C2:5.0", "C3:")]
         found_ = [outbox.find_message_by_key(tx, each) for each in keys]
     assert [each and each.thread_ts for each in found_] == ["1.0", "5.0", None]
-    body = outbox.parse_message_body(row(store, keys[1]))
+    body = outbox.parse_message_body(get_message(store, keys[1]))
     assert body == {"text": "words", "mrkdwn": True, outbox.NOTIFIED_KEY: []}
     with store.write() as tx:
         outbox.queue_line_in_all_threads(tx, made.run(), [], "alone", "words")
-    assert row(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"
+    assert get_message(store, "alone:C0SUPPORT:1.0").thread_ts == "1.0"
 
 
-def test_which_channels_have_something_to_do(store: Store) -> None:
-    """The earliest of a channel says whether it has; a mark that waits holds up no other."""
-    put(store, "now", "C1")
-    put(store, "later", "C2", due_at=AT + SECOND)
-    put(store, "behind", "C2")
-    put(store, "mark", "C3", kind="mark", due_at=AT + SECOND)
-    put(store, "beside", "C3")
-    put(store, "due", "C4", due_at=AT)
-    put(store, "due mark", "C5", kind="mark", due_at=AT)
-    put(store, "sent", "C6", status=M.SENT)
-    put(store, "alone", "C7", kind="mark", due_at=AT + SECOND)
-    put(store, "new mark", "C8", kind="mark")
+def test_a_channel_is_due_if_its_earliest_message_is(store: Store) -> None:
+    """A mark that waits holds up no other message."""
+    add_message(store, "now", "C1")
+    add_message(store, "later", "C2", due_at=AT + SECOND)
+    add_message(store, "behind", "C2")
+    add_message(store, "mark", "C3", kind="mark", due_at=AT + SECOND)
+    add_message(store, "beside", "C3")
+    add_message(store, "due", "C4", due_at=AT)
+    add_message(store, "due mark", "C5", kind="mark", due_at=AT)
+    add_message(store, "sent", "C6", status=M.SENT)
+    add_message(store, "alone", "C7", kind="mark", due_at=AT + SECOND)
+    add_message(store, "new mark", "C8", kind="mark")
     with store.read() as tx:
         assert outbox.list_channels_with_due_messages(tx, AT) == {"C1", "C3", "C4", "C5", "C8"}
         assert outbox.list_channels_with_due_messages(tx, AT + SECOND) == {
@@ -131,18 +135,18 @@ def test_which_channels_have_something_to_do(store: Store) -> None:
 
 
 @pytest.mark.file
-def test_nonsense_holds_up_nothing(store: Store) -> None:
-    """A row that cannot be read is left out, and the other channels are served."""
-    put(store, "broken", "C1")
-    put(store, "well", "C2")
+def test_a_message_that_cannot_be_read_holds_up_no_channel(store: Store) -> None:
+    """It is left out."""
+    add_message(store, "broken", "C1")
+    add_message(store, "well", "C2")
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE message SET due_at = 'x' WHERE key = 'broken'")
     with store.read() as tx:
         assert outbox.list_channels_with_due_messages(tx, AT) == {"C2"}
 
 
-def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
-    """Which revision of each call, when that changes, and where it stands."""
+def test_the_revisions_on_a_card_are_audited_when_they_change(store: Store) -> None:
+    """The row says where the card is."""
     made = seed(store)
     shown = {made.ids[0]: 1}
     for _ in range(2):
@@ -155,26 +159,26 @@ def test_what_a_card_shows_is_written_down_once(store: Store) -> None:
     assert made.events() == ["card.shown"] * 2
 
 
-def test_only_columns_of_one_row_are_changed(store: Store) -> None:
-    """Another row keeps its own."""
-    first, second = put(store, "a"), put(store, "b")
+def test_updating_a_message_changes_no_other(store: Store) -> None:
+    """Two messages exist."""
+    first, second = add_message(store, "a"), add_message(store, "b")
     with store.write() as tx:
         outbox.update_message(tx, first, error="why", attempts=2)
-    assert (row(store, "a").attempts, row(store, "b")) == (2, second)
+    assert (get_message(store, "a").attempts, get_message(store, "b")) == (2, second)
 
 
-def test_whether_a_message_is_ours(store: Store) -> None:
-    """By where it stands in Slack."""
-    put(store, "a", ts="1.5")
+def test_messages_of_the_bot_are_known_by_their_timestamp(store: Store) -> None:
+    """Slack's timestamp is stored with them."""
+    add_message(store, "a", ts="1.5")
     with store.read() as tx:
         assert outbox.was_posted_by_bot(tx, "1.5") is True
         assert outbox.was_posted_by_bot(tx, "1.6") is False
 
 
-def test_cards_and_copies_of_one_plan(store: Store) -> None:
-    """Each by its kind, and of no other plan; what a card shows only as that plan's card."""
+def test_cards_and_copies_are_listed_for_their_own_plan(store: Store) -> None:
+    """Calls on a card are listed only for its own plan."""
     made, other = seed(store, C.PENDING, C.PENDING), seed(store)
-    copy = put(store, "copy", kind="copy", plan_id=made.plan_id, body='{"calls": ["x"]}')
+    copy = add_message(store, "copy", kind="copy", plan_id=made.plan_id, body='{"calls": ["x"]}')
     with store.read() as tx:
         assert [each.key for each in outbox.list_cards_of_plan(tx, made.plan_id)] == [
             made.card().key
@@ -202,32 +206,32 @@ def test_cards_and_copies_of_one_plan(store: Store) -> None:
         ({"run_id": "another"}, False),
     ],
 )
-def test_whether_something_is_yet_to_be_posted(
+def test_unposted_messages_in_the_requests_channel_count(
     store: Store, columns: dict[str, Any], behind: bool
 ) -> None:
-    """What waits in the request's own channel counts; marks, and what went elsewhere, do not."""
+    """Marks and messages for other places do not."""
     made = seed(store, run=R.RUNNING)
     with store.write() as tx:
         set_message(tx, made.card(), status=M.SENT)
         assert outbox.has_unposted_messages(tx, made.run()) is False
-    put(store, "k", **{"run_id": made.run_id, "channel": "C0SUPPORT", **columns})
+    add_message(store, "k", **{"run_id": made.run_id, "channel": "C0SUPPORT", **columns})
     with store.read() as tx:
         assert outbox.has_unposted_messages(tx, made.run()) is behind
 
 
-def test_the_newest_message(store: Store) -> None:
-    """Its number, and none without one; streams tell whether they are open."""
+def test_the_newest_message_retry_and_open_streams_are_found(store: Store) -> None:
+    """Without messages the number is 0."""
     with store.read() as tx:
         assert outbox.get_newest_message_seq(tx) == 0
-    put(store, "a")
-    last = put(store, "b", status=M.STREAMING, run_id="r")
-    other = put(store, "c", due_at=AT, status=M.STALE)
-    put(store, "d", due_at=AT - SECOND, status=M.SENT)
+    add_message(store, "a")
+    last = add_message(store, "b", status=M.STREAMING, run_id="r")
+    other = add_message(store, "c", due_at=AT, status=M.STALE)
+    add_message(store, "d", due_at=AT - SECOND, status=M.SENT)
     with store.write() as tx:
         assert outbox.get_newest_message_seq(tx) == (other.seq or 0) + 1
         assert outbox.find_next_message_retry_time(tx, AT - SECOND) == AT
-        assert outbox.find_next_message_retry_time(tx, AT) is None  # it is due by then
+        assert outbox.find_next_message_retry_time(tx, AT) is None  # due by then
         assert [outbox.is_stream_open(tx, each) for each in (last, other)] == [True, False]
         assert outbox.withdraw_open_streams(tx, "other") is False
         assert outbox.withdraw_open_streams(tx, "r") is True
-    assert outbox.parse_message_body(row(store, "b")) == {"text": "", "streamed": False}
+    assert outbox.parse_message_body(get_message(store, "b")) == {"text": "", "streamed": False}

@@ -1,4 +1,4 @@
-"""Passkeys, links and signatures as rows: what counts when, what is used once, and what goes."""
+"""Passkeys, signing links and signatures as rows: when they count, single use, and deletion."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def key_of(person: str = ANA, **columns: Any) -> Passkey:
+def make_passkey(person: str = ANA, **columns: Any) -> Passkey:
     """A passkey that counts from the beginning."""
     usual = {"team": TEAM, "person": person, "public_key": "AQ", "rp_id": "a.example"}
     usual |= {"credential_id": f"of {person}", "created_at": AT, "counts_from": AT}
     return Passkey(**{**usual, **columns})
 
 
-def link_of(person: str = ANA, token: str = "0" * 64) -> SigningLink:
+def make_link(person: str = ANA, token: str = "0" * 64) -> SigningLink:
     return SigningLink(
         hash=token,
         kind=SigningLinkKind.SIGN,
@@ -53,12 +53,12 @@ def link_of(person: str = ANA, token: str = "0" * 64) -> SigningLink:
     )
 
 
-def test_a_credential_is_known_once(store: Store) -> None:
-    """Nobody else can claim it; it is found by its person, its credential and its workspace."""
-    mine = key_of()
+def test_a_credential_belongs_to_one_person(store: Store) -> None:
+    """Nobody else can claim it; it is found by person, credential and workspace."""
+    mine = make_passkey()
     with store.write() as tx:
         assert passkeys.add_passkey(tx, mine)
-        assert not passkeys.add_passkey(tx, key_of(BEN, credential_id=mine.credential_id))
+        assert not passkeys.add_passkey(tx, make_passkey(BEN, credential_id=mine.credential_id))
     with store.read() as tx:
         assert passkeys.find_passkey_by_credential(tx, mine.credential_id) == mine
         assert passkeys.find_passkey(tx, mine.id) == mine
@@ -81,16 +81,18 @@ def test_a_credential_is_known_once(store: Store) -> None:
         ({"rp_id": "example.com"}, 365, False),
     ],
 )
-def test_when_it_counts(columns: dict[str, Any], days: int, counts: bool) -> None:
-    """Once others have approved it, not for too long, and until it is revoked."""
-    row, terms = key_of(**columns), PasskeyTerms(days=days)
+def test_a_passkey_counts_once_approved_until_it_expires(
+    columns: dict[str, Any], days: int, counts: bool
+) -> None:
+    """Revocation ends it as well."""
+    row, terms = make_passkey(**columns), PasskeyTerms(days=days)
     problem = find_passkey_problem(row, terms, AT, "a.example")
     assert (problem == "") is counts
 
 
-def test_a_counter_only_grows(store: Store) -> None:
+def test_a_passkeys_counter_only_grows(store: Store) -> None:
     """One that says 0 says so for ever; a revoked passkey is not used."""
-    row = key_of()
+    row = make_passkey()
 
     def use(count: int) -> bool:
         with store.write() as tx:
@@ -110,12 +112,12 @@ def test_a_counter_only_grows(store: Store) -> None:
     assert (found.revoked_at, found.revoked_by, found.sign_count) == (AT, BEN, 5)
 
 
-def test_a_link_is_used_once(store: Store) -> None:
-    """Whoever comes second changes nothing."""
+def test_a_signing_link_is_used_once(store: Store) -> None:
+    """The second attempt changes nothing."""
     with store.write() as tx:
-        passkeys.store_signing_link(tx, link_of())
-        assert passkeys.use_signing_link(tx, link_of(), AT)
-        assert not passkeys.use_signing_link(tx, link_of(), AT + DAY)
+        passkeys.store_signing_link(tx, make_link())
+        assert passkeys.use_signing_link(tx, make_link(), AT)
+        assert not passkeys.use_signing_link(tx, make_link(), AT + DAY)
     with store.read() as tx:
         found = passkeys.find_signing_link(tx, "0" * 64)
         assert passkeys.find_signing_link(tx, "1" * 64) is None
@@ -123,18 +125,18 @@ def test_a_link_is_used_once(store: Store) -> None:
     assert found.used_at == AT
 
 
-def test_old_links_go_with_what_was_typed(store: Store) -> None:
-    """The purge deletes those that expired before."""
+def test_the_purge_deletes_expired_signing_links(store: Store) -> None:
+    """Links that expired later stay."""
     with store.write() as tx:
-        passkeys.store_signing_link(tx, link_of())
+        passkeys.store_signing_link(tx, make_link())
         purge.erase_old_delegation_notes_and_links(tx, AT)
         assert fetch_rows(tx, SigningLink, select(SigningLink))
         purge.erase_old_delegation_notes_and_links(tx, AT + DAY)
         assert not fetch_rows(tx, SigningLink, select(SigningLink))
 
 
-def queued_links(store: Store) -> list[str]:
-    """Have Ana sent a link by a click, long ago; returns what she was sent."""
+def queue_link(store: Store) -> list[str]:
+    """Have a link sent to Ana after a click, long ago; returns what she was sent."""
     with store.write() as tx:
         inbox.insert_delivery(tx, click("one", "approve", "call:1", ANA))
         asked = inbox.find_delivery(tx, "one")
@@ -146,9 +148,9 @@ def queued_links(store: Store) -> list[str]:
         return [each.body for each in fetch_rows(tx, Message, select(Message))]
 
 
-def test_old_links_that_were_sent_go_with_their_click(store: Store) -> None:
+def test_the_purge_deletes_sent_links_with_their_click(store: Store) -> None:
     """They say what was to be signed."""
-    [body] = queued_links(store)
+    [body] = queue_link(store)
     assert "Refund order 7" in body
     with store.write() as tx:
         purge.purge_old_deliveries(tx, AT)
@@ -157,12 +159,12 @@ def test_old_links_that_were_sent_go_with_their_click(store: Store) -> None:
         assert not fetch_rows(tx, Message, select(Message))
 
 
-def test_a_person_is_told_all_and_forgotten(store: Store) -> None:
-    """The export has both, without what opens a link; erasing leaves the key without its name."""
+def test_passkeys_and_links_are_exported_and_erased(store: Store) -> None:
+    """The export has nothing that opens a link; erasing leaves the key without its name."""
     with store.write() as tx:
         for who in (ANA, BEN):
-            passkeys.add_passkey(tx, key_of(who, name=f"the phone of {who}"))
-            passkeys.store_signing_link(tx, link_of(who, who))
+            passkeys.add_passkey(tx, make_passkey(who, name=f"the phone of {who}"))
+            passkeys.store_signing_link(tx, make_link(who, who))
     with store.read() as tx:
         held = personal_data.export_personal_data(tx, ANA)["elsewhere"]
     [key], [link] = held["passkey"], held["signing_link"]

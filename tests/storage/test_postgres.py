@@ -1,4 +1,4 @@
-"""The record on a PostgreSQL server: several processes write it, and none of them twice.
+"""The record on a PostgreSQL server: several processes write it without doing anything twice.
 
 Two stores on one database stand for two processes: nothing but the server is between them.
 """
@@ -43,27 +43,27 @@ def server() -> Iterator[Server]:
     assert programs is not None
     with serve(programs) as running:
         running.fresh("new")
-        store_at(running, "new").open().close()
+        make_store(running, "new").open().close()
         yield running
 
 
-def store_at(server: Server, database: str) -> Store:
-    """One process' store, not yet open."""
+def make_store(server: Server, database: str) -> Store:
+    """The store of one process, not open yet."""
     return Store(server.url(database, "owner"), key=KEY)
 
 
 @pytest.fixture
 def two(server: Server) -> Iterator[tuple[Store, Store]]:
-    """Two processes' stores on one record."""
+    """The stores of two processes on one record."""
     server.fresh("two", "new")
-    one, other = store_at(server, "two").open(), store_at(server, "two").open()
+    one, other = make_store(server, "two").open(), make_store(server, "two").open()
     yield one, other
     one.close()
     other.close()
 
 
-def at_once(*work: Callable[[], object]) -> list[object]:
-    """Do all of it at the same moment, each on its own thread; what each returned."""
+def run_at_once(*work: Callable[[], object]) -> list[object]:
+    """Run all of it at the same moment, each on its own thread; returns the results."""
     start = threading.Barrier(len(work))
 
     def one(each: Callable[[], object]) -> object:
@@ -82,11 +82,11 @@ def end_sessions(server: Server, database: str) -> None:
         )
 
 
-def test_several_start_at_once_on_nothing(server: Server) -> None:
-    """Four processes start on an empty database: one makes the schema, and all of them work."""
+def test_four_processes_start_at_once_on_an_empty_database(server: Server) -> None:
+    """One of them makes the schema, and all of them work."""
     server.fresh("empty")
-    stores = [store_at(server, "empty") for _ in range(4)]
-    at_once(*(each.open for each in stores))
+    stores = [make_store(server, "empty") for _ in range(4)]
+    run_at_once(*(each.open for each in stores))
     for number, each in enumerate(stores):
         with each.write() as tx:
             assert inbox.insert_delivery(tx, delivery(str(number)))
@@ -96,8 +96,8 @@ def test_several_start_at_once_on_nothing(server: Server) -> None:
         each.close()
 
 
-def test_who_is_late_writes_nothing_more(two: tuple[Store, Store]) -> None:
-    """A process that gave the record back writes no more to it, and the other one goes on."""
+def test_a_closed_store_writes_nothing_and_others_go_on(two: tuple[Store, Store]) -> None:
+    """It can be opened again."""
     late, other = two
     late.close()
     with pytest.raises(StoreClosedError), late.write():
@@ -108,8 +108,8 @@ def test_who_is_late_writes_nothing_more(two: tuple[Store, Store]) -> None:
         assert inbox.insert_delivery(tx, delivery("opened again"))
 
 
-def test_a_schema_of_another_name(server: Server) -> None:
-    """A record in a schema of its own opens again, and what was changed in it is noticed."""
+def test_a_record_in_its_own_schema_opens_again(server: Server) -> None:
+    """A change of it is noticed."""
     server.fresh("several", "new")
     url = f"{server.url('several', 'owner')}&schema=countersign_t0one"
     for _ in range(2):
@@ -119,20 +119,20 @@ def test_a_schema_of_another_name(server: Server) -> None:
         owner.execute("DROP INDEX countersign_t0one.ix_run_status")
     with pytest.raises(SchemaError, match="index ix_run_status is missing"):
         Store(url, key=KEY).open()
-    store_at(server, "several").open().close()
+    make_store(server, "several").open().close()
 
 
-def test_only_who_works_on_the_same_schema_counts(
+def test_only_processes_on_the_same_schema_count_as_others(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commands that want a record for themselves ask who else works on its schema."""
+    """Some commands want a record for themselves."""
     monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 0.1)
     server.fresh("several", "new")
     urls = [f"{server.url('several', 'owner')}&schema=countersign_t0{x}" for x in ("one", "two")]
     stores = [Store(each, key=KEY).open() for each in urls]
     for each in stores:
         with each.read():
-            pass  # so that there is a session
+            pass  # opens a session
     with closing(Store(urls[0], key=KEY).open()) as third:
         with pytest.raises(backups.BackupError, match="another process works with"):
             backups.require_no_other_process(third)
@@ -142,8 +142,10 @@ def test_only_who_works_on_the_same_schema_counts(
     stores[1].close()
 
 
-def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several processes the one that has it, whichever sessions it uses."""
+def test_the_process_that_owns_the_workspace_counts_as_another(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sessions do not matter."""
     monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 0.1)
     server.fresh("several", "new")
     url = server.url("several", "owner")
@@ -164,23 +166,25 @@ def test_who_has_the_workspace_counts(server: Server, monkeypatch: pytest.Monkey
     record.close()
 
 
-def test_only_a_server_and_a_key_will_do(server: Server) -> None:
-    """A database in another encoding, of a newer version, or without a key is refused in words."""
+def test_an_unsuitable_database_or_missing_key_is_refused(server: Server) -> None:
+    """The encoding may be wrong, or the schema newer."""
     with server.connect() as owner, suppress(psycopg.errors.DuplicateDatabase):
         owner.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(SchemaError, match="latin uses LATIN1; Countersign needs UTF8"):
-        store_at(server, "latin").open()
+        make_store(server, "latin").open()
     server.fresh("later", "new")
     with server.connect("later") as owner:
         owner.execute("UPDATE countersign.alembic_version SET version_num = '8888'")
     with pytest.raises(SchemaError, match="newer Countersign"):
-        store_at(server, "later").open()
+        make_store(server, "later").open()
     with pytest.raises(KeyFileError):
         Store(server.url("new", "owner")).open()
 
 
-def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Store]) -> None:
-    """Update, delete and truncate are refused by the server itself, whoever asks."""
+def test_append_only_tables_refuse_changes_by_anybody(
+    server: Server, two: tuple[Store, Store]
+) -> None:
+    """The server itself refuses update, delete and truncate."""
     with two[0].write() as tx:
         trail.record_event(tx, "tried", at=AT, actor="system")
     with server.connect("two") as owner:
@@ -192,7 +196,7 @@ def test_what_only_grows_refuses_all_else(server: Server, two: tuple[Store, Stor
 
 
 def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
-    """Eight threads of two processes read a number and write the next one, and lose none."""
+    """Eight threads read a number and write the next one, and none is lost."""
     with two[0].write() as tx:
         inbox.insert_delivery(tx, delivery("counter"))
 
@@ -204,14 +208,14 @@ def test_writers_of_two_processes_take_turns(two: tuple[Store, Store]) -> None:
                 )
                 trail.record_event(tx, "added", at=AT, actor="system")
 
-    at_once(*(lambda store=store: add(store) for store in two * 4))
+    run_at_once(*(lambda store=store: add(store) for store in two * 4))
     with two[0].read() as tx:
         assert inbox.list_new_deliveries(tx)[0].attempts == 80
-        assert find_first_broken_row(tx) is None  # one chain, whoever appended
+        assert find_first_broken_row(tx) is None  # both processes append to one chain
 
 
-def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
-    """Two processes take the last use of a remembered approval at once: one has it."""
+def test_the_last_use_of_a_grant_goes_to_one_of_two_processes(two: tuple[Store, Store]) -> None:
+    """They take it at the same moment."""
     for _ in range(10):
         seeded = seed(two[0], C.PENDING, C.PENDING)
         call, other = seeded.call(0), seeded.call(1)
@@ -233,12 +237,12 @@ def test_the_last_use_of_a_grant_is_had_once(two: tuple[Store, Store]) -> None:
             with store.write() as tx:
                 return grants.use_grant(tx, grant_id, AT, mine)
 
-        had = at_once(partial(take, two[0], call), partial(take, two[1], other))
+        had = run_at_once(partial(take, two[0], call), partial(take, two[1], other))
         assert sorted(map(bool, had)) == [False, True]
 
 
-def test_two_votes_at_once_decide_once(two: tuple[Store, Store]) -> None:
-    """Two people approve the same call in two processes: it is decided by one of them."""
+def test_two_votes_at_once_decide_a_call_once(two: tuple[Store, Store]) -> None:
+    """Two people approve it in two processes."""
     for _ in range(10):
         seeded = seed(two[0])
 
@@ -249,15 +253,15 @@ def test_two_votes_at_once_decide_once(two: tuple[Store, Store]) -> None:
                 )
                 return isinstance(said, AppliedDecision)
 
-        said = at_once(lambda: vote(two[0], "UANA00001"), lambda: vote(two[1], "UCLEO0001"))
+        said = run_at_once(lambda: vote(two[0], "UANA00001"), lambda: vote(two[1], "UCLEO0001"))
         assert sorted(map(bool, said)) == [False, True]
         assert seeded.events().count("call.approved") == 1
 
 
-def test_a_session_that_the_server_ended_is_passed_over(
+def test_a_session_ended_by_the_server_is_replaced(
     server: Server, two: tuple[Store, Store]
 ) -> None:
-    """After the server restarted, the next transaction is begun on a new connection."""
+    """The next transaction begins on a new connection, as after a restart of the server."""
     with two[0].write() as tx:
         inbox.insert_delivery(tx, delivery("before"))
     end_sessions(server, "two")
@@ -265,10 +269,10 @@ def test_a_session_that_the_server_ended_is_passed_over(
         assert inbox.has_delivery(tx, "before")
 
 
-def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
+def test_a_session_ended_during_a_transaction_is_a_temporary_error(
     server: Server, two: tuple[Store, Store]
 ) -> None:
-    """What it had written is gone, and the error is one that another try may help against."""
+    """What the transaction had written is gone."""
 
     def write() -> None:
         with two[0].write() as tx:
@@ -282,8 +286,8 @@ def test_a_session_ended_amid_a_transaction_is_the_databases_fault(
         assert not inbox.has_delivery(tx, "lost")
 
 
-def test_a_statement_that_failed_takes_its_transaction_along(two: tuple[Store, Store]) -> None:
-    """Going on after an error never looks like a commit."""
+def test_a_failed_statement_makes_the_transaction_fail(two: tuple[Store, Store]) -> None:
+    """Going on after the error never looks like a commit."""
 
     def write() -> None:
         with two[0].write() as tx:
@@ -297,8 +301,8 @@ def test_a_statement_that_failed_takes_its_transaction_along(two: tuple[Store, S
         assert not inbox.has_delivery(tx, "half")
 
 
-def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
-    """PostgreSQL keeps no NUL: another character stands in its place."""
+def test_a_nul_in_a_text_is_replaced(two: tuple[Store, Store]) -> None:
+    """PostgreSQL cannot store it."""
     odd = delivery("odd")
     odd.note = "a\0b"
     with two[0].write() as tx:
@@ -309,8 +313,10 @@ def test_a_nul_in_a_text_loses_nothing(two: tuple[Store, Store]) -> None:
         ]
 
 
-def test_who_has_read_holds_nothing(server: Server, two: tuple[Store, Store]) -> None:
-    """The end of reading is sent at once, though nobody waits for it: no session keeps its view."""
+def test_a_finished_reader_leaves_no_open_transaction(
+    server: Server, two: tuple[Store, Store]
+) -> None:
+    """The end is sent at once, though nobody waits for it."""
     with two[0].read() as tx:
         assert not inbox.list_new_deliveries(tx)
     begun = "SELECT 1 FROM pg_stat_activity WHERE datname = 'two' AND state ~ 'transaction'"
@@ -320,10 +326,10 @@ def test_who_has_read_holds_nothing(server: Server, two: tuple[Store, Store]) ->
             assert time.monotonic() < until
 
 
-def test_what_runs_again_is_kept_ready_up_to_a_number(
+def test_repeated_statements_are_prepared_up_to_a_limit(
     two: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server keeps them ready for a session, and no more than so many."""
+    """The server keeps them for each session."""
     monkeypatch.setattr(postgres_session, "MAX_PREPARED_STATEMENTS", 5)
     with two[0].read() as tx:
         for number in range(20):
@@ -335,7 +341,7 @@ def test_what_runs_again_is_kept_ready_up_to_a_number(
 
 
 def test_percent_signs_and_repeated_values_arrive(two: tuple[Store, Store]) -> None:
-    """A value that stands twice in a statement, and a percent sign in its text, are as written."""
+    """A value may stand twice in one statement."""
     with two[0].write() as tx:
         inbox.insert_delivery(tx, delivery("100%"))
     key, name = col(Delivery.key), bindparam("key_")
@@ -346,15 +352,15 @@ def test_percent_signs_and_repeated_values_arrive(two: tuple[Store, Store]) -> N
 
 
 @pytest.mark.long
-def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
+def test_a_process_stopped_during_a_transaction_is_cut_off(
     two: tuple[Store, Store],
 ) -> None:
-    """The server ends its session, others write, and what it had begun is not committed."""
+    """The server ends its session, others write, and its work is not committed."""
 
     def stop() -> None:
         with two[0].write() as stopped:
             inbox.insert_delivery(stopped, delivery("asleep"))
-            with two[1].write() as tx:  # waits until the server has had enough
+            with two[1].write() as tx:  # waits for the server's timeout
                 inbox.insert_delivery(tx, delivery("awake"))
             inbox.insert_delivery(stopped, delivery("too late"))
 
@@ -365,11 +371,11 @@ def test_a_process_stopped_amid_a_transaction_holds_up_nobody_for_long(
         assert [each.key for each in inbox.list_new_deliveries(tx)] == ["awake"]
 
 
-def test_a_line_that_is_cut_is_noticed() -> None:
-    """Every session asks for signs of life: a dead line does not hold a thread for hours."""
+def test_dead_connections_to_the_server_are_noticed() -> None:
+    """Every session has timeouts, so that no thread waits for hours."""
     assert postgres_session.CONNECTION_PARAMETERS["tcp_user_timeout"] <= timedelta(
         seconds=15
     ) / timedelta(milliseconds=1)
     assert (
         postgres_session.IDLE_TIMEOUT_SECONDS < postgres_session.LOCK_TIMEOUT_SECONDS
-    )  # a stopped writer is gone before others give up
+    )  # a stopped writer ends before others give up

@@ -1,4 +1,4 @@
-"""What a purge costs grows with what it purges, and the disk is given back."""
+"""The cost of a purge grows with what it purges, and disk space is given back."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ OLD = timedelta(days=90)
 LATER = AT + timedelta(days=100)
 
 
-def fill(store: Store, count: int) -> None:
-    """So many requests that were asked and cancelled."""
+def add_requests(store: Store, count: int) -> None:
+    """Store so many requests that were cancelled."""
     for first in range(0, count, 100):
         with store.write() as tx:
             for number in range(first, min(first + 100, count)):
@@ -52,38 +52,38 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def clock() -> Clock:
-    """A hundred days later."""
+    """A clock a hundred days later."""
     clock = StillClock()
     clock.at = LATER
     return clock
 
 
-class Counted(Trace):
+class CountingTrace(Trace):
     """Counts transactions, and the statements in each."""
 
     def __init__(self) -> None:
         self.statements: list[int] = [0]
 
     def before_statement(self, sql: str, values: Any) -> None:
-        """One more."""
+        """Count it."""
         self.statements[-1] += 1
 
     def after_commit(self, tx: Transaction) -> None:
-        """The next one begins."""
+        """Begin the next transaction."""
         self.statements.append(0)
 
 
-def work(tmp_path: Path, name: str, count: int, clock: Clock) -> tuple[int, int]:
-    """What purging so many takes: steps of SQLite's, and the most statements in a transaction."""
+def measure_purge(tmp_path: Path, name: str, count: int, clock: Clock) -> tuple[int, int]:
+    """Purge so many requests; returns SQLite's steps, and the most statements in a transaction."""
     store = Store(f"sqlite:///{tmp_path / name}").open()
-    steps, counted = [0], Counted()
+    steps, counted = [0], CountingTrace()
 
     def step() -> None:
         steps[0] += 1
 
     with closing(store):
-        fill(store, count)
-        with store.read() as tx:  # of its kept connections the one that is taken next, too
+        add_requests(store, count)
+        with store.read() as tx:  # on the kept connection, which is used next
             tx.raw.set_progress_handler(step, 100)
         store.trace = counted
         assert purge_old_requests(store, clock, OLD) == count
@@ -91,26 +91,26 @@ def work(tmp_path: Path, name: str, count: int, clock: Clock) -> tuple[int, int]
 
 
 @pytest.mark.file
-def test_the_work_grows_with_what_is_purged(tmp_path: Path, clock: Clock) -> None:
-    """Six times as many requests take six times the work, in transactions that stay as small."""
-    few, most_few = work(tmp_path, "few.db", 200, clock)
-    many, most_many = work(tmp_path, "many.db", 1200, clock)
+def test_a_purges_work_grows_with_the_requests_purged(tmp_path: Path, clock: Clock) -> None:
+    """Six times as many take about six times the work; transactions stay as small."""
+    few, most_few = measure_purge(tmp_path, "few.db", 200, clock)
+    many, most_many = measure_purge(tmp_path, "many.db", 1200, clock)
     assert many < 7.5 * few
     assert most_many <= most_few < 40
 
 
 @pytest.mark.long
 @pytest.mark.file
-def test_the_work_grows_so_with_many(tmp_path: Path, clock: Clock) -> None:
-    """The same with ten thousand."""
-    few, _ = work(tmp_path, "few.db", 1000, clock)
-    many, _ = work(tmp_path, "many.db", 10_000, clock)
+def test_a_purges_work_grows_in_proportion_up_to_ten_thousand(tmp_path: Path, clock: Clock) -> None:
+    """It is compared with a thousand."""
+    few, _ = measure_purge(tmp_path, "few.db", 1000, clock)
+    many, _ = measure_purge(tmp_path, "many.db", 10_000, clock)
     assert many < 12 * few
 
 
-def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clock) -> None:
-    """Also where it takes several transactions; `audit verify` counts them."""
-    fill(store, 250)
+def test_all_due_requests_are_purged_in_several_transactions(store: Store, clock: Clock) -> None:
+    """`audit verify` finds no problem and counts them."""
+    add_requests(store, 250)
     assert purge_old_requests(store, clock, OLD) == 250
     assert purge_old_requests(store, clock, OLD) == 0
     with store.read() as tx:
@@ -120,9 +120,9 @@ def test_all_that_is_due_is_purged_and_the_record_holds(store: Store, clock: Clo
 
 
 @pytest.mark.file
-def test_the_bot_gives_disk_back_bit_by_bit(store: Store, clock: Clock) -> None:
-    """What whole pages held is off the file and its log, in steps in which others can write."""
-    fill(store, 400)
+def test_freed_pages_are_given_back_in_steps(store: Store, clock: Clock) -> None:
+    """Others can write in between; database and log become smaller."""
+    add_requests(store, 400)
     store.checkpoint_write_ahead_log()
     before = store.path.stat().st_size
     purge_old_requests(store, clock, OLD)
@@ -135,9 +135,9 @@ def test_the_bot_gives_disk_back_bit_by_bit(store: Store, clock: Clock) -> None:
 
 
 @pytest.mark.file
-def test_a_step_is_small(store: Store, clock: Clock) -> None:
-    """However much lies free, one transaction gives back so many pages at most."""
-    fill(store, 2000)
+def test_a_step_gives_back_a_limited_number_of_pages(store: Store, clock: Clock) -> None:
+    """Many more are free."""
+    add_requests(store, 2000)
     purge_old_requests(store, clock, OLD)
     with store.read() as tx:
         free = tx.exec_driver_sql("PRAGMA freelist_count").scalar()
@@ -148,14 +148,14 @@ def test_a_step_is_small(store: Store, clock: Clock) -> None:
 
 
 @pytest.mark.file
-def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock) -> None:
-    """It kept no track of what lies free: the command makes it do so, and half of it is gone."""
+def test_vacuum_rewrites_a_file_of_an_earlier_build(tmp_path: Path, clock: Clock) -> None:
+    """Such a file cannot give back single pages; the rewritten one can, and is half as large."""
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.execute("PRAGMA journal_mode=WAL")  # the first page is written
+        raw.execute("PRAGMA journal_mode=WAL")  # writes the first page
     store = Store(f"sqlite:///{path}").open()
     with closing(store):
-        fill(store, 300)
+        add_requests(store, 300)
         store.checkpoint_write_ahead_log()
         before = path.stat().st_size
         purge_old_requests(store, clock, OLD)
@@ -167,15 +167,15 @@ def test_a_file_of_an_earlier_build_is_written_anew(tmp_path: Path, clock: Clock
                 tx.exec_driver_sql("PRAGMA auto_vacuum").scalar() == sqlite.INCREMENTAL_VACUUM_MODE
             )
             assert examine_audit_and_rows(tx, store.chain, trail.get_audit_head(tx)).problems == []
-        fill(store, 1)  # it goes on as before
+        add_requests(store, 1)  # writing still works
 
 
 @pytest.mark.file
-def test_without_room_for_a_second_file_it_is_done_bit_by_bit(
+def test_vacuum_works_in_steps_if_the_disk_has_no_room(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is nearly full: nothing fails, and what can be given back is."""
-    fill(store, 400)
+    """There is no room for a second file."""
+    add_requests(store, 400)
     store.checkpoint_write_ahead_log()
     before = store.path.stat().st_size
     purge_old_requests(store, clock, OLD)

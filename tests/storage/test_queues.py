@@ -1,4 +1,4 @@
-"""The inbox's and outbox's rows: once is once, in order, and a stuck one holds up no other."""
+"""The inbox's and the outbox's rows: no duplicates, in order, and a stuck one holds up no other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.storage.builders import AT, TEAM, delivery, seed, set_message
 SECOND = timedelta(seconds=1)
 
 
-def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
-    """A row of the outbox, changed to `columns`."""
+def add_message(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
+    """A row of the outbox, changed by `columns`."""
     with store.write() as tx:
         outbox.queue_message(tx, Message(key=key, kind="notice", channel=channel))
         row = outbox.find_message_by_key(tx, key)
@@ -28,22 +28,21 @@ def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
     return row
 
 
-def due(store: Store, now: datetime = AT) -> list[str]:
-    """The keys of what is due."""
+def list_due_keys(store: Store, now: datetime = AT) -> list[str]:
+    """The keys of due messages."""
     with store.read() as tx:
         return [row.key for row in outbox.list_due_messages(tx, now)]
 
 
-def new(store: Store) -> list[Delivery]:
-    """What is to be taken in."""
+def list_new(store: Store) -> list[Delivery]:
+    """The deliveries that are to be taken in."""
     with store.read() as tx:
         return inbox.list_new_deliveries(tx)
 
 
 def test_a_redelivery_is_ignored(store: Store) -> None:
-    """The same key again is not stored again, whatever it carries.
-
-    It is not even long after the first was dealt with.
+    """A key is stored once, whatever the second delivery carries, and long after the first was
+    handled.
     """
     with store.write() as tx:
         assert inbox.insert_delivery(tx, delivery("a", body='{"n": 1}'))
@@ -52,11 +51,11 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
         assert not inbox.insert_delivery(tx, delivery("a"))
         assert inbox.has_delivery(tx, "a")
         assert not inbox.has_delivery(tx, "b")
-    assert new(store) == []
+    assert list_new(store) == []
 
 
-def test_the_inbox_keeps_its_order(store: Store) -> None:
-    """What arrived is taken in as it was stored, and what was settled, held or broken not again."""
+def test_deliveries_are_taken_in_the_order_of_storing(store: Store) -> None:
+    """Handled, held and broken ones are not listed again."""
     with store.write() as tx:
         for key in "cabd":
             inbox.insert_delivery(tx, delivery(key))
@@ -64,17 +63,14 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
         assert [each.key for each in found] == list("cabd")
         inbox.mark_delivery_done(tx, found[0], "because")
         inbox.hold_message_until_next_turn(tx, found[2], "run-1")
-    assert [each.key for each in new(store)] == ["a", "d"]
+    assert [each.key for each in list_new(store)] == ["a", "d"]
     with store.read() as tx:
         assert [each.key for each in inbox.list_messages_held_for_run(tx, "run-1")] == ["b"]
         assert inbox.list_messages_held_for_run(tx, "run-2") == []
 
 
-def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
-    """A delivery that fails is tried as often as allowed, and then holds up nothing.
-
-    It keeps what went wrong.
-    """
+def test_a_failing_delivery_is_retried_and_then_set_aside(store: Store) -> None:
+    """It keeps the error, and holds up nothing."""
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery("bad", "action"))
         for attempt in (1, 2):
@@ -91,11 +87,8 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
         assert inbox.list_new_deliveries(tx) == []
 
 
-def test_the_newest_taken_message(store: Store) -> None:
-    """What a thread's transcript has is known by the Slack time of its newest message.
-
-    A request that goes on elsewhere has a transcript of its own.
-    """
+def test_the_newest_message_in_a_transcript_is_known(store: Store) -> None:
+    """A request that moved to another thread has a transcript of its own."""
     here = seed(store).run()
     elsewhere = Run(
         team=TEAM,
@@ -118,9 +111,9 @@ def test_the_newest_taken_message(store: Store) -> None:
         assert inbox.get_newest_transcript_message_ts(tx, here, row) == ""
 
 
-def test_said_once_is_said(store: Store) -> None:
-    """A message whose key is there is not added again and not changed."""
-    first = put(store, "k", body='{"text": "first"}')
+def test_a_message_with_a_known_key_is_not_added_again(store: Store) -> None:
+    """The first one is not changed."""
+    first = add_message(store, "k", body='{"text": "first"}')
     with store.write() as tx:
         outbox.queue_message(
             tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}')
@@ -134,11 +127,8 @@ def test_said_once_is_said(store: Store) -> None:
         )
 
 
-def test_due_in_order(store: Store) -> None:
-    """The outbox goes out in the order of its rows.
-
-    What is sent, failed or streaming does not go again.
-    """
+def test_due_messages_come_in_the_order_of_their_rows(store: Store) -> None:
+    """Sent, failed and streaming ones are not due."""
     for key, status in (
         ("a", "pending"),
         ("b", "sending"),
@@ -146,73 +136,67 @@ def test_due_in_order(store: Store) -> None:
         ("d", "failed"),
         ("e", "streaming"),
     ):
-        put(store, key, status=status)
-    put(store, "f")
-    assert due(store) == ["a", "b", "f"]
+        add_message(store, key, status=status)
+    add_message(store, "f")
+    assert list_due_keys(store) == ["a", "b", "f"]
 
 
 def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
-    """Nothing overtakes a message that waits for another try in its channel.
-
-    Other channels go on.
-    """
-    put(store, "0", "C1")
-    put(store, "1", "C1", due_at=AT + SECOND)
-    put(store, "2", "C2")
-    put(store, "3", "C1")
-    assert due(store) == ["0", "2"]
-    assert due(store, AT + SECOND) == ["0", "1", "2", "3"]
+    """Nothing overtakes it there, and other channels go on."""
+    add_message(store, "0", "C1")
+    add_message(store, "1", "C1", due_at=AT + SECOND)
+    add_message(store, "2", "C2")
+    add_message(store, "3", "C1")
+    assert list_due_keys(store) == ["0", "2"]
+    assert list_due_keys(store, AT + SECOND) == ["0", "1", "2", "3"]
     with store.read() as tx:
         assert outbox.find_next_message_retry_time(tx, AT) == AT + SECOND
 
 
-def test_a_postponed_change_holds_up_its_thread(store: Store) -> None:
-    """A card that waits to be redrawn: its own thread waits, other threads of the channel go on."""
-    put(store, "card", "C1", status="stale", thread_ts="1", ts="2", due_at=AT + SECOND)
-    put(store, "root", "C1", status="stale", ts="3", due_at=AT + SECOND)
-    put(store, "private", "C1", kind="private", thread_ts="4", due_at=AT + SECOND)
-    put(store, "below the card", "C1", thread_ts="1")
-    put(store, "below the root", "C1", thread_ts="3")
-    put(store, "after it", "C1", thread_ts="4")
-    put(store, "another thread", "C1", thread_ts="5")
-    put(store, "another card", "C1", status="stale", thread_ts="5", ts="6")
-    put(store, "post", "C1", thread_ts="7", due_at=AT + SECOND)
-    put(store, "late post", "C1", thread_ts="5")
-    put(store, "late change", "C1", status="stale", thread_ts="5", ts="8")
-    put(store, "below the post", "C1", status="stale", thread_ts="7", ts="9")
-    assert due(store) == ["another thread", "another card", "late change"]
-    assert len(due(store, AT + SECOND)) == 12
+def test_a_postponed_change_holds_up_only_its_thread(store: Store) -> None:
+    """Other threads of the channel go on."""
+    add_message(store, "card", "C1", status="stale", thread_ts="1", ts="2", due_at=AT + SECOND)
+    add_message(store, "root", "C1", status="stale", ts="3", due_at=AT + SECOND)
+    add_message(store, "private", "C1", kind="private", thread_ts="4", due_at=AT + SECOND)
+    add_message(store, "below the card", "C1", thread_ts="1")
+    add_message(store, "below the root", "C1", thread_ts="3")
+    add_message(store, "after it", "C1", thread_ts="4")
+    add_message(store, "another thread", "C1", thread_ts="5")
+    add_message(store, "another card", "C1", status="stale", thread_ts="5", ts="6")
+    add_message(store, "post", "C1", thread_ts="7", due_at=AT + SECOND)
+    add_message(store, "late post", "C1", thread_ts="5")
+    add_message(store, "late change", "C1", status="stale", thread_ts="5", ts="8")
+    add_message(store, "below the post", "C1", status="stale", thread_ts="7", ts="9")
+    assert list_due_keys(store) == ["another thread", "another card", "late change"]
+    assert len(list_due_keys(store, AT + SECOND)) == 12
 
 
-def test_nothing_is_next_without_work(store: Store) -> None:
-    """A message that failed for good or was sent is nothing to wake up for."""
-    put(store, "sent", status="sent", due_at=AT)
-    put(store, "failed", status="failed", due_at=AT, wanted=3)
+def test_failed_or_sent_messages_need_no_retry(store: Store) -> None:
+    """Nothing has to wake up for them."""
+    add_message(store, "sent", status="sent", due_at=AT)
+    add_message(store, "failed", status="failed", due_at=AT, wanted=3)
     with store.read() as tx:
         assert outbox.find_next_message_retry_time(tx, AT) is None
-    assert due(store) == []
+    assert list_due_keys(store) == []
 
 
-def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
-    """A change makes every copy of a card due.
-
-    One made while it is being drawn makes it due again.
-    """
+def test_a_card_changed_while_it_is_drawn_is_due_again(store: Store) -> None:
+    """A change makes every copy of a card due."""
     seeded = seed(store)
     with store.write() as tx:
         moves.record_message_version_in_slack(tx, seeded.card(), ts="1.1", version=1)
-    assert due(store) == []
+    assert list_due_keys(store) == []
     with store.write() as tx:
         outbox.mark_cards_for_redraw(tx, seeded.plan_id)
     drawing = seeded.card()
-    assert (due(store), drawing.wanted) == ([drawing.key], 2)
+    assert (list_due_keys(store), drawing.wanted) == ([drawing.key], 2)
     with store.write() as tx:
         outbox.mark_cards_for_redraw(
             tx, seeded.plan_id
-        )  # somebody decides while Slack is being told of version 2
+        )  # somebody decides while version 2 is being sent
     with store.write() as tx:
         moves.record_message_version_in_slack(tx, drawing, ts="1.1", version=2)
-    assert due(store) == [drawing.key]
+    assert list_due_keys(store) == [drawing.key]
     with store.write() as tx:
         moves.record_message_version_in_slack(tx, seeded.card(), ts="1.1", version=3)
         assert [row.key for row in outbox.list_cards_of_plan(tx, seeded.plan_id)] == [drawing.key]
@@ -222,15 +206,12 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
             == outbox.parse_message_body(drawing)["calls"]
         )
         assert outbox.list_call_ids_on_card(tx, "another plan", drawing.seq) == []
-    assert due(store) == []
+    assert list_due_keys(store) == []
 
 
 @pytest.mark.parametrize("status", ["pending", "sending", "failed"])
-def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> None:
-    """A change of a card that does not stand in Slack leaves its state alone.
-
-    It is posted as of then.
-    """
+def test_a_card_that_is_not_posted_yet_keeps_its_status(store: Store, status: str) -> None:
+    """It will be posted as it is then."""
     seeded = seed(store)
     with store.write() as tx:
         set_message(tx, seeded.card(), status=status)
@@ -238,14 +219,11 @@ def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> N
     assert (seeded.card().status, seeded.card().wanted) == (status, 2)
 
 
-def test_streams_are_closed(store: Store) -> None:
-    """Streams that a crash left open are closed with their words withdrawn.
-
-    Other messages are left alone.
-    """
+def test_streams_left_open_are_closed_with_their_words_withdrawn(store: Store) -> None:
+    """A crash left them; other messages stay."""
     seeded = seed(store)
     for key, status in (("open", "streaming"), ("over", "sent")):
-        put(store, key, status=status, run_id=seeded.run_id)
+        add_message(store, key, status=status, run_id=seeded.run_id)
     with store.write() as tx:
         open_row, over = (
             outbox.find_message_by_key(tx, "open"),
@@ -260,11 +238,11 @@ def test_streams_are_closed(store: Store) -> None:
         assert now is not None
         assert (now.status, outbox.parse_message_body(now)["text"]) == ("closing", "")
         assert outbox.find_message_by_key(tx, "over") == over
-    assert "open" in due(store)
+    assert "open" in list_due_keys(store)
 
 
-def test_a_greeting_is_given_once(store: Store) -> None:
-    """Nobody is greeted twice; the same id in another workspace is another person."""
+def test_a_person_is_greeted_once(store: Store) -> None:
+    """The same id in another workspace is another person."""
     with store.write() as tx:
         assert [
             inbox.mark_person_greeted(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")
@@ -275,10 +253,8 @@ def test_a_greeting_is_given_once(store: Store) -> None:
         ]
 
 
-def test_a_program_that_takes_nothing_holds_no_other_up(store: Store) -> None:
-    """However much is due for its address, each other program has its turn beside it, and of what
-    one is to be told the longest due comes first.
-    """
+def test_an_unreachable_program_holds_up_no_other_webhooks(store: Store) -> None:
+    """Programs take turns, each with its longest due webhook first."""
     rows = [("deaf", number) for number in range(6)] + [("a", 7), ("b", 8), ("a", 9)]
     with store.write() as tx:
         for key, late in rows:

@@ -1,4 +1,4 @@
-"""Threads and processes that want the same row: one wins, and the rows agree with it."""
+"""Threads that want the same row at once: one wins, and the rows agree with it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ROUNDS = 20
 TICK = timedelta(microseconds=1)
 
 
-def together(*actions: Callable[[], bool]) -> list[bool]:
-    """Do all of it at once, each on its own thread; whether each of them won."""
+def run_together(*actions: Callable[[], bool]) -> list[bool]:
+    """Run all actions at once, each on its own thread; returns whether each won."""
     start = threading.Barrier(len(actions))
 
     def one(action: Callable[[], bool]) -> bool:
@@ -34,8 +34,8 @@ def together(*actions: Callable[[], bool]) -> list[bool]:
         return [future.result(20) for future in [pool.submit(one, action) for action in actions]]
 
 
-def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bool]:
-    """A click stored at AT."""
+def make_voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bool]:
+    """A vote stored at AT."""
 
     def click() -> bool:
         with seeded.store.write() as tx:
@@ -49,7 +49,7 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
     return click
 
 
-def editor(seeded: Seeded) -> Callable[[], bool]:
+def make_editor(seeded: Seeded) -> Callable[[], bool]:
     """An edit stored at AT."""
 
     def submit() -> bool:
@@ -71,7 +71,7 @@ def editor(seeded: Seeded) -> Callable[[], bool]:
     return submit
 
 
-def sweeper(seeded: Seeded) -> Callable[[], bool]:
+def make_sweeper(seeded: Seeded) -> Callable[[], bool]:
     """A sweep at AT that read the call before anything happened to it."""
     found = seeded.call()
 
@@ -82,33 +82,34 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
     return sweep
 
 
-def test_two_people_approve_at_once(store: Store) -> None:
-    """In each of 20 races one of two approvals counts, and only its vote is there."""
+def test_one_of_two_approvals_at_once_counts(store: Store) -> None:
+    """Its vote is the only one stored, in each of 20 races."""
     for _ in range(ROUNDS):
         seeded = seed(store)
-        won = together(voter(seeded, "UANA00001"), voter(seeded, "UCLEO0001"))
+        won = run_together(make_voter(seeded, "UANA00001"), make_voter(seeded, "UCLEO0001"))
         assert sorted(won) == [False, True]
         assert [v.person for v in seeded.votes()] == [["UANA00001", "UCLEO0001"][won.index(True)]]
         assert seeded.events() == ["call.approved", "run.ready"]
 
 
-def test_approve_and_reject_at_once(store: Store) -> None:
-    """A yes and a no at once: the status is the winner's word."""
+def test_an_approval_and_a_rejection_at_once_decide_once(store: Store) -> None:
+    """The status is the winner's."""
     for _ in range(ROUNDS):
         seeded = seed(store)
-        won = together(voter(seeded, "UANA00001"), voter(seeded, "UCLEO0001", "reject"))
+        won = run_together(
+            make_voter(seeded, "UANA00001"), make_voter(seeded, "UCLEO0001", "reject")
+        )
         assert sorted(won) == [False, True]
         assert seeded.call().status is [C.APPROVED, C.REJECTED][won.index(True)]
 
 
-def test_click_against_edit(store: Store) -> None:
-    """An approval never counts for arguments that an edit has just replaced.
-
-    Nor does an edit for what is decided.
+def test_an_approval_and_an_edit_at_once_exclude_each_other(store: Store) -> None:
+    """An approval never counts for arguments that were just replaced, nor an edit of a decided
+    call.
     """
     for _ in range(ROUNDS):
         seeded = seed(store)
-        approved, edited = together(voter(seeded, "UANA00001"), editor(seeded))
+        approved, edited = run_together(make_voter(seeded, "UANA00001"), make_editor(seeded))
         assert approved != edited
         call = seeded.call()
         assert (call.status, call.revision) == ((C.APPROVED, 1) if approved else (C.PENDING, 2))
@@ -116,32 +117,35 @@ def test_click_against_edit(store: Store) -> None:
 
 
 @pytest.mark.parametrize("deadline", [AT, AT + TICK], ids=["at the deadline", "just before it"])
-def test_click_against_the_clock(store: Store, deadline: object) -> None:
-    """Click and sweep at once, at the deadline and before it: one of the two, as the times say."""
+def test_a_click_and_an_expiry_at_once_go_by_the_deadline(store: Store, deadline: object) -> None:
+    """The click is at the deadline, or just before it."""
     for _ in range(ROUNDS):
         seeded = seed(store, deadline=AT if deadline == AT else AT + TICK)
-        approved, expired = together(voter(seeded, "UANA00001"), sweeper(seeded))
+        approved, expired = run_together(make_voter(seeded, "UANA00001"), make_sweeper(seeded))
         assert (approved, expired) == (deadline != AT, deadline == AT)
         assert seeded.call().status is (C.EXPIRED if deadline == AT else C.APPROVED)
 
 
-def test_two_sweepers_expire_a_call_once(store: Store) -> None:
-    """Two sweeps at once expire a call once and free its run once."""
+def test_two_sweeps_at_once_expire_a_call_once(store: Store) -> None:
+    """Its run becomes ready once."""
     for status in [C.PENDING, C.UNKNOWN] * (ROUNDS // 2):
         seeded = seed(store, status, deadline=AT)
-        assert sorted(together(sweeper(seeded), sweeper(seeded))) == [False, True]
+        assert sorted(run_together(make_sweeper(seeded), make_sweeper(seeded))) == [False, True]
         assert seeded.events() == [
             "call.expired" if status is C.PENDING else "call.given_up",
             "run.ready",
         ]
 
 
-def test_two_decide_the_last_two_calls(store: Store) -> None:
-    """Two people decide two calls of one plan at once: both count, and the run is freed once."""
+def test_two_calls_of_a_plan_decided_at_once_make_the_run_ready_once(store: Store) -> None:
+    """Both decisions count."""
     for _ in range(ROUNDS):
         seeded = seed(store, C.PENDING, C.PENDING)
         other = Seeded(store, seeded.run_id, seeded.plan_id, seeded.ids[::-1])
-        assert together(voter(seeded, "UANA00001"), voter(other, "UCLEO0001")) == [True, True]
+        assert run_together(make_voter(seeded, "UANA00001"), make_voter(other, "UCLEO0001")) == [
+            True,
+            True,
+        ]
         assert (
             seeded.run().status,
             seeded.events().count("run.ready"),
@@ -149,8 +153,8 @@ def test_two_decide_the_last_two_calls(store: Store) -> None:
         ) == (R.READY, 1, 3)
 
 
-def test_two_workers_claim(store: Store) -> None:
-    """Of four workers one gets the run, with a fence of its own."""
+def test_one_of_four_workers_claims_a_run(store: Store) -> None:
+    """It gets a fence of its own."""
     for _ in range(ROUNDS):
         seeded = seed(store, run=R.READY)
 
@@ -158,24 +162,21 @@ def test_two_workers_claim(store: Store) -> None:
             with store.write() as tx:
                 return moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
 
-        assert sorted(together(claim, claim, claim, claim)) == [False, False, False, True]
+        assert sorted(run_together(claim, claim, claim, claim)) == [False, False, False, True]
         assert (seeded.run().fence, seeded.events()) == (2, ["run.running"])
 
 
-def test_many_writers_keep_one_chain(store: Store) -> None:
-    """24 decisions at once leave an audit whose chain holds, with a row for each."""
+def test_24_decisions_at_once_keep_the_audits_chain(store: Store) -> None:
+    """Each has its rows."""
     many = [seed(store) for _ in range(24)]
-    assert all(together(*(voter(each, "UANA00001") for each in many)))
+    assert all(run_together(*(make_voter(each, "UANA00001") for each in many)))
     with store.read() as tx:
         assert find_first_broken_row(tx) is None
     assert all(each.events() == ["call.approved", "run.ready"] for each in many)
 
 
-def test_one_vote_per_person_and_revision(store: Store) -> None:
-    """The database itself refuses a person's second vote of one kind on a revision.
-
-    Who approved may still reject; on the next revision they may vote again.
-    """
+def test_the_database_refuses_a_persons_second_vote_of_one_kind(store: Store) -> None:
+    """An approver may still reject, and vote again on the next revision."""
     seeded = seed(store)
 
     def add(revision: int, verb: str) -> None:

@@ -1,4 +1,4 @@
-"""What replicas share: one sender a channel, pauses for all, leases, and who is told of READY."""
+"""What replicas share: a sender for each channel, pauses, leases, and news of ready runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.storage.builders import AT, HOUR, C, R, seed
 SECOND = timedelta(seconds=1)
 
 
-def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
-    """It stays with whoever has it, until that ends, gives it up, or is not heard of any more."""
+def test_a_channel_has_one_living_sender(store: Store) -> None:
+    """It stays so until it gives the channel up, ends, or is not heard of."""
     with store.write() as tx:
         replicas.store_heartbeat(tx, "a", AT + 5 * SECOND)
         replicas.store_heartbeat(tx, "b", AT + 9 * SECOND)
         assert replicas.claim_channel_sending(tx, "C1", "a", ())
         assert replicas.claim_channel_sending(tx, "C1", "a", ())
         assert not replicas.claim_channel_sending(tx, "C1", "b", ())
-        assert replicas.claim_channel_sending(tx, "C2", "b", ())  # which says nothing of others
+        assert replicas.claim_channel_sending(tx, "C2", "b", ())  # other channels are not affected
         assert replicas.get_senders_by_channel(tx, ()) == {"C1": "a", "C2": "b"}
         assert replicas.get_senders_by_channel(tx, {"a"}) == {"C2": "b"}
         assert replicas.claim_channel_sending(tx, "C1", "b", {"a"})
         assert replicas.get_senders_by_channel(tx, {"a"}) == {"C1": "b", "C2": "b"}
-        replicas.give_up_channel_sending(tx, "C1", "a")  # which is not its own any more
+        replicas.give_up_channel_sending(tx, "C1", "a")  # not its own any more
         replicas.store_heartbeat(tx, "a", AT + 20 * SECOND)
         assert not replicas.claim_channel_sending(tx, "C1", "a", ())
         replicas.remove_replica(tx, "b")
@@ -40,8 +40,8 @@ def test_a_channel_has_one_sender_that_is_alive(store: Store) -> None:
         assert replicas.get_senders_by_channel(tx, ()) == {}
 
 
-def test_the_longer_of_two_pauses_holds(store: Store) -> None:
-    """For a method, and for posts by channel; what is over is not told, and tidied up."""
+def test_the_longer_of_two_slack_pauses_holds(store: Store) -> None:
+    """Pauses are for a method, and for posts by channel; ended ones are deleted."""
     with store.write() as tx:
         replicas.store_slack_pause(tx, "chat.postMessage", "C1", AT + 9 * SECOND)
         replicas.store_slack_pause(tx, "chat.postMessage", "C1", AT + 5 * SECOND)
@@ -53,8 +53,8 @@ def test_the_longer_of_two_pauses_holds(store: Store) -> None:
         assert set(replicas.get_slack_pause_ends(tx, AT)) == {("chat.postMessage", "C1")}
 
 
-def test_leases_are_kept_and_lapse(store: Store) -> None:
-    """A beat lengthens the lease of a run at work; a cancelled one keeps its own until its end."""
+def test_a_heartbeat_extends_leases_even_of_cancelled_runs(store: Store) -> None:
+    """A cancelled run keeps its lease until it ends."""
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
         tx.execute(update(Run).values(status=R.RUNNING, lease_until=AT))
@@ -69,8 +69,8 @@ def test_leases_are_kept_and_lapse(store: Store) -> None:
         ] == [seeded.run_id]
 
 
-def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
-    """Of each run that a worker may take from now on, before the commit, and of no other."""
+def test_ready_runs_are_reported_before_the_commit(store: Store) -> None:
+    """No other runs are reported."""
     told: list[tuple[str, bool]] = []
 
     def ready(_tx: Transaction, found: Sequence[str]) -> None:
@@ -105,8 +105,8 @@ def test_who_hands_out_is_told_in_the_transaction(store: Store) -> None:
     assert told[3:] == [(decided.run_id, True)]
 
 
-def test_a_delivery_is_dealt_with_once(store: Store) -> None:
-    """Who is second has its transaction rolled back."""
+def test_the_second_transaction_to_handle_a_delivery_is_rolled_back(store: Store) -> None:
+    """Both have read it as new."""
     row = Delivery(key="k", kind=DeliveryKind.ACTION, team="T", user="U", received_at=AT)
     with store.write() as tx:
         inbox.insert_delivery(tx, row)
@@ -120,7 +120,7 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
         inbox.hold_message_until_next_turn,
     ):
         with pytest.raises(inbox.DeliveryAlreadyHandledError):
-            _again(store, late, other)
+            _handle_again(store, late, other)
     with store.read() as tx:
         assert trail.get_audit_head(tx).seq == 0
         found = inbox.find_delivery(tx, "k")
@@ -128,14 +128,14 @@ def test_a_delivery_is_dealt_with_once(store: Store) -> None:
         assert (found.status, found.note) == (DeliveryStatus.DONE, "done")
 
 
-def _again(store: Store, late: Callable[..., None], delivery: Delivery) -> None:
+def _handle_again(store: Store, late: Callable[..., None], delivery: Delivery) -> None:
     with store.write() as tx:
         trail.record_event(tx, "nothing", at=AT, actor="system")
         late(tx, delivery, "again")
 
 
-def test_people_are_told_once(store: Store) -> None:
-    """Of two that tell the same of a pending call, the second finds it told."""
+def test_people_are_notified_of_a_pending_call_once(store: Store) -> None:
+    """The second of two replicas finds it done."""
     seeded = seed(store, CallStatus.PENDING)
     call = seeded.call()
     with store.write() as tx:

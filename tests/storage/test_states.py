@@ -1,4 +1,4 @@
-"""Every cell of the five transition tables against a second table, written out by hand."""
+"""All pairs of the five transition tables against a second table, written by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from storage import states
 from storage.states import CallStatus, IllegalStatusChangeError, RunStatus
 
-# One row per status, in the order of the columns: x where the move exists.
+# One row for each status, in the order of the columns; x marks a transition.
 CALL_COLUMNS = (
     "PENDING APPROVED REFUSED ANSWERED REJECTED EXPIRED CANCELLED "
     "SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN ENTRUSTED"
@@ -64,7 +64,7 @@ DELIVERY_TABLE = """
 """
 
 
-def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
+def parse_table(columns: str, table: str) -> dict[tuple[str, str], bool]:
     """Each (from, to) of a drawn table, and whether it is marked."""
     rows = [line.split() for line in table.strip().splitlines()]
     return {
@@ -74,15 +74,15 @@ def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
     }
 
 
-CALL_CELLS = cells(CALL_COLUMNS, CALL_TABLE)
-RUN_CELLS = cells(RUN_COLUMNS, RUN_TABLE)
-MESSAGE_CELLS = cells(MESSAGE_COLUMNS, MESSAGE_TABLE)
-DELIVERY_CELLS = cells(DELIVERY_COLUMNS, DELIVERY_TABLE)
-INSTALLATION_CELLS = cells(INSTALLATION_COLUMNS, INSTALLATION_TABLE)
+CALL_CELLS = parse_table(CALL_COLUMNS, CALL_TABLE)
+RUN_CELLS = parse_table(RUN_COLUMNS, RUN_TABLE)
+MESSAGE_CELLS = parse_table(MESSAGE_COLUMNS, MESSAGE_TABLE)
+DELIVERY_CELLS = parse_table(DELIVERY_COLUMNS, DELIVERY_TABLE)
+INSTALLATION_CELLS = parse_table(INSTALLATION_COLUMNS, INSTALLATION_TABLE)
 
 
 def test_the_drawn_tables_are_complete() -> None:
-    """The tables here have a cell for every pair of statuses there is."""
+    """They have a cell for every pair of statuses."""
     assert set(CALL_CELLS) == set(product(CallStatus.__members__, repeat=2))
     assert set(RUN_CELLS) == set(product(RunStatus.__members__, repeat=2))
     assert set(states.CALL_TRANSITIONS) == set(CallStatus)
@@ -91,7 +91,7 @@ def test_the_drawn_tables_are_complete() -> None:
 
 @pytest.mark.parametrize(("source", "target"), CALL_CELLS)
 def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
-    """A call makes exactly the marked moves; any other raises and names both ends."""
+    """Any other raises and names both statuses."""
     if CALL_CELLS[source, target]:
         states.require_allowed_status_change(
             states.CALL_TRANSITIONS, CallStatus[source], CallStatus[target]
@@ -105,7 +105,7 @@ def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
 
 @pytest.mark.parametrize(("source", "target"), RUN_CELLS)
 def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
-    """A run makes exactly the marked moves; any other raises and names both ends."""
+    """Any other raises and names both statuses."""
     if RUN_CELLS[source, target]:
         states.require_allowed_status_change(
             states.RUN_TRANSITIONS, RunStatus[source], RunStatus[target]
@@ -118,7 +118,7 @@ def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
 
 
 def test_messages_and_deliveries_make_only_marked_moves() -> None:
-    """So do what is sent and what was delivered; each has all of its statuses in its table."""
+    """Installations are compared, too; each table has all of its statuses."""
     for moves, found in (
         (states.MESSAGE_TRANSITIONS, MESSAGE_CELLS),
         (states.DELIVERY_TRANSITIONS, DELIVERY_CELLS),
@@ -131,10 +131,8 @@ def test_messages_and_deliveries_make_only_marked_moves() -> None:
         assert {a.name: {b.name for b in to} for a, to in moves.items()} == drawn
 
 
-def test_rows_are_born_in_these_statuses() -> None:
-    """A call is born asking, allowed or refused; a run is born ready, a delivery new; a message
-    waits to be posted, or streams.
-    """
+def test_the_initial_statuses_are_as_listed() -> None:
+    """They are those of calls, runs, deliveries and messages."""
     assert {status.name for status in states.MESSAGE_INITIAL_STATUSES} == {"PENDING", "STREAMING"}
     assert {status.name for status in states.DELIVERY_INITIAL_STATUSES} == {"NEW"}
     assert {status.name for status in states.CALL_INITIAL_STATUSES} == {
@@ -145,11 +143,8 @@ def test_rows_are_born_in_these_statuses() -> None:
     assert {status.name for status in states.RUN_INITIAL_STATUSES} == {"READY"}
 
 
-def test_final_and_open() -> None:
-    """Final are the statuses without a way on.
-
-    Open are the runs somebody still works on or waits for.
-    """
+def test_final_statuses_have_no_move_and_open_runs_are_as_listed() -> None:
+    """An open run is one that somebody works on or waits for."""
     dead = {
         source
         for source, _ in CALL_CELLS
@@ -159,8 +154,8 @@ def test_final_and_open() -> None:
     assert {status.name for status in states.RUN_OPEN_STATUSES} == {"READY", "RUNNING", "WAITING"}
 
 
-def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
-    """The statuses one can get to from `births` by marked moves."""
+def list_reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
+    """The statuses that `births` lead to by marked moves."""
     found, before = set(births), set[str]()
     while found != before:
         before = set(found)
@@ -171,17 +166,17 @@ def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
 
 
 def test_every_status_can_be_reached() -> None:
-    """No status is there that nothing leads to."""
-    assert reachable(CALL_CELLS, {status.name for status in states.CALL_INITIAL_STATUSES}) == set(
-        CallStatus.__members__
-    )
-    assert reachable(RUN_CELLS, {status.name for status in states.RUN_INITIAL_STATUSES}) == set(
-        RunStatus.__members__
-    )
+    """Calls and runs have no status that nothing leads to."""
+    assert list_reachable(
+        CALL_CELLS, {status.name for status in states.CALL_INITIAL_STATUSES}
+    ) == set(CallStatus.__members__)
+    assert list_reachable(
+        RUN_CELLS, {status.name for status in states.RUN_INITIAL_STATUSES}
+    ) == set(RunStatus.__members__)
 
 
 def test_nothing_runs_unless_approved() -> None:
-    """RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
+    """RUNNING comes from APPROVED alone; refused, rejected and expired calls are final."""
     assert {
         source for source in CallStatus if CallStatus.RUNNING in states.CALL_TRANSITIONS[source]
     } == {CallStatus.APPROVED}
@@ -192,8 +187,8 @@ def test_nothing_runs_unless_approved() -> None:
         assert status in states.CALL_FINAL_STATUSES
 
 
-def test_every_status_is_explained() -> None:
-    """Each member is stored as its name in lower case, so that rows read like the design."""
+def test_statuses_are_stored_as_their_names_in_lower_case() -> None:
+    """Rows read like the design."""
     assert all(
         status.value == status.name.lower()
         for machine in (CallStatus, RunStatus)

@@ -1,4 +1,4 @@
-"""The database underneath: pragmas, who waits for whom, one process at a time."""
+"""The database: pragmas, waiting writers, one process at a time, and refused files."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ FORKS = multiprocessing.get_context("forkserver")  # a process without threads f
 FORKS.set_forkserver_preload(["__main__", __name__])
 
 
-def stored(store: Store) -> list[str]:
+def list_keys(store: Store) -> list[str]:
     """The keys in the inbox."""
     with store.read() as tx:
         return [each.key for each in inbox.list_new_deliveries(tx)]
 
 
-def keep(store: Store, key: str) -> None:
-    """Write one row."""
+def store_delivery(store: Store, key: str) -> None:
+    """Store one delivery."""
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery(key))
 
@@ -50,8 +50,8 @@ def keep(store: Store, key: str) -> None:
 @pytest.mark.parametrize(
     "url", ["sqlite://", "sqlite:///:memory:", "mysql://u@h/d", "countersign.db"]
 )
-def test_only_a_file_or_a_server_will_do(url: str) -> None:
-    """A database that would not outlive the process, or of a third kind, is refused."""
+def test_only_an_sqlite_file_or_postgresql_is_accepted(url: str) -> None:
+    """A database that would not outlive the process is refused."""
     with pytest.raises(ValueError, match=r"SQLite file, .* or a PostgreSQL database"):
         Store(url)
 
@@ -67,7 +67,7 @@ def test_only_a_file_or_a_server_will_do(url: str) -> None:
     ],
 )
 def test_every_connection_has_the_pragmas(store: Store, pragma: str, value: object) -> None:
-    """Every connection, the first and the tenth at once, has the pragmas that promises rest on."""
+    """The promises rest on them; ten connections are open at once."""
     open_now = [store.engine.connect() for _ in range(10)]
     try:
         assert {each.exec_driver_sql(f"PRAGMA {pragma}").scalar() for each in open_now} == {value}
@@ -76,11 +76,8 @@ def test_every_connection_has_the_pragmas(store: Store, pragma: str, value: obje
             each.close()
 
 
-def test_children_need_their_parents(store: Store) -> None:
-    """Foreign keys are enforced.
-
-    A call of no run is refused, and a run with calls cannot be deleted.
-    """
+def test_foreign_keys_are_enforced(store: Store) -> None:
+    """A call of no run is refused, and a run with calls cannot be deleted."""
     seeded = seed(store)
     row = seeded.call()
     row.id, row.run_id = new_id(), "nobody"
@@ -90,25 +87,25 @@ def test_children_need_their_parents(store: Store) -> None:
         tx.exec_driver_sql("DELETE FROM run")
 
 
-def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
-    """A reader that is never closed sees its snapshot, and writers go on at once."""
-    keep(store, "before")
+def test_a_reader_that_is_never_closed_blocks_no_writer(store: Store) -> None:
+    """It sees its snapshot."""
+    store_delivery(store, "before")
     with store.read() as leaked:
         assert len(inbox.list_new_deliveries(leaked)) == 1
         done = threading.Event()
 
         def write() -> None:
-            keep(store, "after")
+            store_delivery(store, "after")
             done.set()
 
         threading.Thread(target=write, daemon=True).start()
         assert done.wait(30)
         assert len(inbox.list_new_deliveries(leaked)) == 1
-    assert stored(store) == ["before", "after"]
+    assert list_keys(store) == ["before", "after"]
 
 
-def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
-    """A writer begins immediate, so reading first and writing then never fails half-way."""
+def test_a_writer_takes_the_lock_at_its_beginning(store: Store) -> None:
+    """So reading first and writing then never fails half-way."""
     with store.write() as tx:
         tx.execute(select(Run))
         with (
@@ -117,12 +114,12 @@ def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
         ):
             other.execute("BEGIN IMMEDIATE")
         inbox.insert_delivery(tx, delivery("mine"))
-    assert stored(store) == ["mine"]
+    assert list_keys(store) == ["mine"]
 
 
-def test_writers_take_turns(store: Store) -> None:
-    """16 threads that read a number and write the next one lose none."""
-    keep(store, "counter")
+def test_sixteen_writers_take_turns(store: Store) -> None:
+    """Each reads a number and writes the next one, and none is lost."""
+    store_delivery(store, "counter")
 
     def add() -> None:
         for _ in range(10):
@@ -139,8 +136,8 @@ def test_writers_take_turns(store: Store) -> None:
         assert inbox.list_new_deliveries(tx)[0].attempts == 160
 
 
-def _hold(path: str, pipe: Pipe) -> None:
-    """Another process: take the write lock, say so, let go when told."""
+def _hold_write_lock(path: str, pipe: Pipe) -> None:
+    """In another process: take the write lock, say so, release it when told."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         pipe.send("held")
@@ -148,34 +145,31 @@ def _hold(path: str, pipe: Pipe) -> None:
         connection.execute("COMMIT")
 
 
-def test_a_busy_database_is_waited_for(store: Store) -> None:
-    """While another process writes, ours waits.
-
-    It says "stored" only when it is, and loses nothing.
-    """
+def test_a_writer_waits_while_another_process_writes(store: Store) -> None:
+    """It returns only when the row is stored."""
     ours, theirs = FORKS.Pipe()
-    process = FORKS.Process(target=_hold, args=(str(store.path), theirs))
+    process = FORKS.Process(target=_hold_write_lock, args=(str(store.path), theirs))
     process.start()
     try:
         assert ours.recv() == "held"
         done = threading.Event()
 
         def write() -> None:
-            keep(store, "patient")
+            store_delivery(store, "patient")
             done.set()
 
         threading.Thread(target=write, daemon=True).start()
         assert not done.wait(0.3)
-        assert stored(store) == []  # and readers do not wait
+        assert list_keys(store) == []  # readers do not wait
         ours.send("let go")
         assert done.wait(9)
     finally:
         process.join(30)
-    assert stored(store) == ["patient"]
+    assert list_keys(store) == ["patient"]
 
 
-def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
-    """What an exception interrupts is not there, and the next writer does not wait for it."""
+def test_an_error_rolls_back_and_frees_the_writer_lock(store: Store) -> None:
+    """The next writer does not wait."""
 
     def stop_half_way() -> None:
         with store.write() as tx:
@@ -184,12 +178,12 @@ def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
 
     with pytest.raises(ZeroDivisionError):
         stop_half_way()
-    keep(store, "whole")
-    assert stored(store) == ["whole"]
+    store_delivery(store, "whole")
+    assert list_keys(store) == ["whole"]
 
 
-def _open(path: str, pipe: Pipe) -> None:
-    """Another process: open the same database."""
+def _open_store(path: str, pipe: Pipe) -> None:
+    """In another process: open the same database."""
     try:
         Store(f"sqlite:///{path}").open().close()
         pipe.send("opened")
@@ -197,11 +191,11 @@ def _open(path: str, pipe: Pipe) -> None:
         pipe.send(str(error))
 
 
-def test_a_second_process_is_refused(store: Store) -> None:
-    """A second process is told what is going on, and may come once the first has ended."""
+def test_a_second_process_is_refused_until_the_first_ends(store: Store) -> None:
+    """It is told that the bot is running."""
     for expected in ("Countersign is already running on", "opened"):
         ours, theirs = FORKS.Pipe()
-        process = FORKS.Process(target=_open, args=(str(store.path), theirs))
+        process = FORKS.Process(target=_open_store, args=(str(store.path), theirs))
         process.start()
         assert ours.poll(20)
         assert ours.recv().startswith(expected)
@@ -210,27 +204,27 @@ def test_a_second_process_is_refused(store: Store) -> None:
 
 
 def test_a_second_store_in_one_process_is_refused(store: Store) -> None:
-    """Also within one process; a reader that asks for no lock, like the doctor, is let in."""
+    """A reader without a lock, like the doctor, is accepted."""
     with pytest.raises(AlreadyRunningError):
         Store(f"sqlite:///{store.path}").open()
     Store(f"sqlite:///{store.path}").open(exclusive=False).close()
     assert store.path.with_name("countersign.db.lock").read_text().strip().isdigit()
 
 
-def test_who_is_late_writes_nothing_more(store: Store) -> None:
-    """A process that gave the record back, and lingers, takes no place in the next one's chain."""
-    keep(store, "in time")
+def test_a_closed_store_writes_nothing_more(store: Store) -> None:
+    """Another process has opened the record, and goes on with its chain."""
+    store_delivery(store, "in time")
     store.close()
     with closing(Store(f"sqlite:///{store.path}").open()) as other:
-        keep(other, "by the next")
+        store_delivery(other, "by the next")
         with pytest.raises(StoreClosedError):
-            keep(store, "late")
-        keep(other, "by the next, too")
-        assert stored(other) == ["in time", "by the next", "by the next, too"]
+            store_delivery(store, "late")
+        store_delivery(other, "by the next, too")
+        assert list_keys(other) == ["in time", "by the next", "by the next, too"]
 
 
-def test_folders_are_made(tmp_path: Path) -> None:
-    """A path whose folders are not there yet is made on the first start."""
+def test_missing_folders_are_created(tmp_path: Path) -> None:
+    """That happens at the first start."""
     store = Store(f"sqlite:///{tmp_path}/a/b/c.db").open()
     store.close()
     assert (tmp_path / "a" / "b" / "c.db").is_file()
@@ -247,17 +241,17 @@ TIMES = [
 
 @pytest.mark.parametrize("moment", TIMES, ids=str)
 def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
-    """A time comes back as the same moment, to the microsecond, in UTC."""
+    """They come back in UTC."""
     with store.write() as tx:
         inbox.insert_delivery(tx, delivery("k", at=moment))
         found = inbox.list_new_deliveries(tx)[0].received_at
     assert (found, found.tzinfo) == (moment, UTC)
 
 
-def test_odd_values_are_not_stored(store: Store) -> None:
-    """A time without a zone and a status nobody knows are refused on the way in and out."""
+def test_times_without_a_zone_and_unknown_statuses_are_refused(store: Store) -> None:
+    """Such a status in the database is refused when it is read, too."""
     with pytest.raises(StatementError, match="without a zone"):
-        keep_at(store, AT.replace(tzinfo=None))
+        store_delivery_at(store, AT.replace(tzinfo=None))
     seeded = seed(store)
     run = seeded.run()
     for status in ("approved", "", "READY"):
@@ -270,7 +264,7 @@ def test_odd_values_are_not_stored(store: Store) -> None:
         fetch_rows(tx, Run, select(Run))
 
 
-def keep_at(store: Store, moment: datetime) -> None:
+def store_delivery_at(store: Store, moment: datetime) -> None:
     """Store a delivery with that time."""
     with store.write() as tx:
         inbox.insert_delivery(
@@ -278,8 +272,8 @@ def keep_at(store: Store, moment: datetime) -> None:
         )
 
 
-def test_rows_are_detached(store: Store) -> None:
-    """Rows do not change under who holds them, so a swap compares with what was read."""
+def test_rows_in_memory_do_not_change(store: Store) -> None:
+    """A guarded update compares with what was read."""
     seeded = seed(store)
     before = seeded.run()
     with store.write() as tx:
@@ -288,8 +282,8 @@ def test_rows_are_detached(store: Store) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"status": "nonsense"}, {"team": None}])
-def test_an_error_tells_no_values(store: Store, wrong: dict[str, object]) -> None:
-    """Errors are logged, so what was to be stored is not in their words."""
+def test_database_errors_contain_no_values(store: Store, wrong: dict[str, object]) -> None:
+    """They are logged."""
     row = get_column_values(delivery("k")) | {"body": "plum cake"} | wrong
     with pytest.raises(StatementError) as raised, store.write() as tx:
         tx.execute(insert(Delivery), row)
@@ -303,18 +297,18 @@ from storage.store import ReadOnlyStore
 def look():
     return ReadOnlyStore("sqlite:///theirs.db").describe_read_problem()
 
-look()  # what it imports is there, then
+look()  # imports what the second look needs
 os.geteuid() or os.setresuid(65534, 65534, 65534)
 print(look())
 """
 
 
 @pytest.mark.file
-def test_a_record_of_another_account_is_told_with_what_to_do() -> None:
-    """Who types a command beside a bot that has an account of its own is told whose it is."""
+def test_an_unreadable_record_is_explained_with_the_account_to_use() -> None:
+    """Somebody runs a command beside a bot with an account of its own."""
     with TemporaryDirectory() as folder:
         Store(f"sqlite:///{folder}/theirs.db").open().close()
-        Path(folder, "theirs.db").chmod(0)  # root would read it all the same
+        Path(folder, "theirs.db").chmod(0)  # root could still read it
         Path(folder).chmod(0o755)
         done = subprocess.run(
             [sys.executable, "-c", LOOK],
@@ -343,8 +337,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.file
-def test_a_full_disk_is_called_a_full_disk(disk: Path) -> None:
-    """SQLite calls it an I/O error, which sounds as if the disk were broken."""
+def test_a_full_disk_is_reported_as_full(disk: Path) -> None:
+    """SQLite calls it an I/O error, which sounds like a broken disk."""
     with suppress(OSError), (disk / "fill").open("wb") as filler:
         while True:
             filler.write(b"x" * 4096)
@@ -354,8 +348,8 @@ def test_a_full_disk_is_called_a_full_disk(disk: Path) -> None:
 
 
 @pytest.mark.file
-def test_a_read_only_disk_is_called_one(disk: Path) -> None:
-    """An image of a disk, mounted to be looked at: SQLite needs to write beside the file."""
+def test_a_read_only_disk_is_reported_as_read_only(disk: Path) -> None:
+    """SQLite needs to write beside the file even to read it."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     problem = ReadOnlyStore(f"sqlite:///{disk}/countersign.db").describe_read_problem()
     assert problem.endswith("; its disk is read-only, so copy its files elsewhere")

@@ -1,4 +1,4 @@
-"""Transcripts are read on from where they were read last, and always say what the rows say."""
+"""Transcripts are read on from the last reading, and always say what the rows say."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def stored_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     return [json.loads(body) for body in tx.scalars(of_thread)]
 
 
-def append(seeded: Seeded, *items: dict[str, Any]) -> None:
-    """More items in the run's thread."""
+def append_items(seeded: Seeded, *items: dict[str, Any]) -> None:
+    """Append items in the run's thread."""
     with seeded.store.write() as tx:
         for item in items:
             runs.append_transcript_item(tx, seeded.run(), item, at=AT)
 
 
 def append_and_fail(tx: Transaction, run: Run) -> None:
-    """Append an item in a transaction that does not come to its end."""
+    """Append an item in a transaction that fails."""
     runs.append_transcript_item(tx, run, CALL, at=AT)
     raise TypeError
 
@@ -48,11 +48,11 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "note", "arguments": "
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
 
 
-def test_what_was_added_meanwhile_is_there(seeded: Seeded) -> None:
-    """Each reading has every item in order, however many were read before and by whom."""
+def test_each_reading_has_all_items_added_meanwhile(seeded: Seeded) -> None:
+    """Any number of them may be cached."""
     known = TranscriptCache()
     for step in ([{"role": "user", "content": "a"}], [CALL], [], [OUTPUT, {"role": "user"}]):
-        append(seeded, *step)
+        append_items(seeded, *step)
         with seeded.store.read() as tx:
             read, fresh = (
                 known.read_transcript(tx, seeded.run()),
@@ -63,8 +63,8 @@ def test_what_was_added_meanwhile_is_there(seeded: Seeded) -> None:
     assert (read.proposed_call_ids, read.answered_call_ids) == ({"c1"}, {"c1"})
 
 
-def test_requests_of_one_thread_are_read_in_the_order_of_their_items(seeded: Seeded) -> None:
-    """Items of two requests in turns come in turns; half of a pair of surrogates is let pass."""
+def test_items_of_two_requests_in_a_thread_are_read_in_order(seeded: Seeded) -> None:
+    """A lone surrogate is read, too."""
     other = seeded.run()
     other.id, other.status = "other", RunStatus.READY
     said = [{"role": "user", "content": str(number)} for number in range(6)]
@@ -83,8 +83,8 @@ def test_requests_of_one_thread_are_read_in_the_order_of_their_items(seeded: See
     assert read.items[-1]["content"] == "\ud800"
 
 
-def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:
-    """What a transaction that was rolled back had appended is not in the next reading."""
+def test_an_item_that_was_rolled_back_is_not_cached(seeded: Seeded) -> None:
+    """The next reading does not have it."""
     known = TranscriptCache()
     with pytest.raises(TypeError), seeded.store.write() as tx:
         append_and_fail(tx, seeded.run())
@@ -92,13 +92,15 @@ def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:
         assert known.read_transcript(tx, seeded.run()).items == ()
 
 
-def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threads read longest ago are forgotten first, and read anew in full when they return."""
+def test_the_transcript_cache_is_bounded_in_characters(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads read longest ago are dropped first, and read in full again."""
     monkeypatch.setattr(transcripts, "CACHE_MAX_CHARS", 150)
     known, other = TranscriptCache(), seeded.run()
     other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
     long = {"role": "user", "content": "x" * 100}
-    append(seeded, long)
+    append_items(seeded, long)
     with seeded.store.write() as tx:
         moves.insert_run(tx, other, at=AT)
         runs.append_transcript_item(tx, other, long, at=AT)
@@ -109,15 +111,15 @@ def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.Monke
     assert known._char_count <= 150
 
 
-def test_so_are_short_items_which_take_more_than_their_words(
+def test_the_transcript_cache_is_bounded_in_items(
     seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However little many items say, only so many are remembered."""
+    """Short items take more memory than their characters."""
     monkeypatch.setattr(transcripts, "CACHE_MAX_ITEMS", 5)
     known, other = TranscriptCache(), seeded.run()
     other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
     short = [{"role": "user", "content": str(number)} for number in range(3)]
-    append(seeded, *short)
+    append_items(seeded, *short)
     with seeded.store.write() as tx:
         moves.insert_run(tx, other, at=AT)
         for item in short:

@@ -1,4 +1,4 @@
-"""Calls that ended nobody knows how: given up once, or resolved by a person."""
+"""Calls whose outcome is unknown: given up once, or resolved by a person."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ from storage.models import Run
 from storage.store import Store
 from storage.transaction import Transaction
 from tests.storage.builders import AT, HOUR, C, R, seed
-from tests.storage.steps import ANA, resolve, status_of
+from tests.storage.steps import ANA, get_status, resolve
 
 TICK = timedelta(microseconds=1)
 
 
-def test_an_unknown_call_is_given_up_once(store: Store) -> None:
-    """At its deadline an unknown call stays unknown, and nobody is asked any more.
-
-    The model is told, once.
-    """
+def test_an_unknown_call_is_given_up_once_at_its_deadline(store: Store) -> None:
+    """It stays unknown, nobody is asked any more, and the model is told."""
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
@@ -39,7 +36,7 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
-    """When a person said what became of it after the sweep read it, the person's word stands."""
+    """The person resolved it after the sweep had read it."""
     seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
     before = seeded.call()
     resolve(seeded, "done")
@@ -51,11 +48,11 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
 @pytest.mark.parametrize(
     ("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)]
 )
-def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object) -> None:
-    """A person says how an unknown call ended, or that it should run again, once."""
+def test_a_person_resolves_an_unknown_call_once(store: Store, verb: str, end: object) -> None:
+    """They say how it ended, or that it should run again."""
     seeded = seed(store, C.UNKNOWN)
     assert isinstance(resolve(seeded, verb, revision=2), StaleRevision)
-    assert status_of(resolve(seeded, verb)) is end
+    assert get_status(resolve(seeded, verb)) is end
     assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
     assert isinstance(resolve(seeded, "done"), EarlierDecision)
     assert [vote.revision for vote in seeded.votes()] == [2] * (verb == "again")
@@ -67,11 +64,11 @@ def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object)
     assert told in seeded.call().output
 
 
-def test_only_unknown_calls_are_resolved(store: Store) -> None:
-    """Free words about how it ended move nothing that is pending, approved or running."""
+def test_only_unknown_calls_can_be_resolved(store: Store) -> None:
+    """Pending, approved, running and succeeded calls stay as they are."""
     for status in (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED):
         seeded = seed(store, status)
-        assert status_of(resolve(seeded, "again")) is status
+        assert get_status(resolve(seeded, "again")) is status
         assert seeded.call().status is status
 
 

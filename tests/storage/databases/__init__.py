@@ -1,1 +1,1 @@
-"""A database of every revision that has landed, as its build left it when it was killed at work."""
+"""A database of every landed revision, as its build left it when it was killed at work."""

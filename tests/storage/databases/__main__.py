@@ -17,14 +17,21 @@ from pathlib import Path
 
 from storage.migrations import newest
 from tests.postgres_server import binaries, serve
-from tests.storage.databases.freezing import KEY, RECORD, SLACK, freeze_shapes, pack, record_of
+from tests.storage.databases.freezing import (
+    KEY,
+    RECORD,
+    SLACK,
+    freeze_shapes,
+    get_record_path,
+    pack,
+)
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import press, waiting
 
 
 def main() -> None:
-    """Write what is kept of the newest revision."""
+    """Write the shapes and the database of the newest revision."""
     programs = binaries()
     if programs is None:
         raise SystemExit("PostgreSQL is needed, for its shape is kept as well")
@@ -35,14 +42,14 @@ def main() -> None:
         left.mkdir()
         leave_at_work(Path(name), left)
         pack(left, newest())
-    sys.stdout.write(f"{record_of(newest())} and the shapes of {newest()} are written\n")
+    sys.stdout.write(f"{get_record_path(newest())} and the shapes of {newest()} are written\n")
 
 
 def leave_at_work(folder: Path, left: Path) -> None:
-    """Copy the record in the midst of work, as a death at that moment leaves it.
+    """Copy the record while there is work, as a crash at that moment would leave it.
 
-    A call waits; one is approved and waits for another of its plan; one runs; of one nobody knows
-    the end.
+    One call waits; one is approved and waits for another of its plan; one runs; one has an
+    unknown outcome.
     """
     fakes = FakeTools()
     harness = Harness(folder, fakes.tools, COUNTERSIGN_KEY=KEY)

@@ -1,4 +1,4 @@
-"""What is kept of a revision: the shape of its schema, and a database that its build has left."""
+"""What is kept of a revision: the shape of its schema, and a database left by its build."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from storage.store import Store
 SHAPES = Path(storage.migrations.__file__).parent / "shapes"
 HERE = Path(__file__).parent
 KEY = "of-the-tests-and-of-nobody-else-at-all"
-SLACK = "slack.json"  # when it was, and what stood in Slack then
+SLACK = "slack.json"  # the time, and the messages in Slack then
 RECORD = ("countersign.db", "countersign.db.head", SLACK)
 
 
-def statements_of(path: Path, *, triggers: bool = True) -> str:
-    """All that makes the schema of the file at `path`, as `shapes.statements` reads it."""
+def read_schema_statements(path: Path, *, triggers: bool = True) -> str:
+    """The statements that make the schema of a file, as `shapes.statements` reads them."""
     kinds = ("table", "index", "trigger") if triggers else ("table", "index")
     with closing(sqlite3.connect(path)) as raw:
         found = [
@@ -39,8 +39,8 @@ def statements_of(path: Path, *, triggers: bool = True) -> str:
 
 
 @contextmanager
-def migrated(url: str, revision: str) -> Iterator[Store]:
-    """An empty database that was brought to that revision, one after the other."""
+def open_migrated(url: str, revision: str) -> Iterator[Store]:
+    """An empty database that was migrated to that revision, one revision after another."""
     store = Store(url, key=KEY.encode())
     store.database.open(exclusive=True)
     try:
@@ -51,39 +51,39 @@ def migrated(url: str, revision: str) -> Iterator[Store]:
         store.close()
 
 
-def shape_at(url: str, revision: str) -> SchemaShape:
+def compute_shape(url: str, revision: str) -> SchemaShape:
     """The shape to which the migrations bring an empty database."""
-    with migrated(url, revision) as store, store.read() as tx:
+    with open_migrated(url, revision) as store, store.read() as tx:
         return read_schema_shape(tx.exec_driver_sql, tx.dialect.name)
 
 
-def kept_statements(revision: str) -> Path:
-    """Where it is written what makes an SQLite file of that revision."""
+def get_statements_path(revision: str) -> Path:
+    """The file with the statements that make an SQLite file of that revision."""
     return SHAPES / f"{revision}.sqlite.sql"
 
 
-def kept_shape(revision: str) -> Path:
-    """Where the shape of that revision on PostgreSQL is written."""
+def get_shape_path(revision: str) -> Path:
+    """The file with the shape of that revision on PostgreSQL."""
     return SHAPES / f"{revision}.postgresql.json"
 
 
-def record_of(revision: str) -> Path:
-    """Where the database of that revision is."""
+def get_record_path(revision: str) -> Path:
+    """The archive with the database of that revision."""
     return HERE / f"{revision}.tar.gz"
 
 
 def freeze_shapes(file: Path, postgresql: str) -> None:
-    """Write down the shapes of the newest revision; `file` and the database there are empty."""
+    """Write the shapes of the newest revision; `file` and the PostgreSQL database are empty."""
     revision = newest()
-    with migrated(f"sqlite:///{file}", revision):
-        kept_statements(revision).write_text(statements_of(file), "utf-8")
-    shape = dict(sorted(shape_at(postgresql, revision).items()))
-    kept_shape(revision).write_text(json.dumps(shape, indent=1) + "\n", "utf-8")
+    with open_migrated(f"sqlite:///{file}", revision):
+        get_statements_path(revision).write_text(read_schema_statements(file), "utf-8")
+    shape = dict(sorted(compute_shape(postgresql, revision).items()))
+    get_shape_path(revision).write_text(json.dumps(shape, indent=1) + "\n", "utf-8")
 
 
 def pack(folder: Path, revision: str) -> None:
-    """Keep the record in that folder."""
-    with tarfile.open(record_of(revision), "w:gz") as tar:
+    """Pack the record in that folder."""
+    with tarfile.open(get_record_path(revision), "w:gz") as tar:
         for name in RECORD:
             content = (folder / name).read_bytes()
             entry = tarfile.TarInfo(name)
@@ -92,7 +92,7 @@ def pack(folder: Path, revision: str) -> None:
 
 
 def unpack(revision: str, folder: Path) -> Path:
-    """Put the record of that revision into a folder; where its database is."""
-    with tarfile.open(record_of(revision)) as tar:
+    """Unpack the record of that revision into a folder; returns the path of its database."""
+    with tarfile.open(get_record_path(revision)) as tar:
         tar.extractall(folder, filter="data")
     return folder / RECORD[0]

@@ -1,6 +1,6 @@
 """Every database that a landed build may have left opens with this one, and its work goes on.
 
-And the schema of each revision is what it was on the day it landed.
+The schema of each revision is what it was when it landed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.record_checks import find_first_broken_row
 from tests.storage.databases.freezing import (
     KEY,
     SLACK,
-    kept_shape,
-    kept_statements,
-    migrated,
-    record_of,
-    shape_at,
-    statements_of,
+    compute_shape,
+    get_record_path,
+    get_shape_path,
+    get_statements_path,
+    open_migrated,
+    read_schema_statements,
     unpack,
 )
 from tests.stories.fakes import FakeTools
@@ -44,8 +44,8 @@ REVISIONS = sorted(known())
 HOW = "; run `python -m tests.storage.databases` once the revision is finished"
 
 
-class Found(Harness):
-    """The bot on a record that another build left, with the Slack that was there then."""
+class RestoredHarness(Harness):
+    """The bot on a record that another build left, with the Slack messages of that time."""
 
     def start(self, **options: Any) -> None:
         world = self.slack.world
@@ -66,30 +66,36 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_nothing_is_missing(revision: str) -> None:
-    """Each revision has its two shapes, and a database that its build left."""
-    for each in (kept_statements(revision), kept_shape(revision), record_of(revision)):
+def test_each_revision_has_its_shapes_and_a_database(revision: str) -> None:
+    """The database is one that its build left."""
+    for each in (
+        get_statements_path(revision),
+        get_shape_path(revision),
+        get_record_path(revision),
+    ):
         assert each.exists(), f"{each} is missing{HOW}"
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_revision_is_frozen_for_a_file(revision: str, tmp_path: Path) -> None:
-    """The migrations make of an empty file, to the letter, what they made when it landed."""
+def test_migrations_of_a_file_make_what_they_made_at_landing(revision: str, tmp_path: Path) -> None:
+    """The statements are the same to the letter."""
     path, last = tmp_path / "made.db", revision == newest()
-    with migrated(f"sqlite:///{path}", revision):
-        made = statements_of(path, triggers=last)
-    due = kept_statements(revision).read_text("utf-8")
-    if not last:  # triggers are made by whoever migrates
+    with open_migrated(f"sqlite:///{path}", revision):
+        made = read_schema_statements(path, triggers=last)
+    due = get_statements_path(revision).read_text("utf-8")
+    if not last:  # the migrating build makes the triggers
         due = due.partition("CREATE TRIGGER")[0]
     assert made == due, f"schema {revision} has changed: a change is a revision of its own{HOW}"
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_revision_is_frozen_on_a_server(revision: str, server: Server) -> None:
-    """On PostgreSQL as well."""
+def test_migrations_on_postgresql_make_what_they_made_at_landing(
+    revision: str, server: Server
+) -> None:
+    """The shapes are compared."""
     server.fresh("frozen")
     made, due = (
-        shape_at(server.url("frozen", "owner"), revision),
+        compute_shape(server.url("frozen", "owner"), revision),
         schema.load_expected_shape(revision, "postgresql"),
     )
     if revision != newest():
@@ -97,12 +103,12 @@ def test_a_revision_is_frozen_on_a_server(revision: str, server: Server) -> None
     assert made == due, f"schema {revision} has changed: a change is a revision of its own{HOW}"
 
 
-def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path) -> None:
-    """One is made at once, the other by each revision in turn; nobody can tell them apart."""
+def test_a_new_file_has_the_same_schema_as_a_migrated_one(tmp_path: Path) -> None:
+    """One is made at once, the other by each revision in turn."""
     at_once, by_turns = tmp_path / "new.db", tmp_path / "old.db"
     Store(f"sqlite:///{at_once}").open().close()
-    with migrated(f"sqlite:///{by_turns}", newest()) as store:
-        assert statements_of(at_once) == statements_of(by_turns)
+    with open_migrated(f"sqlite:///{by_turns}", newest()) as store:
+        assert read_schema_statements(at_once) == read_schema_statements(by_turns)
         read = store.read().exec_driver_sql
         assert schema.describe_schema_mismatch("it", newest(), read, "sqlite") == ""
     for path in (at_once, by_turns):
@@ -112,15 +118,15 @@ def test_a_new_file_has_the_shape_to_which_an_old_one_is_brought(tmp_path: Path)
 
 @pytest.mark.file
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_what_waited_is_decided_afterwards(revision: str, tmp_path: Path) -> None:
-    """What its build left pending, approved, running and unknown is decided and run by this one."""
+def test_calls_left_by_an_older_build_are_decided_and_run(revision: str, tmp_path: Path) -> None:
+    """They were pending, approved, running and unknown."""
     with closing(sqlite3.connect(unpack(revision, tmp_path))) as raw:
         left = raw.execute("SELECT status, count(*) FROM call GROUP BY status").fetchall()
     assert dict(left) == {C.PENDING: 2, C.APPROVED: 1, C.RUNNING: 1, C.UNKNOWN: 1}
     at = json.loads((tmp_path / SLACK).read_text("utf-8"))["at"]
     fakes = FakeTools()
     begin = datetime.fromisoformat(at) + timedelta(seconds=1)
-    harness = Found(tmp_path, fakes.tools, begin=begin, COUNTERSIGN_KEY=KEY)
+    harness = RestoredHarness(tmp_path, fakes.tools, begin=begin, COUNTERSIGN_KEY=KEY)
     try:
         assert harness.app.core.store.mismatch_reason == ""
         for text in ("pending", "beside it"):
@@ -148,7 +154,7 @@ def _call(harness: Harness, text: str) -> Call:
 
 
 def _text(harness: Harness, call: Call) -> str:
-    """What stands in a call's only argument."""
+    """The value of a call's only argument."""
     [row] = harness.all(Revision, col(Revision.call_id) == call.id)
     return str(json.loads(row.arguments)["text"])
 
@@ -190,8 +196,10 @@ CHANGES = (
 
 @pytest.mark.file
 @pytest.mark.parametrize(("change", "said"), CHANGES)
-def test_another_shape_is_refused_in_words(change: str, said: str, tmp_path: Path) -> None:
-    """A file that says it has our schema and has not is refused at the start, and left as it is."""
+def test_a_file_with_a_changed_schema_is_refused_unchanged(
+    change: str, said: str, tmp_path: Path
+) -> None:
+    """The refusal says what is different."""
     path = tmp_path / "odd.db"
     Store(f"sqlite:///{path}").open().close()
     with closing(sqlite3.connect(path)) as raw:
@@ -208,8 +216,8 @@ def test_another_shape_is_refused_in_words(change: str, said: str, tmp_path: Pat
     assert shutil.copyfile(path, tmp_path / "kept").read_bytes()[100:] == before[100:]
 
 
-def test_tables_of_others_are_not_looked_at(tmp_path: Path) -> None:
-    """What a program for copies lays beside ours, or ANALYZE, changes nothing."""
+def test_tables_of_other_programs_are_ignored(tmp_path: Path) -> None:
+    """A program for copies adds some, and so does ANALYZE."""
     path = tmp_path / "shared.db"
     Store(f"sqlite:///{path}").open().close()
     with closing(sqlite3.connect(path)) as raw:
@@ -218,8 +226,8 @@ def test_tables_of_others_are_not_looked_at(tmp_path: Path) -> None:
     Store(f"sqlite:///{path}").open().close()
 
 
-def test_another_shape_on_a_server(server: Server) -> None:
-    """A server's database is compared as well, disabled triggers and their functions included."""
+def test_a_server_database_with_a_changed_schema_is_refused(server: Server) -> None:
+    """Disabled triggers and changed functions of triggers are noticed."""
     server.fresh("sound")
     Store(server.url("sound", "owner"), key=KEY.encode()).open().close()
     for change, said in (

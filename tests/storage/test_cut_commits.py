@@ -1,4 +1,4 @@
-"""The line to the server is cut at the commit: what became of it is found out, never guessed."""
+"""A connection to PostgreSQL cut at the commit: its outcome is found out, never guessed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def server() -> Iterator[Server]:
         yield running
 
 
-class Line:
-    """Stands between a store and its server, and cuts the line when told."""
+class CuttableConnection:
+    """Forwards between a store and its server, and cuts the connection when told."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         """Listen where a client looks for a server's socket."""
         self._server, self.folder = server, folder
-        self.cut_at: tuple[bytes, bool] | None = None  # at these words, delivered or not
+        self.cut_at: tuple[bytes, bool] | None = None  # at these bytes, which are delivered or not
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(folder / ".s.PGSQL.5432"))
         self._listening.listen()
@@ -54,7 +54,7 @@ class Line:
                     threading.Thread(target=self._carry, args=args, daemon=True).start()
 
     def _carry(self, one: socket.socket, other: socket.socket, says: bool) -> None:
-        writes = False  # a reader's commit may still be on its way when the line is to be cut
+        writes = False  # a reader's commit may still be on its way
         with suppress(OSError):
             while data := one.recv(65536):
                 writes = writes or b"INSERT" in data
@@ -68,7 +68,7 @@ class Line:
                 each.shutdown(socket.SHUT_RDWR)
 
     def _cut(self, client: socket.socket, there: socket.socket, data: bytes) -> None:
-        """The client hears nothing any more; the server has heard it, or not."""
+        """Cut off the client; the server gets the bytes or not."""
         assert self.cut_at
         delivered, self.cut_at = self.cut_at[1], None
         client.shutdown(socket.SHUT_RDWR)
@@ -80,16 +80,16 @@ class Line:
         there.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listening.close()
 
 
 @pytest.mark.parametrize("delivered", [True, False])
-def test_what_became_of_a_commit_is_asked_for(server: Server, delivered: bool) -> None:
-    """The line is cut at the commit: what the server did is found out, and told truly."""
+def test_the_outcome_of_a_cut_commit_is_found_out(server: Server, delivered: bool) -> None:
+    """The caller is told what the server really did."""
     server.fresh("cut")
     with TemporaryDirectory(prefix="csln", dir="/tmp") as name:
-        line = Line(server, Path(name))
+        line = CuttableConnection(server, Path(name))
         store = Store(f"postgresql://owner@/cut?host={name}", key=KEY).open()
         line.cut_at = (b"COMMIT\0", delivered)
         if delivered:

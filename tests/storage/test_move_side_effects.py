@@ -1,4 +1,4 @@
-"""What a move leaves beside the status: its row in the audit, when it began, what may go on."""
+"""What a status change writes besides the status: an audit row, times, and what goes on."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from tests.storage.builders import AT, HOUR, TEAM, C, R, Seeded, delivery, seed,
 M = MessageStatus
 
 
-def run_of(**columns: Any) -> Run:
+def make_run(**columns: Any) -> Run:
     """A run that is not stored yet."""
     given = {"team": TEAM, "channel": "C1", "thread_ts": "9.0", "requester": "U1", **columns}
     return Run(**given, created_at=AT, updated_at=AT)
 
 
-def data_of(seeded: Seeded) -> dict[str, Any]:
-    """What the last row of the run's audit holds."""
+def get_last_audit_data(seeded: Seeded) -> dict[str, Any]:
+    """The data of the run's last audit row."""
     found: dict[str, Any] = json.loads(seeded.audit()[-1].data)
     return found
 
 
-def test_a_move_says_what_came_with_it(store: Store) -> None:
-    """Under its own name and with what its mover adds, for a call and a run."""
+def test_a_status_change_is_audited_with_the_callers_data(store: Store) -> None:
+    """Calls and runs may have an event name of their own."""
     seeded = seed(store, run=R.RUNNING)
     with store.write() as tx:
         extra = {"why": "late"}
         assert moves.change_call_status(
             tx, seeded.call(), C.EXPIRED, at=AT, actor="clock", event="e", data=extra
         )
-    assert (seeded.events(), data_of(seeded)["why"]) == (["e"], "late")
+    assert (seeded.events(), get_last_audit_data(seeded)["why"]) == (["e"], "late")
     with store.write() as tx:
         assert moves.change_run_status(tx, seeded.run(), R.FAILED, at=AT, data={"why": "ends"})
-    assert data_of(seeded) == {"from": "running", "to": "failed", "why": "ends"}
+    assert get_last_audit_data(seeded) == {"from": "running", "to": "failed", "why": "ends"}
     born = Call(
         run_id=seeded.run_id,
         plan_id=seeded.plan_id,
@@ -54,11 +54,16 @@ def test_a_move_says_what_came_with_it(store: Store) -> None:
     )
     with store.write() as tx:
         moves.insert_call(tx, born, at=AT, actor="agent", data={"by": "policy"})
-    assert data_of(seeded) == {"tool": "t", "digest": "d", "revision": 1, "by": "policy"}
+    assert get_last_audit_data(seeded) == {
+        "tool": "t",
+        "digest": "d",
+        "revision": 1,
+        "by": "policy",
+    }
 
 
-def test_how_long_it_had_waited_is_told(store: Store) -> None:
-    """Who watches hears since when a decided call had been asked, and nothing of one that ran."""
+def test_a_decided_call_reports_since_when_it_was_asked(store: Store) -> None:
+    """A call that ran does not."""
     waits, ran = seed(store), seed(store, C.RUNNING)
     for each in (waits, ran):
         with store.write() as tx:
@@ -70,19 +75,19 @@ def test_how_long_it_had_waited_is_told(store: Store) -> None:
         assert tx.appended[-1].since is None
 
 
-def test_a_start_once_more_is_told_as_that(store: Store) -> None:
-    """What is run again after a crash says so, with what runs."""
+def test_a_restart_after_a_crash_is_audited_as_such(store: Store) -> None:
+    """The row says what runs."""
     seeded = seed(store, C.RUNNING)
     with store.write() as tx:
         moves.record_call_restart(tx, seeded.call(), at=AT)
     expected = {"again": True, "tool": "note", "revision": 1, "digest": "digest-0"}
-    assert (seeded.events(), data_of(seeded)) == (["call.running"], expected)
+    assert (seeded.events(), get_last_audit_data(seeded)) == (["call.running"], expected)
 
 
-def test_what_a_worker_may_take(store: Store) -> None:
-    """A run that is ready is handed out with the commit, unless its thread has yet to begin."""
+def test_ready_runs_are_handed_out_with_the_commit(store: Store) -> None:
+    """Runs whose thread does not exist yet are not."""
     with store.write() as tx:
-        here, nowhere = run_of(), run_of(thread_ts="")
+        here, nowhere = make_run(), make_run(thread_ts="")
         for each in (here, nowhere):
             moves.insert_run(tx, each, at=AT)
         assert tx.ready == [here.id]
@@ -101,18 +106,16 @@ def test_what_a_worker_may_take(store: Store) -> None:
         assert moves.resume_run_if_unblocked(tx, held.run_id, at=AT, actor="U1") is False
         assert tx.ready == [freed.run_id]
     assert [(each.event, each.actor) for each in freed.audit()] == [("run.ready", "U1")]
-    assert data_of(freed) == {"from": "waiting", "to": "ready"}
+    assert get_last_audit_data(freed) == {"from": "waiting", "to": "ready"}
     assert (freed.run().status, held.run().status) == (R.READY, R.WAITING)
     assert (freed.run().lease_until, freed.run().updated_at) == (None, AT)
 
 
-def test_where_a_run_comes_from(store: Store) -> None:
-    """A request begins its own line and is its person's; a sub-agent's is the agent's, and says
-    which call entrusted it.
-    """
+def test_a_run_is_audited_with_its_origin(store: Store) -> None:
+    """A request is its person's, a sub-agent's run is the agent's and names the call."""
     seeded = seed(store)
-    own = run_of()
-    child = run_of(root_id=seeded.run_id, parent_call=seeded.ids[0])
+    own = make_run()
+    child = make_run(root_id=seeded.run_id, parent_call=seeded.ids[0])
     with store.write() as tx:
         moves.insert_run(tx, own, at=AT)
         moves.insert_run(tx, child, at=AT)
@@ -124,21 +127,21 @@ def test_where_a_run_comes_from(store: Store) -> None:
     assert json.loads(second.data) == {**place, "call": seeded.ids[0]}
 
 
-def test_a_claim_is_told(store: Store) -> None:
-    """Who takes a run leaves a row in the audit; who finds nothing leaves none."""
+def test_a_claim_is_audited_and_a_failed_one_is_not(store: Store) -> None:
+    """The run can be claimed once."""
     seeded = seed(store, run=R.READY)
     with store.write() as tx:
         assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is not None
         assert [each.event for each in tx.appended] == ["run.running"]
         assert moves.claim_run(tx, seeded.run_id, at=AT, lease_until=AT + HOUR) is None
-    assert (seeded.events(), data_of(seeded)) == (
+    assert (seeded.events(), get_last_audit_data(seeded)) == (
         ["run.running"],
         {"from": "ready", "to": "running"},
     )
 
 
-def test_a_card_that_failed_where_it_stands_is_drawn_again(store: Store) -> None:
-    """What could not be drawn before is tried with the next change, if it stands in Slack."""
+def test_a_failed_card_that_is_in_slack_is_redrawn_with_the_next_change(store: Store) -> None:
+    """One that was never posted stays pending."""
     stands, gone = seed(store), seed(store)
     with store.write() as tx:
         set_message(tx, stands.card(), status=M.FAILED, ts="1.1")
@@ -148,8 +151,8 @@ def test_a_card_that_failed_where_it_stands_is_drawn_again(store: Store) -> None
     assert (stands.card().status, gone.card().status) == (M.STALE, M.PENDING)
 
 
-def test_what_stands_begins_anew(store: Store) -> None:
-    """Once it is shown, its earlier failures and its pause are forgotten; another row is not."""
+def test_a_posted_message_forgets_its_earlier_failures(store: Store) -> None:
+    """Those of other messages stay."""
     seeded, other = seed(store), seed(store)
     with store.write() as tx:
         failed = {"attempts": 3, "due_at": AT, "error": "why"}
@@ -167,8 +170,8 @@ def test_what_stands_begins_anew(store: Store) -> None:
         assert moves.record_message_version_in_slack(tx, stale, ts="1.2", version=1) is False
 
 
-def test_streams_of_a_run_are_closed(store: Store) -> None:
-    """It is told whether there was one."""
+def test_open_streams_of_a_run_are_closed(store: Store) -> None:
+    """The result says whether there was one."""
     seeded = seed(store)
     with store.write() as tx:
         assert moves.close_open_streams(tx, seeded.run_id, "{}") is False
@@ -179,8 +182,8 @@ def test_streams_of_a_run_are_closed(store: Store) -> None:
         assert moves.close_open_streams(tx, seeded.run_id, "{}") is True
 
 
-def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> None:
-    """A delivery is settled as it was read only while it says what it said then."""
+def test_an_edited_delivery_is_not_settled_as_it_was_read(store: Store) -> None:
+    """The body is compared."""
     with store.write() as tx:
         row = delivery("a")
         assert moves.insert_delivery(tx, row) is True
@@ -194,8 +197,8 @@ def test_a_message_that_was_reworded_is_not_taken_as_it_was(store: Store) -> Non
 
 
 @pytest.mark.parametrize("status", ["done", "held", "broken"])
-def test_nothing_is_delivered_in_the_middle(store: Store, status: str) -> None:
-    """A delivery is born new."""
+def test_a_delivery_must_be_new_when_it_is_stored(store: Store, status: str) -> None:
+    """Any other status raises."""
     row = delivery("b")
     row.status = status
     with store.write() as tx, pytest.raises(IllegalStatusChangeError):

@@ -1,4 +1,4 @@
-"""What is on the disk when: no power failure takes what was acknowledged, done or told."""
+"""What is on the disk when: no power failure loses what was acknowledged, done or told."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM, click, delivery
 
-HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
+HOW = {1: "soft", 2: "durable"}  # by the value of PRAGMA synchronous
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """What happens, in order; each wait for the log file's disk is noted as "disk".
+    """Events in order; each wait for the log file's disk is "disk".
 
-    Only for files of this test: a thread that another one left may still wait for its own.
+    Only files of this test count: a thread of another one may still wait for its own.
     """
     found: list[str] = []
     fsync = os.fsync
@@ -48,78 +48,75 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return found
 
 
-class Watch(Trace):
-    """Notes every commit of a writer, and how it waits for the disk."""
+class CommitWatch(Trace):
+    """Notes every commit of a writer, and whether it waits for the disk."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
 
     def before_commit(self, tx: Transaction) -> None:
-        """What the database itself says of the commit to come."""
+        """Note what the database says about the coming commit."""
         if tx.writes:
             self.log.append(HOW[tx.exec_driver_sql("PRAGMA synchronous").scalar() or 0])
 
 
-def watch(store: Store, log: list[str]) -> None:
-    """Note every commit of a writer from now on, and how it waits for the disk."""
-    store.trace = Watch(log)
+def watch_commits(store: Store, log: list[str]) -> None:
+    """Note every commit of a writer from now on, and whether it waits for the disk."""
+    store.trace = CommitWatch(log)
 
 
-def keep(store: Store, key: str, *, durable: bool = True) -> None:
+def store_delivery(store: Store, key: str, *, durable: bool = True) -> None:
     with store.write(durable=durable) as tx:
         inbox.insert_delivery(tx, delivery(key))
 
 
-def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
-    """A connection that has committed without waiting for the disk waits for it the next time."""
-    watch(store, log)
+def test_only_commits_that_are_not_durable_do_not_wait(store: Store, log: list[str]) -> None:
+    """Afterwards their connection waits for the disk again."""
+    watch_commits(store, log)
     for number, durable in enumerate([True, False, True, False, False, True]):
-        keep(store, str(number), durable=durable)
+        store_delivery(store, str(number), durable=durable)
     assert log == ["durable", "soft", "durable", "soft", "soft", "durable"]
 
 
-def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) -> None:
-    """What another process tells its readers is not known, so all is on the disk first."""
+def test_commits_to_a_shared_database_always_wait(tmp_path: Path, log: list[str]) -> None:
+    """Another process may tell its readers at any time."""
     shared = Store(f"sqlite:///{tmp_path}/shared.db").open(exclusive=False)
-    watch(shared, log)
-    keep(shared, "1", durable=False)
+    watch_commits(shared, log)
+    store_delivery(shared, "1", durable=False)
     shared.sync_commits()
     shared.close()
     assert log == ["durable"]
 
 
-def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str]) -> None:
-    """A commit that did not wait is on the disk after `sync_commits`.
-
-    It is also when a durable one changed nothing since.
-    """
+def test_sync_commits_waits_once_for_what_is_not_on_the_disk(store: Store, log: list[str]) -> None:
+    """It does so even if a durable transaction has changed nothing since."""
     store.sync_commits()
-    keep(store, "1")
+    store_delivery(store, "1")
     store.sync_commits()
     assert log == []
-    keep(store, "2", durable=False)
-    keep(store, "2")  # it is there already: nothing to commit, nothing to wait for
+    store_delivery(store, "2", durable=False)
+    store_delivery(store, "2")  # already stored: nothing to commit, nothing to wait for
     store.sync_commits()
     store.sync_commits()
     assert log == ["disk"]
 
 
-def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
-    """The log that is waited for is the one that SQLite writes, wherever the file really is."""
+def test_sync_commits_waits_for_the_log_of_a_linked_file(tmp_path: Path, log: list[str]) -> None:
+    """SQLite writes the log beside the real file."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link.db").symlink_to(tmp_path / "real" / "file.db")
     linked = Store(f"sqlite:///{tmp_path}/link.db").open()
-    keep(linked, "1", durable=False)
+    store_delivery(linked, "1", durable=False)
     linked.sync_commits()
     linked.close()
     assert log == ["disk"]
 
 
-def test_a_disk_that_fails_is_asked_again(
+def test_sync_commits_raises_if_the_disk_fails(
     store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the disk does not answer, nothing passes for hardened."""
-    keep(store, "1", durable=False)
+    """It waits again the next time."""
+    store_delivery(store, "1", durable=False)
 
     def broken(_: int) -> None:
         raise OSError(5, "Input/output error")
@@ -133,9 +130,9 @@ def test_a_disk_that_fails_is_asked_again(
 
 
 def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
-    """Slack is told that a click has arrived once it would survive a power failure."""
+    """It would survive a power failure."""
     app = bolt(make_core(store, StillClock(), FakeDirectory(), []))
-    watch(store, log)
+    watch_commits(store, log)
     assert press(app, "1") == 200
     assert log == ["durable"]
 
@@ -160,13 +157,13 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
-def test_what_a_whole_story_waits_for(harness: LoopHarness, log: list[str]) -> None:
-    """Arrival and decision, the intent before the effect and its result are on the disk at once.
+def test_which_commits_of_a_request_wait_for_the_disk(harness: LoopHarness, log: list[str]) -> None:
+    """Arrival, decision, intent and result do.
 
-    A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken
+    A claim or a model's turn does not before the outbox tells of it: lost, it would be done
     again.
     """
-    watch(harness.store, log)
+    watch_commits(harness.store, log)
     harness.effects = Effects(log)
     harness.model.script = [[("note", "a")]]
     harness.say("please")
@@ -174,7 +171,7 @@ def test_what_a_whole_story_waits_for(harness: LoopHarness, log: list[str]) -> N
     assert set(log) == {"durable"}
     log.clear()
     harness.work()
-    # claimed, what was said taken in, proposed and suspended
+    # claim, intake of the message, proposal with suspension
     assert log == ["soft", "durable", "soft"]
     log.clear()
     [call] = harness.all()[1]
@@ -187,7 +184,7 @@ def test_what_a_whole_story_waits_for(harness: LoopHarness, log: list[str]) -> N
     assert dict(harness.effects) == {call.id: 1}
 
 
-class Slack(WebClient):
+class ToldSlack(WebClient):
     """Notes when Slack is told something."""
 
     def __init__(self, log: list[str]) -> None:
@@ -199,7 +196,7 @@ class Slack(WebClient):
         return 0
 
     def api_call(self, api_method: str, **_: Any) -> SlackResponse:
-        """It worked."""
+        """Answer that it worked."""
         self.log.append(api_method)
         self.told.set()
         answer: Any = {"ok": True, "ts": "9.9", "channel": {"id": "D1"}}
@@ -226,10 +223,10 @@ ROWS = {
 
 
 @pytest.mark.parametrize("method", ROWS)
-def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method: str) -> None:
-    """Whatever the outbox says, the commits it speaks of have reached the disk before."""
+def test_slack_is_told_only_what_is_on_the_disk(store: Store, log: list[str], method: str) -> None:
+    """Commits that a message speaks of reach the disk before it is sent."""
     core = make_core(store, StillClock(), FakeDirectory(), [])
-    slack = Slack(log)
+    slack = ToldSlack(log)
     client: Any = slack
     renderer = MessageRenderer(store, core.clock, core.tools, core.directory)
     search = UnconfirmedPostSearch(store, core.clock, core.identity.user, client)

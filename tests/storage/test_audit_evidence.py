@@ -8,10 +8,10 @@ from storage.store import Store
 from tests.storage.builders import AT
 
 
-def test_secret_fields_are_kept_by_digest(store: Store) -> None:
-    """A secret is told from another only within its call, by who has the key; the rest stays."""
+def test_the_audit_keeps_only_digests_of_secret_fields(store: Store) -> None:
+    """Within one call equal secrets have the same digest; in another call they do not."""
 
-    def kept(call: str, pin: str) -> dict[str, str]:
+    def keep_arguments(call: str, pin: str) -> dict[str, str]:
         text = f'{{"order":"1042","pin":"{pin}"}}'
         row = Revision(call_id=call, number=1, arguments=text, digest="d", author="agent")
         row.created_at = AT
@@ -19,15 +19,15 @@ def test_secret_fields_are_kept_by_digest(store: Store) -> None:
             found: dict[str, str] = trail.build_revision_evidence(tx, row, {"pin"})["arguments"]
         return found
 
-    assert kept("one", "1234")["order"] == "1042"
-    assert "1234" not in str(kept("one", "1234"))
-    assert kept("one", "1234") == kept("one", "1234")
-    others = [kept("one", "1235"), kept("two", "1234")]
-    assert all(each["pin"] != kept("one", "1234")["pin"] for each in others)
+    assert keep_arguments("one", "1234")["order"] == "1042"
+    assert "1234" not in str(keep_arguments("one", "1234"))
+    assert keep_arguments("one", "1234") == keep_arguments("one", "1234")
+    others = [keep_arguments("one", "1235"), keep_arguments("two", "1234")]
+    assert all(each["pin"] != keep_arguments("one", "1234")["pin"] for each in others)
 
 
-def test_refused_arguments_are_kept(store: Store) -> None:
-    """Also what nobody was asked about; what cannot be read is not told where it may be secret."""
+def test_the_audit_keeps_refused_arguments(store: Store) -> None:
+    """Text that cannot be read is left out if it may contain a secret."""
     with store.read() as tx:
         assert trail.build_refusal_evidence(tx, "c", '{"a": 1}', ())["arguments"] == {"a": 1}
         assert trail.build_refusal_evidence(tx, "c", "{oops", ())["arguments"] == "{oops"

@@ -31,14 +31,14 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture
 def asked(record: Store) -> Seeded:
-    """A call of Ben's in a thread, and nothing is remembered."""
+    """A call of Ben's in a thread; nothing is remembered."""
     with record.write() as tx:
         tx.execute(delete(Grant))
     return seed(record)
 
 
-def give(asked: Seeded, **columns: Any) -> Grant:
-    """Remember an approval that is as wide as can be, but for `columns`."""
+def add_grant(asked: Seeded, **columns: Any) -> Grant:
+    """Remember an approval that allows as much as possible, but for `columns`."""
     given: dict[str, Any] = {
         "team": TEAM,
         "requester": BEN,
@@ -57,15 +57,15 @@ def give(asked: Seeded, **columns: Any) -> Grant:
     return grant
 
 
-def usable(asked: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
-    """The ids of what the call may run on now."""
+def list_usable(asked: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
+    """The ids of the grants that the call may use now."""
     with asked.store.read() as tx:
         found = grants.list_usable_grants(tx, asked.run(), "note", "s", arguments, AT)
     return [each.id for each in found]
 
 
-def kept(asked: Seeded, grant: Grant) -> Grant:
-    """As it stands."""
+def find_grant_row(asked: Seeded, grant: Grant) -> Grant:
+    """The grant as it is now."""
     with asked.store.read() as tx:
         found = grants.find_grant(tx, grant.id)
     assert found is not None
@@ -88,42 +88,41 @@ NOT_FOR_IT = {
 
 
 @pytest.mark.parametrize("why", NOT_FOR_IT)
-def test_what_does_not_stand_for_a_call(asked: Seeded, why: str) -> None:
-    """Each of its bounds by itself keeps a call from running on it."""
-    give(asked, **NOT_FOR_IT[why])
-    assert usable(asked) == []
+def test_a_grant_does_not_allow_a_call_outside_its_bounds(asked: Seeded, why: str) -> None:
+    """Each bound by itself is enough."""
+    add_grant(asked, **NOT_FOR_IT[why])
+    assert list_usable(asked) == []
 
 
-def test_what_stands_for_a_call(asked: Seeded) -> None:
-    """In its thread, its channel or anywhere, with its values or any; what ends first comes
-    first.
-    """
-    wide = give(asked, until=AT + 3 * HOUR, uses=1)
-    there = give(asked, channel="C0SUPPORT", pinned='{"text":"a"}', until=AT + 2 * HOUR)
-    here = give(asked, channel="C0SUPPORT", thread_ts="1.0", until=AT + TICK)
-    assert usable(asked, '{"text":"a","more":1}') == [here.id, there.id, wide.id]
+def test_usable_grants_are_listed_soonest_end_first(asked: Seeded) -> None:
+    """They are for the thread, the channel or everywhere, and for given values or any."""
+    wide = add_grant(asked, until=AT + 3 * HOUR, uses=1)
+    there = add_grant(asked, channel="C0SUPPORT", pinned='{"text":"a"}', until=AT + 2 * HOUR)
+    here = add_grant(asked, channel="C0SUPPORT", thread_ts="1.0", until=AT + TICK)
+    assert list_usable(asked, '{"text":"a","more":1}') == [here.id, there.id, wide.id]
 
 
-def test_values_are_compared_as_json(asked: Seeded) -> None:
-    """One is neither true nor the text of it, and the order of keys does not matter."""
-    one = give(asked, pinned='{"n":1}')
-    assert usable(asked, '{"n":1}') == [one.id]
-    assert usable(asked, '{"n":true}') == []
-    assert usable(asked, '{"n":"1"}') == []
+def test_a_grants_values_are_compared_as_json(asked: Seeded) -> None:
+    """1 is neither true nor "1", and the order of keys does not count."""
+    one = add_grant(asked, pinned='{"n":1}')
+    assert list_usable(asked, '{"n":1}') == [one.id]
+    assert list_usable(asked, '{"n":true}') == []
+    assert list_usable(asked, '{"n":"1"}') == []
     ids = {
-        give(asked, pinned=pinned).id for pinned in ('{"n":{"a":1,"b":2}}', '{"n":{"b":2,"a":1}}')
+        add_grant(asked, pinned=pinned).id
+        for pinned in ('{"n":{"a":1,"b":2}}', '{"n":{"b":2,"a":1}}')
     }
-    assert set(usable(asked, '{"n":{"b":2,"a":1}}')) == ids
+    assert set(list_usable(asked, '{"n":{"b":2,"a":1}}')) == ids
 
 
-def test_each_use_is_written_down(asked: Seeded) -> None:
-    """So often and no more, each in the audit beside the call that ran."""
-    grant, other = give(asked), give(asked)
+def test_each_use_of_a_grant_is_counted_and_audited(asked: Seeded) -> None:
+    """The audit's row is beside that of the call."""
+    grant, other = add_grant(asked), add_grant(asked)
     call = asked.call()
     with asked.store.write() as tx:
         found = [grants.use_grant(tx, grant.id, AT, call) for _ in range(3)]
     assert found == [True, True, False]
-    assert (kept(asked, grant).uses, kept(asked, other).uses) == (0, 2)
+    assert (find_grant_row(asked, grant).uses, find_grant_row(asked, other).uses) == (0, 2)
     told = asked.audit()
     assert [each.event for each in told] == ["grant.given"] * 2 + ["grant.used"] * 2
     about = {"grant": grant.id, "tool": "note", "revision": 1, "digest": "digest-0"}
@@ -139,47 +138,53 @@ def test_each_use_is_written_down(asked: Seeded) -> None:
 
 
 @pytest.mark.parametrize(("columns"), [{"until": AT}, {"revoked_at": AT}, {"uses": 0}])
-def test_what_is_over_is_not_used(asked: Seeded, columns: dict[str, Any]) -> None:
-    """At its end, once it is revoked, or without a use left."""
-    grant = give(asked, **columns)
+def test_an_ended_revoked_or_used_up_grant_is_not_used(
+    asked: Seeded, columns: dict[str, Any]
+) -> None:
+    """Its end itself is too late."""
+    grant = add_grant(asked, **columns)
     with asked.store.write() as tx:
         assert grants.use_grant(tx, grant.id, AT, asked.call()) is False
-    assert kept(asked, grant).uses == grant.uses
+    assert find_grant_row(asked, grant).uses == grant.uses
 
 
-def test_it_is_ended_once(asked: Seeded) -> None:
-    """By whom and when, in its row and in the audit; the second who tries is told."""
-    grant, other = give(asked), give(asked)
+def test_a_grant_is_revoked_once(asked: Seeded) -> None:
+    """Its row says by whom and when; the second attempt is told."""
+    grant, other = add_grant(asked), add_grant(asked)
     with asked.store.write() as tx:
         assert grants.revoke_grant(tx, grant.id, BEN, AT) is True
         assert grants.revoke_grant(tx, grant.id, ANA, AT + HOUR) is False
-    found = kept(asked, grant)
+    found = find_grant_row(asked, grant)
     assert (found.revoked_at, found.revoked_by) == (AT, BEN)
-    assert kept(asked, other).revoked_at is None
+    assert find_grant_row(asked, other).revoked_at is None
 
 
-def test_all_that_holds_is_ended(asked: Seeded) -> None:
-    """What is over, used up or revoked before keeps its own end."""
-    holds = give(asked, uses=1)
-    over, used, gone = give(asked, until=AT), give(asked, uses=0), give(asked, revoked_at=AT - HOUR)
+def test_revoking_all_grants_leaves_ended_ones(asked: Seeded) -> None:
+    """Those used up or revoked before stay as well."""
+    holds = add_grant(asked, uses=1)
+    over, used, gone = (
+        add_grant(asked, until=AT),
+        add_grant(asked, uses=0),
+        add_grant(asked, revoked_at=AT - HOUR),
+    )
     with asked.store.write() as tx:
         grants.revoke_all_grants(tx, AT)
-    found = [kept(asked, each).revoked_at for each in (holds, over, used, gone)]
+    found = [find_grant_row(asked, each).revoked_at for each in (holds, over, used, gone)]
     assert found == [AT, None, None, AT - HOUR]
-    assert kept(asked, holds).revoked_by == "system"
+    assert find_grant_row(asked, holds).revoked_by == "system"
 
 
-def test_what_is_still_open_for_somebody(asked: Seeded) -> None:
-    """What they asked for or gave and can still be used, soonest end first."""
-    late = give(asked, until=AT + 2 * HOUR, uses=1)
-    soon = give(asked, until=AT + TICK)
+def test_a_persons_usable_grants_are_listed(asked: Seeded) -> None:
+    """They requested or gave them; the soonest end comes first."""
+    late = add_grant(asked, until=AT + 2 * HOUR, uses=1)
+    soon = add_grant(asked, until=AT + TICK)
     for columns in (
         {"team": "T0OTHERCO"},
         {"revoked_at": AT},
         {"until": AT},
         {"uses": 0},
     ):
-        give(asked, **columns)
+        add_grant(asked, **columns)
     with asked.store.read() as tx:
         found = {
             who: grants.list_usable_grants_involving_person(tx, TEAM, who, AT)
@@ -193,9 +198,9 @@ def test_what_is_still_open_for_somebody(asked: Seeded) -> None:
     }
 
 
-def test_a_grant_as_json(asked: Seeded) -> None:
-    """Other programs can write it and read it again; what is none is refused."""
-    grant = give(asked)
+def test_a_grant_round_trips_through_json(asked: Seeded) -> None:
+    """Other programs can use it; JSON that is no grant is refused."""
+    grant = add_grant(asked)
     assert grants.load_grant(grants.dump_grant(grant)) == grant
     for wrong in ("{}", grants.dump_grant(grant).replace("{", '{"more":1,', 1)):
         with pytest.raises(ValidationError):

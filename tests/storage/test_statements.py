@@ -1,4 +1,4 @@
-"""Statements on the driver's cursor: the same text, values and errors as SQLAlchemy's own way."""
+"""Statements on the driver's cursor: text, values and errors are those of SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ALL = [
 
 @pytest.fixture
 def seeded(store: Store) -> Seeded:
-    """A database with two runs that wait."""
+    """A database with a run that waits."""
     return seed(store)
 
 
 @pytest.mark.parametrize("chosen", range(len(ALL)))
-def test_it_reads_what_sqlalchemy_reads(store: Store, seeded: Seeded, chosen: int) -> None:
-    """Each kind of statement returns the same rows, of the same types, as through SQLAlchemy."""
+def test_rows_are_those_that_sqlalchemy_reads(store: Store, seeded: Seeded, chosen: int) -> None:
+    """Their types are the same as well."""
     with store.engine.connect() as connection:
         expected = [tuple(row) for row in connection.execute(ALL[chosen])]
     with store.read() as tx:
@@ -43,14 +43,14 @@ def test_it_reads_what_sqlalchemy_reads(store: Store, seeded: Seeded, chosen: in
     assert expected or chosen == 1
 
 
-def test_a_value_that_is_missing_is_named(store: Store) -> None:
-    """A statement that was not given all it needs is refused before it reaches the database."""
+def test_a_missing_parameter_is_named(store: Store) -> None:
+    """The statement does not reach the database."""
     with store.read() as tx, pytest.raises(StatementError, match="required for 'id_'"):
         tx.execute(select(Run).where(col(Run.id) == bindparam("id_")))
 
 
-def test_a_column_that_was_left_out_gets_its_default(store: Store) -> None:
-    """An insert of some columns fills in the others' defaults, as SQLAlchemy would."""
+def test_an_insert_fills_in_column_defaults(store: Store) -> None:
+    """SQLAlchemy would do the same."""
     row = get_column_values(Delivery(key="k", kind="event", team="T1", user="U1", received_at=AT))
     del row["attempts"]
     with store.write() as tx:
@@ -66,8 +66,8 @@ def insert_twice(tx: transaction.Transaction, row: dict[str, object]) -> None:
         tx.execute(insert(GreetedPerson), row)
 
 
-def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
-    """What the database refuses is raised as SQLAlchemy's error, whatever the driver calls it."""
+def test_database_errors_are_raised_as_sqlalchemys(store: Store) -> None:
+    """The driver has other names for them."""
     row = get_column_values(GreetedPerson(team="T1", person="U1", greeted_at=datetime.now(UTC)))
     with pytest.raises(IntegrityError), store.write() as tx:
         insert_twice(tx, row)
@@ -77,16 +77,16 @@ def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
             tx.exec_driver_sql("SELECT 1 FROM nowhere")
 
 
-def test_statements_made_on_the_spot_fill_no_memory(store: Store) -> None:
-    """However many different statements are run, a bounded number of them is kept."""
+def test_a_bounded_number_of_compiled_statements_is_kept(store: Store) -> None:
+    """Each statement here is a new one."""
     with store.read() as tx:
         for _ in range(transaction.MAX_COMPILED_STATEMENTS + 10):
             tx.execute(select(col(Run.id)))
     assert len(transaction.known) <= transaction.MAX_COMPILED_STATEMENTS
 
 
-def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) -> None:
-    """A trace is told every text with its values, and every commit; without one nothing is told."""
+def test_a_trace_sees_statements_and_commits(store: Store, seeded: Seeded) -> None:
+    """Without a trace nothing is reported."""
     told: list[object] = []
 
     class Seen(Trace):

@@ -1,4 +1,4 @@
-"""Files that are kept for the model: counted, withheld without a trace, moved with a channel."""
+"""Files kept for the model: their total size, withholding, and a channel's new id."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.storage.builders import AT, seed
 WORDS = "what nobody is to find "
 
 
-def file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> AttachedFile:
-    """A file of that run's thread."""
+def make_file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> AttachedFile:
+    """A file in that run's thread."""
     return AttachedFile(
         run_id=run.id,
         message=transcripts.build_message_key(run.team, run.channel, ts),
@@ -35,19 +35,17 @@ def file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> Attached
     )
 
 
-def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
-    """Pictures and PDFs of all requests in the thread count, as long as they are given; texts and
-    other threads do not.
-    """
+def test_attached_bytes_are_summed_for_the_thread(store: Store) -> None:
+    """Pictures and PDFs in all its requests count until withheld; texts do not."""
     run, later = seed(store).run(), seed(store).run()
     with store.write() as tx:
-        picture = file(run, "1.1", size=100)
-        for each in (picture, file(run, "1.2", "application/pdf", 20)):
+        picture = make_file(run, "1.1", size=100)
+        for each in (picture, make_file(run, "1.2", "application/pdf", 20)):
             transcripts.insert_attached_file(tx, each, at=AT)
         transcripts.insert_attached_file(
-            tx, file(run, "1.3", transcripts.TEXT_MEDIA_TYPE, 3), at=AT
+            tx, make_file(run, "1.3", transcripts.TEXT_MEDIA_TYPE, 3), at=AT
         )
-        transcripts.insert_attached_file(tx, file(later, "2.2", size=1000), at=AT)
+        transcripts.insert_attached_file(tx, make_file(later, "2.2", size=1000), at=AT)
         assert transcripts.sum_attached_file_bytes(tx, run) == 1120
         assert (
             transcripts.sum_attached_file_bytes(tx, copy_row_with_changes(run, thread_ts="3.0"))
@@ -57,14 +55,12 @@ def test_a_thread_has_room_for_so_many_bytes(store: Store) -> None:
         assert transcripts.sum_attached_file_bytes(tx, run) == 1020
 
 
-def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
-    """Its bytes are gone from the row and from the database's file; once withheld it stays so, and
-    the audit says when and why.
-    """
+def test_a_withheld_files_bytes_are_erased_from_the_database(store: Store, tmp_path: Path) -> None:
+    """It stays withheld, and the audit says when and why."""
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.insert_attached_file(tx, file(run, "1.1"), at=AT)
-    [mine] = everything(store)
+        transcripts.insert_attached_file(tx, make_file(run, "1.1"), at=AT)
+    [mine] = list_files(store)
     with store.write() as tx:
         transcripts.mark_file_accepted(tx, mine, AT)
         transcripts.withhold_file(tx, mine, WithheldReason.REFUSED, at=AT, actor="worker")
@@ -73,21 +69,21 @@ def test_what_is_withheld_leaves_no_trace(store: Store, tmp_path: Path) -> None:
         found = fetch_rows(tx, Audit, select(Audit).where(col(Audit.event).startswith("file.")))
     assert [each.event for each in found] == ["file.given", "file.refused"]
     assert json.loads(found[1].data)["file"] == "F1.1"
-    assert mine.sha256 in found[0].payload  # a purge empties that
+    assert mine.sha256 in found[0].payload  # a purge empties the payload
     assert mine.sha256 not in found[0].data
     store.close()
     for each in tmp_path.glob("countersign.db*"):
         assert WORDS.encode() not in each.read_bytes(), each
     store.open()
-    [now] = everything(store)
+    [now] = list_files(store)
     assert (now.withheld, now.data, now.read_at) == (WithheldReason.REFUSED, "", AT)
 
 
-def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
-    """Their messages are known by the new id, so that what is deleted there is found."""
+def test_a_channels_files_follow_its_new_id(store: Store) -> None:
+    """A message deleted under the new id is found."""
     run = seed(store).run()
     with store.write() as tx:
-        transcripts.insert_attached_file(tx, file(run, "1.1"), at=AT)
+        transcripts.insert_attached_file(tx, make_file(run, "1.1"), at=AT)
         channel_modes.change_channel_id(tx, run.team, run.channel, "C0NEW", at=AT)
         [found] = transcripts.list_files_of_message(
             tx, transcripts.build_message_key(run.team, "C0NEW", "1.1")
@@ -95,11 +91,11 @@ def test_a_channel_with_another_id_keeps_its_files(store: Store) -> None:
     assert found.slack_id == "F1.1"
 
 
-def test_they_are_copied_with_the_record() -> None:
-    """A copy into another database takes them along."""
+def test_attached_files_are_copied_with_the_record() -> None:
+    """Copies into another database include their table."""
     assert "attached" in [each.name for each in list_record_tables()]
 
 
-def everything(store: Store) -> list[AttachedFile]:
+def list_files(store: Store) -> list[AttachedFile]:
     with store.read() as tx:
         return fetch_rows(tx, AttachedFile, select(AttachedFile))

@@ -1,4 +1,4 @@
-"""No step of a request looks through a whole table, or through everybody's rows."""
+"""No step of a request reads a whole table, or everybody's rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
-class Seen(Trace):
-    """What the database was asked, with values."""
+class StatementRecorder(Trace):
+    """The statements that the database was given, with values."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -41,8 +41,8 @@ class Seen(Trace):
             self.found[sql] = values
 
 
-def scans(tx: Transaction, found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the statements that look through a whole table, and how they do."""
+def list_table_scans(tx: Transaction, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The statements that read a whole table, and the step in which they do."""
     return [
         (statement, step)
         for statement, values in found.items()
@@ -51,12 +51,9 @@ def scans(tx: Transaction, found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def statements(harness: LoopHarness) -> dict[str, Any]:
-    """Return what a whole request asks of the database, with values.
-
-    That is from its message to the answer in the outbox.
-    """
-    harness.store.trace = seen = Seen()
+def record_request_statements(harness: LoopHarness) -> dict[str, Any]:
+    """The statements of a whole request with values, from message to answer in the outbox."""
+    harness.store.trace = seen = StatementRecorder()
     found = seen.found
     harness.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
     for words in ("please", "and again"):
@@ -65,7 +62,7 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         harness.work()
         kept = dict(found)
         call = next(call for call in harness.all()[1] if call.status is C.PENDING)
-        found.clear()  # `all` is the test's own
+        found.clear()  # without the statements of `all` above
         found |= kept
         harness.arrive(partial(click, action="approve", value=f"{call.id}:1", person=ANA))
         harness.loop.tick()
@@ -82,44 +79,46 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
     return found
 
 
-def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
-    """Every statement of a request finds its rows by an index."""
-    found = statements(harness)
+def test_every_statement_of_a_request_uses_an_index(harness: LoopHarness) -> None:
+    """No statement reads all calls of a tool or of a status."""
+    found = record_request_statements(harness)
     assert len(found) > 30
     with harness.store.read() as tx:
-        # that one begins at the end
-        assert [each for each in scans(tx, found) if "ORDER BY audit.seq DESC" not in each[0]] == []
+        # this one begins at the end
+        assert [
+            each for each in list_table_scans(tx, found) if "ORDER BY audit.seq DESC" not in each[0]
+        ] == []
         for statement, values in found.items():
             steps = str(list(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)))
-            # that would be all calls of a tool, by whomever
+            # all calls of a tool by all requesters
             assert "ix_call_tool" not in steps, statement
     [counting] = [statement for statement in found if "count(*) FILTER" in statement]
     with harness.store.read() as tx:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]))
-    # by the index on status, it would be everybody's pending calls
+    # the index on status would read everybody's pending calls
     assert "ix_run_requester" in steps
     assert "ix_call_due" not in steps
     [times] = [statement for statement in found if statement.startswith("SELECT call.asked_at")]
     with harness.store.read() as tx:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {times}", found[times]))
-    # not one call is read for it, and of a long request only those that asked lately are met
+    # no row of a call is read, and of a long request only the calls asked about lately are visited
     assert "COVERING INDEX ix_call_asked (run_id=? AND asked_at>?)" in steps
     [tokens] = [statement for statement in found if statement.startswith("SELECT sum(run.tokens)")]
     with harness.store.read() as tx:
         steps += str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {tokens}", found[tokens]))
-    # of all that somebody ever asked only what has moved since, or is open, is met
+    # of all requests of a person only open ones and those that changed since are visited
     assert steps.count("ix_run_lately (team=? AND requester=? AND updated_at>?)") == 2
     assert steps.count("ix_run_requester (team=? AND requester=? AND status=?)") == 2
 
 
-def test_one_request_is_found_by_an_index(store: Store) -> None:
-    """By its card's address, its thread's, and the fingerprint or the id of a call."""
+def test_a_request_is_found_by_an_index(store: Store) -> None:
+    """It is found by its card, its thread, and the digest or the id of a call."""
     mine = seed(store, C.PENDING)
     digest, card = "1a2b3c4d" * 8, mine.card()
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET digest = ?", (digest,))
         set_message(tx, card, ts="7.5")
-    store.trace = seen = Seen()
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         found = [
             request_lists.find_request_of_message(tx, TEAM, card.channel, "7.5", "7.5"),
@@ -131,22 +130,22 @@ def test_one_request_is_found_by_an_index(store: Store) -> None:
     store.trace = None
     assert [run.id for run in found if run] == [mine.run_id] * 4
     with store.read() as tx:
-        assert scans(tx, seen.found) == []
+        assert list_table_scans(tx, seen.found) == []
         [by_digest] = [each for each in seen.found if "call.digest >=" in each]
         planned = tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {by_digest}", seen.found[by_digest])
         steps = str(list(planned))
-    assert "ix_call_digest" in steps  # and not by everybody's runs
+    assert "ix_call_digest" in steps  # not everybody's runs
 
 
-def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> None:
-    """By the thread in which it was asked; and what it began with by the request."""
+def test_a_request_that_moved_to_another_thread_is_found_by_an_index(store: Store) -> None:
+    """It is found by the thread in which it was made, and its first message by the request."""
     mine = seed(store, C.PENDING)
     one = click("asked", action="approve", value="x", person=BEN)
     with store.write() as tx:
         inbox.insert_delivery(tx, one)
         [stored] = inbox.list_new_deliveries(tx)
         inbox.hold_message_until_next_turn(tx, stored, mine.run_id)
-    store.trace = seen = Seen()
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         run = runs.find_newest_run_of_person_in_thread(tx, TEAM, one.channel, one.thread_ts, BEN)
         [held] = inbox.list_messages_held_for_run(tx, mine.run_id)
@@ -157,11 +156,11 @@ def test_a_request_that_goes_on_elsewhere_is_found_by_an_index(store: Store) -> 
     assert run is not None
     assert run.id == mine.run_id
     with store.read() as tx:
-        assert scans(tx, seen.found) == []
+        assert list_table_scans(tx, seen.found) == []
 
 
 def test_pending_calls_are_counted_by_requester(store: Store) -> None:
-    """Only the requester's own calls that still wait are counted."""
+    """Those of others do not count, nor decided ones."""
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.read() as tx:
         assert runs.count_pending_calls_of_requester(tx, TEAM, BEN) == 2
@@ -170,11 +169,8 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
     assert mine.run().requester == BEN
 
 
-def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
-    """A status that makes no sense is no pending call.
-
-    It hinders no other request of its requester.
-    """
+def test_a_call_with_an_unknown_status_is_not_counted_as_pending(store: Store) -> None:
+    """It does not stop other requests of its requester."""
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
@@ -182,7 +178,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
-    """Every item in order, whatever characters it has; none for a thread without any."""
+    """Its items come in order with all their characters."""
     mine = seed(store)
     items = [
         {"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")
@@ -196,30 +192,28 @@ def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
         assert list_transcript_items(tx, run) == items
 
 
-def test_what_waits_is_counted_in_indexes(store: Store) -> None:
-    """For those who watch, no row of what is over is met, and no row of what waits is read."""
+def test_the_backlog_is_counted_in_indexes_alone(store: Store) -> None:
+    """No row of an ended request is visited."""
     seed(store, C.PENDING, C.SUCCEEDED)
-    store.trace = seen = Seen()
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         assert count_backlog(tx).pending == 1
     store.trace = None
     with store.read() as tx:
-        assert scans(tx, seen.found) == []
+        assert list_table_scans(tx, seen.found) == []
         steps = {
             statement: str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values))
             for statement, values in seen.found.items()
         }
     assert len(steps) == 4
-    # what has just arrived is little, and is read
+    # new deliveries are few, and are read
     told = [step for statement, step in steps.items() if "FROM delivery" not in statement]
     assert all("USING COVERING INDEX" in step for step in told), told
 
 
-def test_what_is_over_is_not_met(store: Store) -> None:
-    """What looks for one request, or for what is under way, goes by that, and not by a status.
-
-    Of years there are many rows with each status that ends something, and many private messages,
-    which have no address in Slack.
+def test_ended_requests_are_not_visited(store: Store) -> None:
+    """After years many rows have a final status, and many private messages have no timestamp in
+    Slack.
     """
     mine = seed(store, C.REJECTED)
     for asked, indexes in (
@@ -244,13 +238,13 @@ def test_what_is_over_is_not_met(store: Store) -> None:
             {"ix_audit_run_id", "sqlite_autoindex_call_1", "sqlite_autoindex_run_1"},
         ),
     ):
-        assert used_indexes(store, asked) == indexes
+        assert list_used_indexes(store, asked) == indexes
 
 
-def test_a_limit_meets_only_its_own_time(store: Store) -> None:
-    """Of all calls that a tool ever had, only those that ended lately and the open ones are met."""
+def test_a_limit_visits_only_calls_in_its_window(store: Store) -> None:
+    """Of all calls of a tool these are the open ones and those that ended lately."""
     mine = seed(store, C.SUCCEEDED)
-    store.trace = seen = Seen()
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         for person in (None, BEN):
             list(
@@ -268,14 +262,14 @@ def test_a_limit_meets_only_its_own_time(store: Store) -> None:
                 assert "ix_run" not in steps, "all that the team, or a person, ever asked"
 
 
-def used_indexes(store: Store, ask: Callable[[Transaction], object]) -> set[str]:
-    """Return the names of the indexes by which SQLite finds what `ask` asks for."""
-    store.trace = seen = Seen()
+def list_used_indexes(store: Store, ask: Callable[[Transaction], object]) -> set[str]:
+    """The names of the indexes that SQLite uses for the statements of `ask`."""
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         ask(tx)
     store.trace = None
     with store.read() as tx:
-        assert scans(tx, seen.found) == []
+        assert list_table_scans(tx, seen.found) == []
         return {
             name
             for statement, values in seen.found.items()
@@ -284,10 +278,10 @@ def used_indexes(store: Store, ask: Callable[[Transaction], object]) -> set[str]
         }
 
 
-def test_a_record_is_examined_a_part_at_a_time(store: Store) -> None:
-    """Rows with texts in them are read some at a time, so that memory does not grow by them."""
+def test_the_record_is_examined_in_parts(store: Store) -> None:
+    """Rows with texts are read some at a time, so memory does not grow with them."""
     seed(store, C.PENDING, C.SUCCEEDED)
-    store.trace = seen = Seen()
+    store.trace = seen = StatementRecorder()
     with store.read() as tx:
         examine_audit_and_rows(tx, tx.chain, None, has_note=False)
     store.trace = None
@@ -296,8 +290,8 @@ def test_a_record_is_examined_a_part_at_a_time(store: Store) -> None:
     assert all("LIMIT" in each for each in with_texts)
 
 
-def test_what_is_asked_often_is_compiled_once(store: Store) -> None:
-    """What Home asks for is the same statement each time: it does not push out all others."""
+def test_frequent_queries_are_compiled_once(store: Store) -> None:
+    """Home's query is the same statement each time, so others stay in the cache."""
     with store.read() as tx:
         counts = set()
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""What is asked whether the database takes a commit: that a disk has no room is told in time."""
+"""Checks whether the database accepts a commit: a full disk is found in time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.storage.builders import delivery
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """A small disk of its own, which a server may use."""
+    """A small disk that a server may use."""
     with TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
         folder = Path(name) / "disk"
         if not can_mount(folder):
@@ -42,7 +42,7 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture
 def on_a_server(disk: Path) -> Iterator[Store]:
-    """A record on a server, whose tables are on that disk, and the server's log is not."""
+    """A record on a server, whose tables are on that disk and whose log is not."""
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
@@ -57,8 +57,8 @@ def on_a_server(disk: Path) -> Iterator[Store]:
         store.close()
 
 
-def up(store: Store) -> bool:
-    """What `countersign_database_up` says."""
+def read_up_metric(store: Store) -> bool:
+    """What the metric `countersign_database_up` says."""
     metrics = PrometheusMetrics(StillClock().now)
     metrics.attach_store(store)
     lines = (metrics.render_metrics_page() or "").splitlines()
@@ -67,25 +67,25 @@ def up(store: Store) -> bool:
     return value.endswith(" 1.0")
 
 
-def test_a_server_without_room_is_told(on_a_server: Store, disk: Path) -> None:
-    """Rows that are there can be written over for long; that no more fit is told at once."""
+def test_a_full_disk_of_the_server_is_found_at_once(on_a_server: Store, disk: Path) -> None:
+    """Existing rows could still be overwritten."""
     assert check_writable(on_a_server) == OK
-    assert up(on_a_server)
+    assert read_up_metric(on_a_server)
     ballast = fill(disk)
     with on_a_server.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
     with pytest.raises(OperationalError, match="No space left on device") as failed:
         check_database_writable(on_a_server)
     assert is_temporary_database_error(failed.value)
-    assert not up(on_a_server)
+    assert not read_up_metric(on_a_server)
     ballast.unlink()
     assert check_writable(on_a_server) == OK
-    assert up(on_a_server)
+    assert read_up_metric(on_a_server)
 
 
 @pytest.mark.file
-def test_what_cannot_be_stored_is_counted(store: Store) -> None:
-    """Each commit that the database did not take, but for those that only ask whether it does."""
+def test_commits_that_the_database_refused_are_counted(store: Store) -> None:
+    """The checks themselves are not."""
     told: list[None] = []
     store.set_failed_commit_handler(lambda: told.append(None))
     store.path.rename(store.path.with_name("elsewhere.db"))
