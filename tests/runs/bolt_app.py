@@ -1,4 +1,4 @@
-"""The real Bolt app with our listeners on it, and a click that is delivered to it."""
+"""The real Bolt app with our listeners, and a click that is delivered to it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.runs.fakes import ANA
 from tests.storage.builders import TEAM
 
 
-def bolt(core: Core) -> App:
-    """The real Bolt app with our listeners on it; nothing here calls Slack."""
+def make_bolt_app(core: Core) -> App:
+    """The real Bolt app with our listeners; nothing here calls Slack."""
     app = App(
         client=WebClient(retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
@@ -33,8 +33,8 @@ def bolt(core: Core) -> App:
     return app
 
 
-def press(app: App, ts: str, team: str = TEAM) -> int:
-    """Deliver a click on Approve over Socket Mode; return the status it is answered with."""
+def deliver_click(app: App, ts: str, team: str = TEAM) -> int:
+    """Deliver a click on Approve over Socket Mode; return the status of the answer."""
     body = {
         "type": "block_actions",
         "team": {"id": team},

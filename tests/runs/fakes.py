@@ -1,4 +1,4 @@
-"""Fakes for the wire: people in a directory, a clock that is set, tools; and a Core around them."""
+"""Fakes for the wire: people in a directory, a clock that is set, tools; and a Core with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ verdict = "allow"
 
 
 class FakeDirectory:
-    """Everybody; `down` makes every look-up fail, `asked` counts what was looked up."""
+    """All people; `down` makes every look-up fail, `asked` counts the look-ups."""
 
     def __init__(self) -> None:
         self.known = {
@@ -63,23 +63,23 @@ class FakeDirectory:
         self.down = False
         self.asked: Counter[str] = Counter()
 
-    def _up(self, what: str) -> None:
+    def _require_up(self, what: str) -> None:
         self.asked[what] += 1
         if self.down:
             raise LookupFailedError("ratelimited")
 
     def find_person(self, user: str) -> Person | None:
-        """As `bot.policy.authority.Directory` says."""
-        self._up(user)
+        """See `bot.policy.authority.Directory`."""
+        self._require_up(user)
         return self.known.get(user)
 
     def find_people(self, users: Collection[str]) -> dict[str, Person]:
-        """The same."""
-        self._up("people")
+        """See there."""
+        self._require_up("people")
         return {user: self.known[user] for user in users if user in self.known}
 
     def find_people_by_name(self, name: str) -> dict[str, str]:
-        """The same."""
+        """See there."""
         return {user: each.name for user, each in self.known.items() if each.name == name}
 
     def find_quiet_hours(self, users: Collection[str]) -> dict[str, QuietHours]:
@@ -87,22 +87,22 @@ class FakeDirectory:
         return {}
 
     def find_group(self, handle: str) -> Group | None:
-        """The same."""
-        self._up(handle)
+        """See there."""
+        self._require_up(handle)
         return Group(f"S{handle.upper()}", self.groups[handle]) if handle in self.groups else None
 
     def list_channel_members(self, channel: str) -> frozenset[str]:
-        """The same."""
-        self._up(channel)
+        """See there."""
+        self._require_up(channel)
         return self.channels.get(channel, frozenset())
 
     def find_channel_id(self, name: str) -> str | None:
-        """The same."""
-        self._up(name)
+        """See there."""
+        self._require_up(name)
         return name if name in self.channels else None
 
     def can_see_channel(self, user: str, channel: str) -> bool:
-        """None is private."""
+        """No channel is private."""
         return channel in self.channels
 
     def find_public_channel_name(self, channel: str) -> str:
@@ -110,11 +110,11 @@ class FakeDirectory:
         return f"#{channel}"
 
     def is_externally_shared_channel(self, channel: str) -> bool:
-        """None is shared."""
+        """No channel is shared."""
         return False
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
-        """No function is asked."""
+        """No value has owners."""
         return ()
 
 
@@ -123,13 +123,13 @@ class Note(BaseModel):
 
 
 class StillClock:
-    """A clock that is set."""
+    """A clock that stands still until it is set."""
 
     def __init__(self) -> None:
         self.at = AT
 
     def now(self) -> datetime:
-        """What it was set to."""
+        """The time that was set."""
         return self.at
 
 
@@ -179,7 +179,7 @@ def make_core(
     policy: str = POLICY,
     **limits: int,
 ) -> Core:
-    """Everything the loop and the worker share; `limits` as the settings name them."""
+    """Everything that the loop and the worker share; `limits` have the names of the settings."""
     registry = Registry()
     registry.add(*tools)
     settings = Settings(

@@ -36,7 +36,7 @@ class Crash(BaseException):
 
 
 class DyingPool(Executor):
-    """Runs a tool on the caller's thread; dies before or after it when `die` says so."""
+    """Runs a tool on the caller's thread; crashes before or after it if `die` says so."""
 
     def __init__(self) -> None:
         self.die = ""
@@ -57,7 +57,7 @@ class DyingPool(Executor):
 
 
 class FakeModel:
-    """Proposes what `script` holds next, or answers; looks at every transcript it is given."""
+    """Proposes the next step of `script`, or answers; checks every transcript that it gets."""
 
     def __init__(self) -> None:
         self.script: list[list[tuple[str, str]] | str] = []
@@ -67,12 +67,12 @@ class FakeModel:
     compaction_server_id = ""
 
     def compact_items(self, items: object, instructions: str) -> None:
-        """Its server has no means of its own."""
+        """Its server cannot compact."""
 
     def take_turn(
         self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object
     ) -> Reply | Proposal:
-        """As bot.agent.planner.Planner's."""
+        """See bot.agent.planner.Planner."""
         self.turns += 1
         kinds = ("function_call", "function_call_output")
         asked, told = ([i["call_id"] for i in transcript if i.get("type") == k] for k in kinds)
@@ -114,7 +114,7 @@ class SilentThread:
         self._harness = harness
 
     def add_messages_to_transcript(self, run: Run) -> None:
-        """Held messages become items."""
+        """Append the held messages as items."""
         with self._harness.store.write() as tx:
             held = runs.get_run_with_fence(tx, run.id, run.fence)
             for each in inbox.list_messages_held_for_run(tx, run.id):
@@ -144,7 +144,7 @@ class SilentThread:
 
 
 class LoopHarness:
-    """The product without its edges, on one database file, as often restarted as one likes."""
+    """The product without its edges, on one database file; it can be restarted at any time."""
 
     def __init__(self, path: Path, **limits: int) -> None:
         self.limits = limits
@@ -156,17 +156,17 @@ class LoopHarness:
         )
         self.pool = DyingPool()
         self.effects: Counter[str] = Counter()  # call id -> how often its effect happened
-        self.wrong: list[str] = []  # what a tool found amiss when it ran
+        self.wrong: list[str] = []  # what a tool found wrong when it ran
         self.outcome = "returns"  # of the next effect: returns, refuses, raises, loses
-        self.meanwhile: Callable[[], object] = lambda: None  # happens with each effect
-        self.returned = ""  # by each effect; "": what it was given
+        self.meanwhile: Callable[[], object] = lambda: None  # called with each effect
+        self.returned = ""  # the result of each effect; "": its argument
         self.number = 0
-        self.over: list[str] = []  # runs that a start has shown to be over
+        self.over: list[str] = []  # runs that a start reported as ended
         self.store = store_of(path)
         self.start()
 
     def start(self) -> None:
-        """A new process takes up the database."""
+        """A new process starts on the database."""
         self.store = self.opened()
         tools = make_tools(self._act)
         self.core = make_core(self.store, self.clock, self.directory, tools, **self.limits)
@@ -189,7 +189,7 @@ class LoopHarness:
         return store_of(self.path).open()
 
     def stop(self) -> None:
-        """The process ends, well or not: nothing but the file remains."""
+        """The process ends, properly or not: only the file remains."""
         self.loop.stop(1)
         self.store.close()
 
@@ -202,7 +202,7 @@ class LoopHarness:
             inbox.insert_delivery(tx, row)
 
     def say(self, text: str, thread: str = "1.0", person: str = BEN) -> None:
-        """A message to the bot."""
+        """A message to the bot arrives."""
 
         def make(key: str) -> Delivery:
             number = int(key.rsplit(":", 1)[1])
@@ -226,7 +226,7 @@ class LoopHarness:
         self.arrive(make)
 
     def work(self) -> None:
-        """Workers take every run that is ready, until none is; a Crash passes through."""
+        """Workers advance every run that is ready until none is; a Crash passes through."""
         for _ in range(50):
             with self.store.read() as tx:
                 ready = [each.run_id for each in runs.list_ready_runs(tx)]
@@ -237,12 +237,12 @@ class LoopHarness:
         raise AssertionError("runs keep being ready")
 
     def _act(self, name: str, args: Note, context: ToolContext) -> str:
-        """The tools' effect, which also looks at the rows it runs on."""
-        self._look(name, args, context.call_id)
+        """The tools' effect, which also checks the rows that it runs on."""
+        self._check_rows(name, args, context.call_id)
         self.effects[context.call_id] += 1
         self.meanwhile()
         if self.effects[context.call_id] > 20:
-            raise Crash  # it would go on for ever
+            raise Crash  # otherwise endless
         outcome, self.outcome = self.outcome, "returns"
         if outcome == "refuses":
             raise ToolError("no")
@@ -252,7 +252,7 @@ class LoopHarness:
             raise ConnectionResetError("gone")
         return self.returned or args.text
 
-    def _look(self, name: str, args: Note, call_id: str) -> None:
+    def _check_rows(self, name: str, args: Note, call_id: str) -> None:
         with self.store.read() as tx:
             shown = calls.find_call_with_revision(tx, call_id)
             assert shown is not None
@@ -297,7 +297,7 @@ class LoopHarness:
 
 
 def approved(path: Path, name: str = "note") -> LoopHarness:
-    """A request whose one call was approved by Ana, and not taken up yet."""
+    """A request whose one call was approved by Ana, and has not started yet."""
     made = LoopHarness(path)
     made.model.script = [[(name, "as shown")]]
     made.say("please")

@@ -1,4 +1,4 @@
-"""However a transcript looks, what is left of it after a cut is one that a model's server takes."""
+"""Whatever a transcript is like, a model's server accepts what is left of it after a cut."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def threads(draw: st.DrawFn) -> list[Item]:
     items: list[Item] = []
     late: list[Item] = []
     for number in range(draw(st.integers(1, 7))):
-        items += [said(f"m{number}")] * draw(st.integers(1, 2))
+        items += [make_message(f"m{number}")] * draw(st.integers(1, 2))
         for turn in range(draw(st.integers(0, 3))):
             calls = [f"c{number}.{turn}.{n}" for n in range(draw(st.integers(0, 3)))]
             if calls:
@@ -34,7 +34,7 @@ def threads(draw: st.DrawFn) -> list[Item]:
             for each in calls:
                 when = draw(st.sampled_from(("now", "now", "late", "never")))
                 if when != "never":
-                    (items if when == "now" else late).append(output(each))
+                    (items if when == "now" else late).append(make_output(each))
             if not calls:
                 items.append({"role": "assistant", "content": f"a{number}.{turn}"})
         if draw(st.booleans()):
@@ -43,25 +43,25 @@ def threads(draw: st.DrawFn) -> list[Item]:
     return [*items, *late]
 
 
-def said(words: str) -> Item:
-    """What somebody wrote."""
+def make_message(words: str) -> Item:
+    """A person's message."""
     return {"role": "user", "content": words}
 
 
-def output(call_id: str) -> Item:
-    """What became of a call."""
+def make_output(call_id: str) -> Item:
+    """The output of a call."""
     return {"type": "function_call_output", "call_id": call_id, "output": f"of {call_id}"}
 
 
-def as_read(items: Sequence[Item], *, had: Transcript | None = None) -> Transcript:
-    """The transcript of these items, behind those that there were."""
+def make_transcript(items: Sequence[Item], *, had: Transcript | None = None) -> Transcript:
+    """The transcript of these items, after those of `had`."""
     before = had or Transcript()
     rows = [(before.last_seq + 3 * n, json.dumps(each)) for n, each in enumerate(items, start=1)]
     return _extend_transcript(before, rows) if rows else before
 
 
-def check(thread: Transcript, on_record: frozenset[str]) -> None:
-    """What the model is sent is valid, and has all that is on the record as it was."""
+def check_sent_items(thread: Transcript, on_record: frozenset[str]) -> None:
+    """The items sent to the model are valid, and have all that must stay as it was."""
     sent = pair_calls_with_outputs(thread, meanwhile={})
     called = [each["call_id"] for each in sent if each.get("type") == "function_call"]
     told = [each["call_id"] for each in sent if each.get("type") == "function_call_output"]
@@ -95,9 +95,11 @@ def check(thread: Transcript, on_record: frozenset[str]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(threads(), threads(), st.data())
-def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.DataObject) -> None:
-    """After one cut, and after a second one that builds on it, with any calls on the record."""
-    thread = as_read(first)
+def test_a_cut_transcript_is_valid_for_the_model(
+    first: list[Item], more: list[Item], data: st.DataObject
+) -> None:
+    """This holds after one cut and after a second one on top of it, whichever calls must stay."""
+    thread = make_transcript(first)
     on_record = data.draw(
         st.frozensets(st.sampled_from(sorted(thread.proposed_call_ids) or ["none"]))
     )
@@ -109,39 +111,37 @@ def test_what_is_left_is_valid(first: list[Item], more: list[Item], data: st.Dat
     made = Compaction(found.until_seq, found.kept_seqs, (STANDS,))
     thread = replace(thread, compactions=(made,))
     open_then = thread.proposed_call_ids - thread.answered_call_ids
-    check(thread, on_record | open_then)
+    check_sent_items(thread, on_record | open_then)
     assert first[-1] in thread.list_items_for_model("")
     lacking = sorted(thread.proposed_call_ids - thread.answered_call_ids)
-    come = [output(each) for each in lacking if data.draw(st.booleans())]
+    come = [make_output(each) for each in lacking if data.draw(st.booleans())]
     renamed = come + json.loads(re.sub(r'"([cm])(?=\d)', r'"later \1', json.dumps(more)))
-    thread = as_read(renamed, had=thread)
-    check(thread, on_record | open_then)
+    thread = make_transcript(renamed, had=thread)
+    check_sent_items(thread, on_record | open_then)
     again = cut_transcript(thread, made, on_record, data.draw(most))
     if again is not None:
         assert again.items_to_replace[0] == STANDS
         assert again.until_seq > made.until_seq
         made = Compaction(again.until_seq, again.kept_seqs, (STANDS,))
-        check(replace(thread, compactions=(*thread.compactions, made)), on_record)
+        check_sent_items(replace(thread, compactions=(*thread.compactions, made)), on_record)
 
 
-def test_the_newest_request_and_what_is_on_record_stay() -> None:
-    """Whatever room there is: what was asked last stays, and so do calls that people decided about
-    with their outputs; what was looked up goes.
-    """
+def test_the_newest_request_and_decided_calls_survive_a_cut() -> None:
+    """They do however little room there is; other look-ups are dropped."""
     items: list[Item] = []
     for name in ("looked", "asked"):
         items += [
-            said(f"first {name}"),
+            make_message(f"first {name}"),
             {"type": "function_call", "call_id": name},
             {"type": "function_call_output", "call_id": name, "output": name},
         ]
-    items += [{"role": "assistant", "content": "Done."}, said("And now?")]
+    items += [{"role": "assistant", "content": "Done."}, make_message("And now?")]
     items += [{"type": "function_call", "call_id": f"more{n}"} for n in range(3)]
     items += [
         {"type": "function_call_output", "call_id": f"more{n}", "output": "x" * 90}
         for n in range(3)
     ]
-    thread = as_read(items)
+    thread = make_transcript(items)
     found = cut_transcript(thread, None, frozenset({"asked"}), 0)
     assert found is not None
     sent = replace(
@@ -154,9 +154,11 @@ def test_the_newest_request_and_what_is_on_record_stay() -> None:
     )
 
 
-def test_what_is_sealed_elsewhere_is_not_sent() -> None:
-    """A compaction that another server has sealed is passed over: all items go instead."""
-    thread = as_read([said("one"), {"role": "assistant", "content": "two"}, said("three")])
+def test_a_compaction_sealed_by_another_server_is_not_sent() -> None:
+    """All items are sent instead."""
+    thread = make_transcript(
+        [make_message("one"), {"role": "assistant", "content": "two"}, make_message("three")]
+    )
     sealed = Compaction(6, frozenset(), (STANDS,), seal="https://there/v1/")
     thread = replace(thread, compactions=(sealed,))
     assert thread.list_items_for_model("https://there/v1/") == [STANDS, thread.items[-1]]

@@ -1,4 +1,4 @@
-"""A page of the database that holds nonsense: nothing runs on it, nothing happens twice."""
+"""A damaged page of the database: nothing runs because of it, and nothing happens twice."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from tests.records import ON_A_SERVER
-from tests.runs.bolt_app import bolt, press
+from tests.runs.bolt_app import deliver_click, make_bolt_app
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness, approved
-from tests.runs.promises import look
+from tests.runs.promises import check_promises
 from tests.storage.builders import click
 
 pytestmark = pytest.mark.skipif(ON_A_SERVER, reason="the pages are the server's affair")
@@ -28,8 +28,8 @@ TABLES = ("delivery", "vote", "call", "run", "plan", "revision", "item", "messag
 
 
 @contextmanager
-def damaged(store: Store, table: str) -> Iterator[None]:
-    """Meanwhile the first page of that table is nonsense; then the disk reads it well again."""
+def damage_page(store: Store, table: str) -> Iterator[None]:
+    """The first page of that table is nonsense meanwhile; afterwards it is intact again."""
     store.engine.dispose()
     with closing(sqlite3.connect(store.path)) as file:
         busy, *_ = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -54,10 +54,10 @@ def _write(path: Path, start: int, page: bytes) -> None:
         file.write(page)
 
 
-def ends_well(harness: LoopHarness) -> Call:
-    """A new process finds the pages whole, and the requester retries what has failed.
+def restart_and_get_call(harness: LoopHarness) -> Call:
+    """A new process finds the pages intact, and the requester retries what has failed.
 
-    Returns the newest call, which was run once at most.
+    Returns the newest call, which ran at most once.
     """
     harness.stop()
     harness.start()
@@ -67,36 +67,40 @@ def ends_well(harness: LoopHarness) -> Call:
             harness.arrive(lambda key, value=value: click(key, Action.RETRY, value, BEN))
     harness.loop.tick()
     harness.work()
-    look(harness)
+    check_promises(harness)
     assert max(harness.effects.values(), default=0) <= 1
     return harness.all()[1][-1]
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[LoopHarness]:
-    """A note that was approved and is not taken up yet."""
+    """A note that was approved and has not started yet."""
     made = approved(tmp_path / "db")
     yield made
     made.stop()
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_damaged_page_when_a_call_is_to_run(harness: LoopHarness, table: str) -> None:
-    """It runs once in the end, or people are asked what became of it; never without its record."""
+def test_a_call_over_a_damaged_page_runs_once_or_is_unknown(
+    harness: LoopHarness, table: str
+) -> None:
+    """It never runs without its record."""
     [run] = harness.all()[0]
-    with damaged(harness.store, table):
+    with damage_page(harness.store, table):
         with suppress(DatabaseError):
             harness.worker.advance_run(run.id)
         if table in ("call", "run", "audit", "revision", "plan"):
             assert not harness.effects
-    call = ends_well(harness)
+    call = restart_and_get_call(harness)
     assert call.status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
     assert list(harness.effects.values()) == [1]
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_damaged_page_at_a_click(harness: LoopHarness, table: str) -> None:
-    """A click counts once the page is whole; one that could not be kept is not acknowledged."""
+def test_a_click_over_a_damaged_page_counts_once_it_is_intact(
+    harness: LoopHarness, table: str
+) -> None:
+    """A click that could not be stored is not acknowledged."""
     harness.work()
     harness.model.script = [[("note", "b")]]
     harness.say("again", "2.0")
@@ -104,14 +108,14 @@ def test_a_damaged_page_at_a_click(harness: LoopHarness, table: str) -> None:
     harness.work()
     call = harness.all()[1][-1]
     assert call.status is CallStatus.PENDING
-    with damaged(harness.store, table):
-        kept = press(bolt(harness.core), "1") == 200
+    with damage_page(harness.store, table):
+        kept = deliver_click(make_bolt_app(harness.core), "1") == 200
         with suppress(DatabaseError):
             harness.loop.tick()
     assert kept == (table != "delivery")
     harness.arrive(lambda key: click(key, Action.APPROVE, f"{call.id}:1", ANA))
-    with damaged(harness.store, table), suppress(DatabaseError):
+    with damage_page(harness.store, table), suppress(DatabaseError):
         harness.loop.tick()
     assert call.id not in harness.effects
-    harness.clock.at += timedelta(seconds=40)  # it is looked at again
-    assert ends_well(harness).status is CallStatus.SUCCEEDED
+    harness.clock.at += timedelta(seconds=40)  # the delivery is tried again
+    assert restart_and_get_call(harness).status is CallStatus.SUCCEEDED

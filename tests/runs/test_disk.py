@@ -18,12 +18,12 @@ from bot.runs.worker_pool import WorkerPool
 from storage import inbox
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
-from tests.runs.bolt_app import bolt, press
+from tests.runs.bolt_app import deliver_click, make_bolt_app
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
 from tests.storage.builders import C, R, Seeded, click, delivery, seed
 
 
-class Full:
+class FullDisk:
     """Makes the disk full for `store`, as SQLite sees it, and free again."""
 
     def __init__(self, store: Store) -> None:
@@ -36,8 +36,8 @@ class Full:
         connection.execute(f"PRAGMA max_page_count = {self.pages}")
         return connection
 
-    def full(self) -> None:
-        """Fill every page there is, and allow no more."""
+    def fill(self) -> None:
+        """Fill every page, and allow no more."""
         with self.store.read() as tx:
             self.pages = int(tx.exec_driver_sql("PRAGMA page_count").scalar() or 0)
         self._file._connect = self._limited
@@ -63,9 +63,9 @@ class Full:
 
 
 @pytest.fixture
-def full(store: Store) -> Full:
+def full_disk(store: Store) -> FullDisk:
     """A disk that can be made full."""
-    return Full(store)
+    return FullDisk(store)
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def core(store: Store) -> Core:
     return make_core(store, StillClock(), FakeDirectory(), make_tools(never))
 
 
-def ticking(core: Core) -> MainLoop:
-    """A loop that deals with clicks, and leaves the filler where it is."""
+def make_loop(core: Core) -> MainLoop:
+    """A loop that handles clicks, and leaves the filler."""
     nothing: Any = SimpleNamespace(handle_delivery=lambda _: None)
     return core.build_loop(nothing, WorkerPool(lambda *_: None, 1, core.signals), lambda _: None)
 
 
-def clicked(core: Core, count: int) -> list[Seeded]:
-    """Pending calls, and for each a click that approves it and has not been looked at."""
+def add_clicked_calls(core: Core, count: int) -> list[Seeded]:
+    """Pending calls, each with a stored click that approves it."""
     many = [seed(core.store) for _ in range(count)]
     with core.store.write() as tx:
         for number, each in enumerate(many):
@@ -93,47 +93,47 @@ def clicked(core: Core, count: int) -> list[Seeded]:
     return many
 
 
-def counts_once(core: Core, many: list[Seeded]) -> None:
+def check_clicks_count_once(core: Core, many: list[Seeded]) -> None:
     """Now that there is room again, each click counts, with one vote and one audit row."""
-    loop = ticking(core)
+    loop = make_loop(core)
     loop.tick()
     loop.stop(5)
     for each in many:
         assert (each.call().status, [vote.person for vote in each.votes()]) == (C.APPROVED, [ANA])
         assert each.events() == ["call.approved", "run.ready"]
-    assert "action" not in kept(core)
+    assert "action" not in list_delivery_kinds(core)
     with core.store.read() as tx:
         assert find_first_broken_row(tx) is None
 
 
-def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
-    """What the last pages do not hold is not half there, and counts once when there is room."""
-    many = clicked(core, 30)
-    full.full()
+def test_clicks_on_a_full_disk_count_once_there_is_room(core: Core, full_disk: FullDisk) -> None:
+    """A decision that did not fit is not half stored."""
+    many = add_clicked_calls(core, 30)
+    full_disk.fill()
     with pytest.raises(OperationalError, match="full"):
-        ticking(core).tick()
+        make_loop(core).tick()
     decided = [each.call().status is C.APPROVED for each in many]
     assert not all(decided)
     for each, yes in zip(many, decided, strict=True):
         assert (len(each.votes()), each.run().status) == (int(yes), R.READY if yes else R.WAITING)
         assert each.events() == (["call.approved", "run.ready"] if yes else [])
-    full.free()
-    counts_once(core, many)
+    full_disk.free()
+    check_clicks_count_once(core, many)
 
 
-def test_a_read_only_database_at_the_decision(core: Core) -> None:
-    """A click decides nothing while the database cannot be written, and counts afterwards."""
-    many = clicked(core, 1)
+def test_clicks_on_a_read_only_database_count_once_it_is_writable(core: Core) -> None:
+    """They decide nothing meanwhile."""
+    many = add_clicked_calls(core, 1)
     with read_only(core.store), pytest.raises(OperationalError, match="readonly"):
-        ticking(core).tick()
+        make_loop(core).tick()
     assert (many[0].call().status, many[0].run().status) == (C.PENDING, R.WAITING)
     assert (many[0].votes(), many[0].events()) == ([], [])
-    counts_once(core, many)
+    check_clicks_count_once(core, many)
 
 
 @contextmanager
 def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[None]:
-    """Meanwhile nothing can be written; or what another pragma brings about."""
+    """Nothing can be written meanwhile; another pragma may do something else."""
 
     meanwhile = [True]
 
@@ -142,7 +142,7 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
 
     def refuse(url: URL) -> Any:
         connection = connect(url)
-        if meanwhile:  # never taken off: another thread may be opening a connection
+        if meanwhile:  # stays in place: another thread may be opening a connection
             connection.execute(pragma)
         return connection
 
@@ -155,36 +155,33 @@ def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[No
         file.close_idle_connections()
 
 
-def kept(core: Core) -> list[str]:
-    """Kinds of what is in the inbox, but for the filler."""
+def list_delivery_kinds(core: Core) -> list[str]:
+    """The kinds of new deliveries in the inbox, without the filler."""
     with core.store.read() as tx:
         return [each.kind for each in inbox.list_new_deliveries(tx) if each.kind != "event"]
 
 
-def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:
-    """On a full disk the click is answered with an error, so Slack tells the person.
-
-    Later it is taken.
-    """
-    app = bolt(core)
-    full.full()
-    assert press(app, "1") == 500
-    assert kept(core) == []
-    full.free()
-    assert press(app, "1") == 200
-    assert press(app, "1") == 200  # a redelivery is acknowledged, and kept once
-    assert kept(core) == ["action"]
+def test_a_click_that_cannot_be_stored_is_not_acknowledged(core: Core, full_disk: FullDisk) -> None:
+    """The answer is an error, so Slack tells the person; later it is accepted."""
+    app = make_bolt_app(core)
+    full_disk.fill()
+    assert deliver_click(app, "1") == 500
+    assert list_delivery_kinds(core) == []
+    full_disk.free()
+    assert deliver_click(app, "1") == 200
+    assert deliver_click(app, "1") == 200  # a redelivery is acknowledged, and stored once
+    assert list_delivery_kinds(core) == ["action"]
 
 
-def test_a_click_of_another_workspace_is_stored_before_it_is_acknowledged(core: Core) -> None:
-    """So who clicked is told why it does not count, whatever happens to this process."""
-    assert press(bolt(core), "1", team="T0OTHERCO") == 200
-    assert kept(core) == ["action"]
+def test_another_workspaces_click_is_stored_before_it_is_acknowledged(core: Core) -> None:
+    """The person is told why it does not count, even if this process dies."""
+    assert deliver_click(make_bolt_app(core), "1", team="T0OTHERCO") == 200
+    assert list_delivery_kinds(core) == ["action"]
 
 
-def test_a_read_only_database_acknowledges_nothing(core: Core) -> None:
-    """When the file may not be written, nobody is told that it was."""
-    app = bolt(core)
+def test_a_read_only_database_acknowledges_no_click(core: Core) -> None:
+    """The file cannot be written."""
+    app = make_bolt_app(core)
     with read_only(core.store):
-        assert press(app, "1") == 500
-    assert kept(core) == []
+        assert deliver_click(app, "1") == 500
+    assert list_delivery_kinds(core) == []

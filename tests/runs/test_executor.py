@@ -1,4 +1,4 @@
-"""Between approval and effect: what is no longer what was shown does not run, and says so."""
+"""Between approval and effect: a call that is no longer what was shown does not run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
 
 
 def tamper(harness: LoopHarness, *statements: str) -> None:
-    """Change the database by hand, past the triggers."""
+    """Change the database by hand, without the triggers."""
     with closing(sqlite3.connect(harness.path, isolation_level=None)) as raw:
         for table in ("revision", "vote"):
             for verb in ("update", "delete"):
@@ -42,29 +42,26 @@ def tamper(harness: LoopHarness, *statements: str) -> None:
             raw.execute(statement)
 
 
-def worked(harness: LoopHarness) -> Call:
-    """Let the workers do what there is to do; the call as it ended."""
+def work_and_get_call(harness: LoopHarness) -> Call:
+    """Let the workers do all work; returns the call as it ended."""
     harness.work()
     assert harness.wrong == []
     return harness.all()[1][0]
 
 
-def test_what_was_shown_runs(harness: LoopHarness) -> None:
-    """The approved call runs once, with what was shown.
-
-    The model hears by whom it was approved.
-    """
-    call = worked(harness)
+def test_an_approved_call_runs_once_as_shown(harness: LoopHarness) -> None:
+    """The model hears who approved it."""
+    call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
     assert f"Approved by <@{ANA}>" in call.output
 
 
-def test_what_is_over_at_once_is_drawn_at_its_end_alone(harness: LoopHarness) -> None:
-    """That it runs is drawn once it takes a second (tests/stories/test_crash.py)."""
+def test_a_short_call_is_drawn_only_at_its_end(harness: LoopHarness) -> None:
+    """A running call is drawn after a second (tests/stories/test_crash.py)."""
     plan_id = harness.all()[1][0].plan_id
     with harness.store.read() as tx:
         [before] = outbox.list_cards_of_plan(tx, plan_id)
-    assert worked(harness).status is C.SUCCEEDED
+    assert work_and_get_call(harness).status is C.SUCCEEDED
     with harness.store.read() as tx:
         [after] = outbox.list_cards_of_plan(tx, plan_id)
     assert after.wanted == before.wanted + 1
@@ -90,10 +87,12 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) -> None:
-    """Anything altered in storage after the card was shown is refused, audited and told."""
+def test_a_call_changed_by_hand_in_the_database_does_not_run(
+    harness: LoopHarness, what: str
+) -> None:
+    """The change is audited and told."""
     tamper(harness, *TAMPERED[what])
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, sum(harness.effects.values())) == (C.INVALIDATED, 0)
     assert call.output.startswith("INVALIDATED: it was not run, because")
     told = [row for row in harness.all()[2] if row.call_id == call.id]
@@ -103,10 +102,10 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
         assert find_first_broken_row(tx) is None
 
 
-def test_a_tool_that_is_gone(harness: LoopHarness) -> None:
-    """After a deploy without the tool the call is invalidated, and the run goes on."""
+def test_a_call_whose_tool_is_gone_is_invalidated(harness: LoopHarness) -> None:
+    """The run goes on."""
     del harness.core.tools.tools["note"]
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "no longer there" in call.note
     assert harness.all()[0][0].status == "completed"
@@ -116,55 +115,55 @@ class Louder(Note):
     loud: bool = False
 
 
-def test_a_tool_with_another_schema(harness: LoopHarness) -> None:
-    """The same name with another schema, or another effect on the world, is another tool."""
+def test_a_tool_with_another_schema_is_another_tool(harness: LoopHarness) -> None:
+    """One with another kind of effect would be, too."""
 
     @tool(title="Note", effect="Note", does=Effect.WRITE, name="note")
     def note(args: Louder, context: ToolContext) -> str:
         raise AssertionError("it ran")
 
     harness.core.tools.tools["note"] = note
-    assert worked(harness).status is C.INVALIDATED
+    assert work_and_get_call(harness).status is C.INVALIDATED
 
 
-def test_a_tool_that_became_dangerous(harness: LoopHarness) -> None:
-    """What was approved as a change that can be put right is not run as one that cannot."""
+def test_a_tool_that_became_destructive_is_another_tool(harness: LoopHarness) -> None:
+    """People approved a change that can be undone."""
     harness.core.tools.tools["note"] = next(
         each for each in make_tools(lambda *_: "ran") if each.name == "wipe"
     )
-    assert worked(harness).status is C.INVALIDATED
+    assert work_and_get_call(harness).status is C.INVALIDATED
 
 
-def test_policy_now_denies(harness: LoopHarness) -> None:
-    """A yes of a person does not override a rule that forbids it now."""
+def test_a_rule_that_denies_now_overrides_an_approval(harness: LoopHarness) -> None:
+    """The model is told its reason."""
     harness.core.policy.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n'
     )
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "Stocktaking." in call.output
 
 
-def test_policy_now_asks_others(harness: LoopHarness) -> None:
-    """When others must approve now, the old yes is not enough. Theirs, on a card of its own, is."""
+def test_if_policy_now_asks_others_the_old_approval_is_not_enough(harness: LoopHarness) -> None:
+    """The others approve on a card of its own."""
     harness.core.policy.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
     )
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
     for person in (ANA, CLEO):
         harness.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc] # mypy cannot tell a lambda with a default
     harness.loop.tick()
-    assert (worked(harness).status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
+    assert (work_and_get_call(harness).status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
     refused = [row.actor for row in harness.all()[2] if row.event == "decision.refused"]
     assert (refused, [vote.person for vote in harness.votes(call.id, 2)]) == ([ANA], [CLEO])
 
 
-def test_policy_now_names_a_time(harness: LoopHarness) -> None:
-    """What was approved to run at once is asked again, as it would start at another time."""
+def test_if_policy_now_has_a_start_time_the_call_is_asked_again(harness: LoopHarness) -> None:
+    """It was approved to run at once."""
     at = 'approvers = ["@shop-leads"]\nrun_at = "22:00 Europe/Berlin"\n'
     harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\nverdict = "ask"\n{at}')
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
 
 
@@ -173,10 +172,10 @@ GLASS = TIMED.replace('"1h"', f'"1h"\nbreak_glass = ["{ANA}"]')
 
 
 @pytest.mark.parametrize(("by_then", "ends"), [(GLASS, C.SUCCEEDED), (TIMED, C.PENDING)])
-def test_policy_no_longer_lets_who_ran_it_before_its_time(
+def test_break_glass_that_policy_no_longer_allows_is_asked_again(
     tmp_path: Path, by_then: str, ends: CallStatus
 ) -> None:
-    """Though others had approved it for its time: after its deadline, too, it is asked again."""
+    """Others had approved it for its start time; its deadline has passed, too."""
     made = LoopHarness(tmp_path / "db")
     made.core.policy.policy = parse(GLASS)
     made.model.script = [[("note", "as shown")]]
@@ -194,7 +193,7 @@ def test_policy_no_longer_lets_who_ran_it_before_its_time(
     made.loop.tick()
     assert made.all()[1][0].status is C.APPROVED
     made.core.policy.policy = parse(by_then)
-    assert (worked(made).status, made.effects[call.id]) == (ends, ends is C.SUCCEEDED)
+    assert (work_and_get_call(made).status, made.effects[call.id]) == (ends, ends is C.SUCCEEDED)
     made.stop()
 
 
@@ -205,26 +204,27 @@ def test_policy_no_longer_lets_who_ran_it_before_its_time(
         'approvers = ["@shop-leads", "@finance"]\n',
     ],
 )
-def test_policy_asks_otherwise_and_the_yes_is_enough(harness: LoopHarness, asks: str) -> None:
-    """Where who has approved is enough for what policy asks by now, nobody is asked again."""
+def test_an_approval_that_meets_the_changed_policy_is_enough(
+    harness: LoopHarness, asks: str
+) -> None:
+    """Nobody is asked again."""
     harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\nverdict = "ask"\n{asks}')
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, call.revision, harness.effects[call.id]) == (C.SUCCEEDED, 1, 1)
 
 
-def test_policy_now_allows(harness: LoopHarness) -> None:
-    """A rule that was relaxed meanwhile does not stand in the way of what people approved."""
+def test_a_rule_that_allows_now_does_not_stop_an_approved_call(harness: LoopHarness) -> None:
+    """The rule was relaxed meanwhile."""
     harness.core.policy.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
-    assert worked(harness).status is C.SUCCEEDED
+    assert work_and_get_call(harness).status is C.SUCCEEDED
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("name", "again"), [("note", 0), ("wipe", 0), ("put", 1)])
-def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: str) -> None:
-    """After a crash between RUNNING and the result nothing runs again.
-
-    Only what is idempotent does, under its key.
-    """
+def test_after_a_crash_around_the_effect_only_idempotent_tools_rerun(
+    tmp_path: Path, name: str, again: int, when: str
+) -> None:
+    """The crash is between RUNNING and the result; the second run has the same key."""
     harness = approved(tmp_path / "db", name)
     harness.pool.die = when
     with pytest.raises(Crash):
@@ -232,7 +232,7 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
     assert harness.all()[1][0].status is C.RUNNING
     harness.stop()
     harness.start()
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert harness.effects[call.id] == (when == "after") + again
     assert call.status is (C.SUCCEEDED if again else C.UNKNOWN)
     starts = [row.data for row in harness.all()[2] if row.event == "call.running"]
@@ -241,8 +241,8 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
     harness.stop()
 
 
-def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
-    """When the process dies, or the model fails, after the result, the tool is not run again."""
+def test_a_crash_before_the_next_model_turn_repeats_no_tool(tmp_path: Path) -> None:
+    """A failing model does not either."""
     harness = approved(tmp_path / "db")
     harness.model.script = ["crash"]
     with pytest.raises(Crash):
@@ -250,7 +250,7 @@ def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
     harness.stop()
     harness.start()
     harness.model.script = ["fail"]
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id], harness.all()[0][0].status) == (
         C.SUCCEEDED,
         1,
@@ -258,7 +258,11 @@ def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
     )
     harness.arrive(lambda key: click(key, "retry", call.run_id, BEN))
     harness.loop.tick()
-    assert (worked(harness).status, harness.effects[call.id], harness.all()[0][0].status) == (
+    assert (
+        work_and_get_call(harness).status,
+        harness.effects[call.id],
+        harness.all()[0][0].status,
+    ) == (
         C.SUCCEEDED,
         1,
         "completed",

@@ -1,4 +1,4 @@
-"""Whose run is worked on next, over random arrivals: in turns, nobody forgotten, approved first."""
+"""Whose run is next, over random arrivals: in turns, nobody forgotten, approved calls first."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from bot.runs.worker_pool import MAX_APPROVED_RUNS_AHEAD, FairQueue
 from storage.runs import ReadyRun, Requester
 
 
-def who(name: str) -> Requester:
+def make_requester(name: str) -> Requester:
     """A requester."""
     return "T1", name, ""
 
 
-def run(name: str, number: int, *, decided: bool = False) -> ReadyRun:
+def make_run(name: str, number: int, *, decided: bool = False) -> ReadyRun:
     """A run of somebody."""
-    return ReadyRun(f"{name}{number}{'!' * decided}", who(name), decided)
+    return ReadyRun(f"{name}{number}{'!' * decided}", make_requester(name), decided)
 
 
-def flood(queue: FairQueue, name: str, count: int, *, decided: bool = False) -> None:
+def add_runs(queue: FairQueue, name: str, count: int, *, decided: bool = False) -> None:
     """So many runs of one person arrive at once."""
     for number in range(count):
-        assert queue.put_run(run(name, number, decided=decided))
+        assert queue.put_run(make_run(name, number, decided=decided))
 
 
-def begin(queue: FairQueue) -> list[str]:
-    """All that may begin now."""
+def take_all_runs(queue: FairQueue) -> list[str]:
+    """Take all runs that may begin now."""
     begun = []
     while (ready := queue.take_next_run()) is not None:
         begun.append(ready.run_id)
@@ -40,55 +40,57 @@ def begin(queue: FairQueue) -> list[str]:
 
 @pytest.mark.parametrize("workers", range(2, 17))
 @pytest.mark.parametrize("decided", [True, False])
-def test_an_approved_call_begins_at_once_beside_a_flood(workers: int, decided: bool) -> None:
-    """However much one person has asked, another's approved call has a worker; with three workers
-    or more also where that was approved.
-    """
+def test_an_approved_call_begins_at_once_beside_many_runs_of_another(
+    workers: int, decided: bool
+) -> None:
+    """With three workers or more it does even if those are approved, too."""
     queue = FairQueue(workers)
-    flood(queue, "ana", 64)
+    add_runs(queue, "ana", 64)
     if decided and workers > 2:
-        flood(queue, "ana", 64, decided=True)
-    assert begin(queue)
-    queue.put_run(run("ben", 0, decided=True))
-    assert begin(queue) == ["ben0!"]
+        add_runs(queue, "ana", 64, decided=True)
+    assert take_all_runs(queue)
+    queue.put_run(make_run("ben", 0, decided=True))
+    assert take_all_runs(queue) == ["ben0!"]
 
 
 @pytest.mark.parametrize("workers", range(3, 17))
 @pytest.mark.parametrize("decided", [True, False])
-def test_a_new_request_begins_at_once_beside_a_flood(workers: int, decided: bool) -> None:
-    """With three workers or more, another's new request has one at once, too."""
+def test_a_new_request_begins_at_once_beside_many_runs_of_another(
+    workers: int, decided: bool
+) -> None:
+    """That needs three workers or more."""
     queue = FairQueue(workers)
-    flood(queue, "ana", 64, decided=decided)
-    begin(queue)
-    queue.put_run(run("ben", 0))
-    assert begin(queue) == ["ben0"]
+    add_runs(queue, "ana", 64, decided=decided)
+    take_all_runs(queue)
+    queue.put_run(make_run("ben", 0))
+    assert take_all_runs(queue) == ["ben0"]
 
 
 @pytest.mark.parametrize("workers", range(1, 10))
-def test_a_flood_of_many_leaves_workers_for_what_is_approved(workers: int) -> None:
-    """Where many ask at once, no worker that is kept for approved calls goes to anything else."""
+def test_workers_kept_for_approved_calls_do_nothing_else(workers: int) -> None:
+    """Many people ask at once here."""
     queue = FairQueue(workers)
     for name in "abcdefghijklmnop":
-        flood(queue, name, 4)
+        add_runs(queue, name, 4)
     kept = max(1, workers // 4) if workers > 1 else 0
-    assert len(begin(queue)) == workers - kept
-    flood(queue, "z", 1, decided=True)
-    assert len(begin(queue)) == min(1, kept)
+    assert len(take_all_runs(queue)) == workers - kept
+    add_runs(queue, "z", 1, decided=True)
+    assert len(take_all_runs(queue)) == min(1, kept)
 
 
-def test_with_two_workers_nobody_waits_for_themselves() -> None:
-    """Who has one approved call at work may have something else worked on beside it."""
+def test_with_two_workers_nobody_waits_for_their_own_call() -> None:
+    """Their other request has the second worker."""
     queue = FairQueue(2)
-    flood(queue, "ana", 1, decided=True)
-    flood(queue, "ana", 1)
-    assert begin(queue) == ["ana0!", "ana0"]
+    add_runs(queue, "ana", 1, decided=True)
+    add_runs(queue, "ana", 1)
+    assert take_all_runs(queue) == ["ana0!", "ana0"]
 
 
-def test_one_worker_takes_what_is_approved_first() -> None:
-    """With one worker what is approved goes first, and everybody has a turn all the same."""
+def test_a_single_worker_takes_approved_calls_first() -> None:
+    """Everybody still has a turn."""
     queue = FairQueue(1)
-    flood(queue, "ana", 9)
-    flood(queue, "ben", 9, decided=True)
+    add_runs(queue, "ana", 9)
+    add_runs(queue, "ben", 9, decided=True)
     order = []
     while (ready := queue.take_next_run()) is not None:
         order.append(ready.run_id)
@@ -98,8 +100,8 @@ def test_one_worker_takes_what_is_approved_first() -> None:
     assert len(order) == 18
 
 
-class Watched:
-    """A queue of which all is known: what waits in which order, and what is worked on."""
+class WatchedQueue:
+    """A queue with a record of all runs that wait, in their order, and that are worked on."""
 
     def __init__(self, workers: int) -> None:
         self.queue, self.workers = FairQueue(workers), workers
@@ -107,13 +109,13 @@ class Watched:
         self.lines: dict[tuple[Requester, bool], list[str]] = {}
 
     def put(self, ready: ReadyRun) -> None:
-        """It arrives, once."""
+        """A run arrives, once."""
         assert self.queue.put_run(ready)
         assert not self.queue.put_run(ready)
         self.lines.setdefault((ready.requester, ready.has_approved_call), []).append(ready.run_id)
 
     def fill(self) -> None:
-        """All that may begin does: none twice at once, each in its requester's order."""
+        """All runs that may begin do so: none twice at once, each in its requester's order."""
         while (ready := self.queue.take_next_run()) is not None:
             assert ready.run_id not in self.held
             assert len(self.held) < self.workers
@@ -125,12 +127,12 @@ class Watched:
         )
 
     def end(self, run_id: str) -> None:
-        """Nobody works on it any more."""
+        """A worker has finished a run."""
         self.queue.release_run(run_id)
         del self.held[run_id]
 
     def step(self, run_id: str, *, decided: bool) -> None:
-        """It goes on with its next step, or is put back."""
+        """A run goes on with its next step, or is put back."""
         now = replace(self.held[run_id], has_approved_call=decided)
         if self.queue.may_keep_worker(run_id, decided=decided):
             self.held[run_id] = now
@@ -142,24 +144,24 @@ class Watched:
 
 @given(st.data(), st.integers(1, 6), st.integers(2, 6))
 @settings(max_examples=150, deadline=None)
-def test_nothing_is_lost_or_worked_on_twice(data: st.DataObject, workers: int, people: int) -> None:
-    """Of random arrivals, steps and ends: each run begins once for each time that it arrives, in
-    its requester's order, and never twice at once.
-    """
-    watched, number = Watched(workers), Counter[str]()
+def test_no_run_is_lost_or_worked_on_twice_at_once(
+    data: st.DataObject, workers: int, people: int
+) -> None:
+    """Each begins once for each arrival, in its requester's order, with random steps and ends."""
+    watched, number = WatchedQueue(workers), Counter[str]()
     for _ in range(data.draw(st.integers(5, 60))):
         name = f"p{data.draw(st.integers(1, people))}-"
         what = data.draw(st.sampled_from(["arrives", "arrives", "ends", "goes on"]))
         if what == "arrives" or not watched.held:
             number[name] += 1
-            watched.put(run(name, number[name], decided=data.draw(st.booleans())))
+            watched.put(make_run(name, number[name], decided=data.draw(st.booleans())))
         elif what == "ends":
             watched.end(data.draw(st.sampled_from(sorted(watched.held))))
         else:
             one = data.draw(st.sampled_from(sorted(watched.held)))
             watched.step(one, decided=data.draw(st.booleans()))
         watched.fill()
-    while watched.held:  # all come to their end, the oldest first
+    while watched.held:  # all end, the oldest first
         watched.end(next(iter(watched.held)))
         watched.fill()
     assert len(watched.queue) == 0
@@ -167,12 +169,11 @@ def test_nothing_is_lost_or_worked_on_twice(data: st.DataObject, workers: int, p
 
 @given(st.integers(1, 6), st.integers(1, 5), st.booleans(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_waiting_is_bounded_in_turns(
+def test_every_run_has_a_turn_within_a_bounded_number(
     workers: int, floods: int, decided: bool, data: st.DataObject
 ) -> None:
-    """However many flood without an end, approved or not: whoever comes has a turn within so many
-    that give up a worker which they may have: with a run that is not approved, not the one that is
-    kept for approved calls.
+    """Others flood the queue without end; a run without approval cannot have the worker kept for
+    approved calls.
     """
     queue = FairQueue(workers)
     names = [f"p{each}-" for each in range(floods)]
@@ -184,15 +185,15 @@ def test_waiting_is_bounded_in_turns(
         for name in names:
             for kind in (True, False):
                 number += 1
-                queue.put_run(run(name, number, decided=kind))
+                queue.put_run(make_run(name, number, decided=kind))
 
     for _ in range(5):
         more()
-    held += begin(queue)
-    queue.put_run(run("late", 0, decided=decided))
+    held += take_all_runs(queue)
+    queue.put_run(make_run("late", 0, decided=decided))
     turns = (MAX_APPROVED_RUNS_AHEAD + 1) * (floods + 1) * workers
     for _ in range(10 * turns):
-        held += begin(queue)
+        held += take_all_runs(queue)
         if any(each.startswith("late") for each in held):
             return
         more()
@@ -202,48 +203,46 @@ def test_waiting_is_bounded_in_turns(
         assert turns > 0, "it never had a turn"
 
 
-def test_a_long_run_makes_room_between_two_steps() -> None:
-    """Whoever works on many steps gives way between two of them to somebody without a worker, and
-    is gone on with before what else the same person has asked.
-    """
+def test_a_long_run_gives_way_between_two_steps() -> None:
+    """It goes on before other requests of the same person."""
     queue = FairQueue(1)
-    queue.put_run(run("ana", 1))
-    assert begin(queue) == ["ana1"]
-    queue.put_run(run("ana", 2))
+    queue.put_run(make_run("ana", 1))
+    assert take_all_runs(queue) == ["ana1"]
+    queue.put_run(make_run("ana", 2))
     assert queue.may_keep_worker("ana1", decided=False)
-    queue.put_run(run("ben", 1))
+    queue.put_run(make_run("ben", 1))
     assert not queue.may_keep_worker("ana1", decided=False)
     queue.release_run("ana1")
-    assert begin(queue) == ["ana2"]
-    queue.put_run(ReadyRun("ana1", who("ana"), has_approved_call=False, was_worked_on=True))
+    assert take_all_runs(queue) == ["ana2"]
+    queue.put_run(
+        ReadyRun("ana1", make_requester("ana"), has_approved_call=False, was_worked_on=True)
+    )
     order = []
     for _ in range(3):
         queue.release_run(next(iter(queue.list_held_run_ids())))
-        order += begin(queue)
+        order += take_all_runs(queue)
     assert order == ["ben1", "ana1"]
 
 
-def test_an_approved_call_of_ones_own_goes_before_a_model_turn_of_ones_own() -> None:
-    """Between two steps a run without an approved call gives way to one with such a call."""
+def test_a_persons_approved_call_goes_before_their_own_model_turn() -> None:
+    """The run gives way between two steps."""
     queue = FairQueue(1)
-    queue.put_run(run("ana", 1))
-    begin(queue)
-    queue.put_run(run("ana", 2, decided=True))
+    queue.put_run(make_run("ana", 1))
+    take_all_runs(queue)
+    queue.put_run(make_run("ana", 2, decided=True))
     assert not queue.may_keep_worker("ana1", decided=False)
 
 
-def test_the_worker_of_an_approved_call_goes_on_to_the_model_where_there_is_room() -> None:
-    """After the call the run keeps its worker for the model's turn, unless only workers are left
-    that are kept for what is approved.
-    """
+def test_the_worker_of_an_approved_call_goes_on_to_the_model() -> None:
+    """It does unless only workers kept for approved calls are left."""
     queue = FairQueue(4)
-    queue.put_run(run("ana", 1, decided=True))
-    begin(queue)
+    queue.put_run(make_run("ana", 1, decided=True))
+    take_all_runs(queue)
     assert queue.may_keep_worker("ana1!", decided=False)
     for name in ("ben", "cleo", "dan"):
-        flood(queue, name, 2)
-    assert begin(queue) == ["ben0", "cleo0"]
-    flood(queue, "eve", 1, decided=True)
-    assert begin(queue) == ["eve0!"]
+        add_runs(queue, name, 2)
+    assert take_all_runs(queue) == ["ben0", "cleo0"]
+    add_runs(queue, "eve", 1, decided=True)
+    assert take_all_runs(queue) == ["eve0!"]
     assert not queue.may_keep_worker("eve0!", decided=False)
     assert queue.may_keep_worker("eve0!", decided=True)

@@ -1,7 +1,7 @@
-"""A worker whose run another one has taken over writes nothing more, whatever it was about to.
+"""A worker whose run another one has taken over writes nothing more, whatever it was doing.
 
-In each story the run is taken over before the first write of a worker, before the second, and so
-on; what it writes after that is listed by the function that wrote it.
+In each story the run is taken over before a worker's first write, before the second, and so on;
+later writes are listed with the function that wrote them.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tests.runs.fakes import ANA, POLICY
 from tests.runs.harness import Crash, LoopHarness
 from tests.storage.builders import click
 
-pytestmark = pytest.mark.file  # another connection writes beside it
+pytestmark = pytest.mark.file  # another connection writes to the file
 ROOT = Path(__file__).parents[2]
 EVIDENCE = "call.late"  # a result that came too late, kept in the audit
 TAKEN = "UPDATE run SET fence = fence + 1, status = 'running' WHERE status IN ('ready', 'running')"
 Rows = dict[str, list[tuple[object, ...]]]
 
 
-class TakenOver(Store):
-    """The record; before a worker's nth write another worker claims all that is at work."""
+class TakenOverStore(Store):
+    """The record; before a worker's nth write another worker claims all running work."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(new_record(path))
-        self.left: int | None = None  # writes until then; None: nobody takes anything over
+        self.left: int | None = None  # writes until then; None: no take-over
         self.before: Rows = {}  # all rows at that moment
-        self.running: set[str] = set()  # the calls that ran then
-        self.wrote: list[str] = []  # which functions have changed a row since
+        self.running: set[str] = set()  # the calls that were running then
+        self.wrote: list[str] = []  # the functions that changed a row since
         self.effects: Counter[str] = Counter()  # as the harness counts them
-        self.begun: Counter[str] = Counter()  # those before
+        self.begun: Counter[str] = Counter()  # the effects before the take-over
 
     @contextmanager
     def write(
         self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
-        """As the product's."""
+        """As in the product."""
         where = _who_writes()
         if self.left is not None:
             self.left -= 1
@@ -66,13 +66,15 @@ class TakenOver(Store):
             self.wrote.append(where)
 
     def rows(self) -> Rows:
-        """All rows there are."""
+        """All rows but evidence of late results."""
         with closing(sqlite3.connect(self.path)) as other:
             named = other.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
             return {
                 name: [
                     row
-                    for row in other.execute(f"SELECT * FROM {name}")  # our tables
+                    for row in other.execute(
+                        f"SELECT * FROM {name}"
+                    )  # the names are those of our tables
                     if EVIDENCE not in row
                 ]
                 for (name,) in named
@@ -81,7 +83,7 @@ class TakenOver(Store):
 
 
 def _who_writes() -> str:
-    """The innermost function of the product that is at work here."""
+    """The innermost function of the product that is running."""
     frame = sys._getframe(1)
     while not frame.f_code.co_filename.startswith(str(ROOT / "bot")):
         if frame.f_back is None:
@@ -91,31 +93,31 @@ def _who_writes() -> str:
     return f"{path}:{frame.f_lineno} {frame.f_code.co_qualname}"
 
 
-class Fenced(LoopHarness):
+class FencedHarness(LoopHarness):
     """The product without its edges, whose runs can be taken over."""
 
-    record: TakenOver
+    record: TakenOverStore
 
     def opened(self) -> Store:
         """The record, which knows who writes."""
-        self.record = TakenOver(self.path)
+        self.record = TakenOverStore(self.path)
         return self.record.open()
 
-    def asked(self, *names: str) -> None:
+    def propose(self, *names: str) -> None:
         """A request whose calls are proposed."""
         self.model.script = [[(name, f"as shown {number}") for number, name in enumerate(names)]]
         self.say("please")
         self.loop.tick()
 
     def approve(self) -> None:
-        """Ana approves what waits."""
+        """Ana approves all waiting calls."""
         for call in self.all()[1]:
             if call.status is CallStatus.PENDING:
                 self.arrive(lambda key, id=call.id: click(key, "approve", f"{id}:1", ANA))
         self.loop.tick()
 
-    def crashed(self, die: str) -> None:
-        """A worker dies at the tool, and the next life takes up what it finds."""
+    def crash_and_restart(self, die: str) -> None:
+        """A worker dies at the tool, and a new process starts."""
         self.pool.die = die
         with pytest.raises(Crash):
             self.work()
@@ -123,112 +125,112 @@ class Fenced(LoopHarness):
         self.start()
 
 
-def one_step(harness: Fenced) -> None:
+def one_step(harness: FencedHarness) -> None:
     """A worker takes up each run that is ready."""
     harness.work()
 
 
-def asking(harness: Fenced) -> None:
-    """The model proposes, and the run waits."""
-    harness.asked("note")
+def asking(harness: FencedHarness) -> None:
+    """The model proposes a call, and the run waits."""
+    harness.propose("note")
 
 
-def answering(harness: Fenced) -> None:
+def answering(harness: FencedHarness) -> None:
     """The model only answers."""
     harness.say("hello")
     harness.loop.tick()
 
 
-def approved(harness: Fenced) -> None:
+def approved(harness: FencedHarness) -> None:
     """An approved call runs, and the model answers."""
-    harness.asked("note")
+    harness.propose("note")
     harness.work()
     harness.approve()
 
 
-def looking_first(harness: Fenced) -> None:
-    """A read runs at once, and then people are waited for."""
-    harness.asked("peek", "note")
+def looking_first(harness: FencedHarness) -> None:
+    """A read runs at once, and then people decide."""
+    harness.propose("peek", "note")
 
 
-def refused_first(harness: Fenced) -> None:
+def refused_first(harness: FencedHarness) -> None:
     """The first of two calls fails, so the second is cancelled."""
-    harness.asked("note", "wipe")
+    harness.propose("note", "wipe")
     harness.work()
     harness.approve()
     harness.outcome = "refuses"
 
 
-def lost(harness: Fenced) -> None:
-    """Nobody knows how the call ended."""
+def lost(harness: FencedHarness) -> None:
+    """The outcome of the call is unknown."""
     approved(harness)
     harness.outcome = "loses"
 
 
-def recovered(harness: Fenced) -> None:
+def recovered(harness: FencedHarness) -> None:
     """A dead worker has left a call running."""
     approved(harness)
-    harness.crashed("after")
+    harness.crash_and_restart("after")
 
 
-def repeated(harness: Fenced) -> None:
-    """A dead worker has left a call running that may be run again."""
-    harness.asked("put")
+def repeated(harness: FencedHarness) -> None:
+    """A dead worker has left a call running that may run again."""
+    harness.propose("put")
     harness.work()
     harness.approve()
-    harness.crashed("after")
+    harness.crash_and_restart("after")
 
 
-def recovered_unasked(harness: Fenced) -> None:
-    """The same of a call that nobody was asked about, which has no card yet."""
-    harness.asked("free")
-    harness.crashed("after")
+def recovered_unasked(harness: FencedHarness) -> None:
+    """The same for a call that nobody was asked about, which has no card yet."""
+    harness.propose("free")
+    harness.crash_and_restart("after")
 
 
-def nobody_left(harness: Fenced) -> None:
-    """What was allowed asks by now, and there is nobody to ask."""
-    harness.asked("note", "free")
+def nobody_left(harness: FencedHarness) -> None:
+    """Policy asks about an allowed call now, and there is nobody to ask."""
+    harness.propose("note", "free")
     harness.work()
     harness.approve()
     stricter = POLICY.replace('verdict = "allow"', 'verdict = "ask"\napprovers = ["@nobody"]')
     harness.core.policy.policy = parse(stricter)
 
 
-def failing(harness: Fenced) -> None:
-    """The model cannot be asked."""
+def failing(harness: FencedHarness) -> None:
+    """The model fails."""
     harness.model.script = ["fail"]
     harness.say("please")
     harness.loop.tick()
 
 
-def aged(harness: Fenced) -> None:
+def aged(harness: FencedHarness) -> None:
     """It was approved too long ago, and people are asked again."""
     approved(harness)
     harness.clock.at += timedelta(days=2)
 
 
-def tampered(harness: Fenced) -> None:
-    """What would run is not what was shown."""
+def tampered(harness: FencedHarness) -> None:
+    """The call that would run is not the one that was shown."""
     approved(harness)
     with closing(sqlite3.connect(harness.path)) as other:
         other.execute("UPDATE call SET digest = 'x'")
         other.commit()
 
 
-def spoken_to(harness: Fenced) -> None:
+def spoken_to(harness: FencedHarness) -> None:
     """Somebody writes while people decide."""
-    harness.asked("note")
+    harness.propose("note")
     harness.work()
     harness.say("what are you waiting for?")
     harness.loop.tick()
 
 
-def with_a_sub_agent(harness: Fenced) -> None:
+def with_a_sub_agent(harness: FencedHarness) -> None:
     """A sub-agent is asked, and answers."""
-    harness.asked("desk")
+    harness.propose("desk")
 
 
-STORIES: list[Callable[[Fenced], None]] = [
+STORIES: list[Callable[[FencedHarness], None]] = [
     asking,
     answering,
     approved,
@@ -248,10 +250,12 @@ STORIES: list[Callable[[Fenced], None]] = [
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_who_is_fenced_out_writes_nothing(story: Callable[[Fenced], None], tmp_path: Path) -> None:
-    """However far a worker has come: its later writes change no row, and no effect begins."""
+def test_a_worker_that_was_fenced_out_writes_nothing(
+    story: Callable[[FencedHarness], None], tmp_path: Path
+) -> None:
+    """However far it has come, no later write changes a row, and no effect begins."""
     for nth in range(1, 60):
-        harness = Fenced(tmp_path / f"{nth}.db")
+        harness = FencedHarness(tmp_path / f"{nth}.db")
         story(harness)
         record = harness.record
         record.left, record.effects = nth, harness.effects

@@ -17,17 +17,17 @@ C, R = CallStatus, RunStatus
 
 
 class HandsBack(Trace):
-    """Another process takes the worker for lost, right after it has looked for the last time."""
+    """Another process takes the worker for lost, right after its last check."""
 
     def __init__(self, harness: LoopHarness) -> None:
         self._harness = harness
         self.looks = 0
 
     def after_commit(self, tx: Transaction) -> None:
-        """The run is READY again once the first tool has run and the worker has looked."""
+        """Make the run READY once its first tool has run and the worker has checked it."""
         if tx.writes or self.looks:
             return
-        self.looks = 1  # not for what is read here
+        self.looks = 1  # without the reading here
         found, _, told, _ = self._harness.all()
         self.looks = 0
         if any(row.event == "call.succeeded" for row in told):
@@ -35,15 +35,17 @@ class HandsBack(Trace):
             self.hand_back(found[0])
 
     def hand_back(self, run: Run) -> None:
-        """As a loop does with a lease that has lapsed."""
+        """As a loop does with an expired lease."""
         with self._harness.store.write() as tx:
             held = runs.find_run(tx, run.id)
             assert held is not None
             moves.change_run_status(tx, held, R.READY, at=self._harness.clock.now(), actor="system")
 
 
-def test_a_run_handed_back_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where its lease lapsed before it could write that it waits, the next worker goes on."""
+def test_a_run_that_was_handed_back_is_left_to_the_next_worker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease expired before the worker could write that the run waits."""
     harness = LoopHarness(tmp_path / "db")
     harness.model.script = [[("note", "a"), ("peek", "b")]]
     harness.say("please")

@@ -29,7 +29,7 @@ from storage.models import Call, Message
 from storage.states import CallStatus, MessageKind, MessageStatus
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.runs.harness import Crash, LoopHarness
-from tests.runs.promises import all_came_to_an_end, look
+from tests.runs.promises import check_all_ended, check_promises
 from tests.storage.builders import click, submission
 
 C = CallStatus
@@ -40,7 +40,7 @@ proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_siz
 outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
 seldom = st.sampled_from([False, False, True])
 deaths = st.sampled_from(["", "", "", "before", "after"])  # before or after the effect
-BACK = ("replace_waiting_plan", "")  # beside what waits: taken back, for something else or nothing
+BACK = ("replace_waiting_plan", "")  # while calls wait: withdraws them, with or without new ones
 steps = st.one_of(
     proposals,
     proposals,
@@ -49,12 +49,12 @@ steps = st.one_of(
 BEGINNINGS = (  # one call that asks, or several on one card
     [("note", "a"), ("peek", "b")],
     [("note", "a"), ("wipe", "b"), ("put", "c")],
-    [("desk", "a"), ("desk", "b")],  # or two sub-agents at once
+    [("desk", "a"), ("desk", "b")],  # two sub-agents at once
 )
 
 
 class Machine(RuleBasedStateMachine):
-    """One workspace, one thread or two, any order of things."""
+    """One workspace with one or two threads, and any order of events."""
 
     @initialize(first=st.sampled_from(BEGINNINGS), script=st.lists(steps, max_size=3))
     def begin(self, first: list[tuple[str, str]], script: list[Any]) -> None:
@@ -70,7 +70,7 @@ class Machine(RuleBasedStateMachine):
         return [call for call in self.harness.all()[1] if call.status in statuses]
 
     def tick_and_work(self) -> None:
-        """The loop looks, the workers work; when they die, a new process begins."""
+        """The loop ticks, the workers work; when they die, a new process starts."""
         self.harness.loop.tick()
         try:
             self.harness.work()
@@ -87,13 +87,13 @@ class Machine(RuleBasedStateMachine):
         self.harness.arrive(lambda key: submission(key, about.dialog, metadata, state, person))
 
     def cards(self, *, settled: bool = False) -> list[Message]:
-        """The cards on which something is to be decided; with `settled`, all there ever were."""
+        """The cards with something to decide; with `settled`, all cards."""
         waiting = {call.plan_id for call in self.calls(C.PENDING)}
         cards = [row for row in self.harness.all()[3] if row.kind is MessageKind.CARD]
         return [row for row in cards if settled or row.plan_id in waiting]
 
     def all_of(self, card: Message) -> CardTarget:
-        """What Approve all on this card is about, as the card is drawn now."""
+        """The target of Approve all on this card, as the card is drawn now."""
         if card.status is not MessageStatus.SENT:
             self.harness.post(card)
         with self.harness.store.read() as tx:
@@ -105,7 +105,7 @@ class Machine(RuleBasedStateMachine):
         shown = [each for each in waiting if each.status is C.PENDING]
         return CardTarget(card.plan_id, calls.compute_card_revision(shown), card.seq)
 
-    # What people do: each is stored only; a tick deals with it.
+    # What people do: each is only stored; a tick handles it.
 
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(
@@ -134,16 +134,16 @@ class Machine(RuleBasedStateMachine):
         action=st.sampled_from([Action.APPROVE, Action.RESOLVE_DONE, Action.RUN_AGAIN]),
     )
     def late_click(self, person: str, pick: int, action: Action) -> None:
-        """A click on any card there ever was."""
+        """A click on any card."""
         found = self.harness.all()[1]
         call = found[pick % len(found)]
         self.click(action, CallTarget(call.id, call.revision), person)
 
     @rule(person=people, pick=which, late=seldom, stale=seldom)
     def approve_all(self, person: str, pick: int, late: bool, stale: bool) -> None:
-        """A click on Approve all of a card, as it is drawn or as it was before a change.
+        """A click on Approve all of a card, as it is drawn now or as it was before a change.
 
-        A late one is of any card there ever was.
+        A late one is on any card.
         """
         cards = self.cards(settled=late)
         if cards:
@@ -160,7 +160,7 @@ class Machine(RuleBasedStateMachine):
         then=st.booleans(),
     )
     def edit(self, person: str, pick: int, text: str, then: bool) -> None:
-        """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
+        """A submitted edit, sometimes with an approval, sometimes invalid."""
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
         about = DialogSubject(DialogId.EDIT, CallTarget(call.id, call.revision))
@@ -191,25 +191,22 @@ class Machine(RuleBasedStateMachine):
 
     @rule(script=st.lists(steps, min_size=1, max_size=2))
     def think(self, script: list[Any]) -> None:
-        """What the model will do next."""
+        """The model's next steps."""
         self.harness.model.script.extend(script)
 
     @rule(minutes=st.sampled_from([1, 1, 30, 60, 600]))
     def time_passes(self, minutes: int) -> None:
-        """The clock goes on; nobody looks yet."""
+        """The clock goes on without a tick."""
         self.harness.clock.at += timedelta(minutes=minutes)
 
     @rule()
     def tick(self) -> None:
-        """The loop looks; no worker has time."""
+        """The loop ticks; no worker works."""
         self.harness.loop.tick()
 
     @rule(outcome=outcomes, die=deaths)
     def execute(self, outcome: str, die: str) -> None:
-        """The loop looks, the workers do all there is to do.
-
-        The process may die around the next effect.
-        """
+        """The loop ticks, the workers do all work; the process may die around the next effect."""
         self.harness.outcome, self.harness.pool.die = outcome, die
         self.tick_and_work()
         self.harness.outcome, self.harness.pool.die = "returns", ""
@@ -217,7 +214,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(outcome=outcomes, die=deaths, extent=st.sampled_from(["one call", "each call", "all"]))
     def approve_and_execute(self, outcome: str, die: str, extent: str) -> None:
-        """A good approval of one call, of each or of whole cards, and work at once.
+        """Ana approves one call, each call or whole cards, and the workers work at once.
 
         The process may die around the next effect.
         """
@@ -239,14 +236,14 @@ class Machine(RuleBasedStateMachine):
         ),
     )
     def resolve(self, person: str, pick: int, action: Action) -> None:
-        """A person says what became of a call that may or may not have happened."""
+        """A person records how an unknown call ended."""
         found = self.calls(C.UNKNOWN)
         call = found[pick % len(found)]
         self.click(action, CallTarget(call.id, call.revision), person)
 
     @rule()
     def restart(self) -> None:
-        """The process ends between two transactions and a new one begins."""
+        """The process ends between two transactions and a new one starts."""
         self.harness.stop()
         self.harness.start()
 
@@ -254,11 +251,11 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_promises_hold(self) -> None:
-        """All of them hold after every step, on one look at the rows."""
-        look(self.harness)
+        """All of them hold after every step, on one reading of the rows."""
+        check_promises(self.harness)
 
     def teardown(self) -> None:
-        """Left alone for long enough, everything comes to an end, and every call has one output."""
+        """Without further events everything ends, and every call has one output."""
         if not hasattr(self, "harness"):
             return
         try:
@@ -266,7 +263,7 @@ class Machine(RuleBasedStateMachine):
             for _ in range(6):
                 self.tick_and_work()
                 self.harness.clock.at += timedelta(days=1)
-            all_came_to_an_end(self.harness)
+            check_all_ended(self.harness)
         finally:
             self.harness.stop()
             shutil.rmtree(self.folder)

@@ -1,4 +1,4 @@
-"""A backup that is put back while a sub-agent is at work: nothing it did is done twice."""
+"""A backup restored while a sub-agent works: nothing it did is done twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA
 from tests.runs.harness import Crash, LoopHarness
-from tests.runs.promises import all_came_to_an_end, each_errand_is_one_run, look
-from tests.runs.test_restored import back_up, put_back
+from tests.runs.promises import check_all_ended, check_entrusted_calls, check_promises
+from tests.runs.test_restored_backups import back_up, put_back
 from tests.storage.builders import click
 
 C, R = CallStatus, RunStatus
@@ -29,39 +29,39 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
-def note(harness: LoopHarness) -> Call:
-    """What the sub-agent proposed."""
+def get_note(harness: LoopHarness) -> Call:
+    """The call that the sub-agent proposed."""
     [found] = [call for call in harness.all()[1] if call.tool == "note"]
     return found
 
 
-def approve(harness: LoopHarness, revision: int) -> None:
-    """Ana approves of that revision, and everybody goes on."""
-    value = f"{note(harness).id}:{revision}"
+def approve_note(harness: LoopHarness, revision: int) -> None:
+    """Ana approves that revision, and everybody goes on."""
+    value = f"{get_note(harness).id}:{revision}"
     harness.arrive(lambda key: click(key, "approve", value, ANA))
     harness.loop.tick()
     harness.work()
 
 
-def test_its_card_is_asked_anew_and_both_go_on(harness: LoopHarness) -> None:
-    """Its call had run since the copy was made: only a new approval has it run again."""
+def test_a_restored_sub_agents_call_needs_a_new_approval(harness: LoopHarness) -> None:
+    """It had run since the copy was made; both agents go on."""
     harness.work()
     copy = back_up(harness)
-    approve(harness, 1)
-    assert harness.effects[note(harness).id] == 1
+    approve_note(harness, 1)
+    assert harness.effects[get_note(harness).id] == 1
     put_back(harness, copy)
-    each_errand_is_one_run(*harness.all()[:2])
-    approve(harness, 1)
-    assert harness.effects[note(harness).id] == 1
+    check_entrusted_calls(*harness.all()[:2])
+    approve_note(harness, 1)
+    assert harness.effects[get_note(harness).id] == 1
     assert {run.status for run in harness.all()[0]} == {R.WAITING}
-    approve(harness, 2)
-    assert harness.effects[note(harness).id] == 2
-    all_came_to_an_end(harness)
+    approve_note(harness, 2)
+    assert harness.effects[get_note(harness).id] == 2
+    check_all_ended(harness)
     assert {run.status for run in harness.all()[0]} == {R.COMPLETED}
 
 
-def test_one_that_asks_nobody_ends_with_its_request(harness: LoopHarness) -> None:
-    """What became of it since is not known, and nobody would be asked: both are over."""
+def test_a_restored_sub_agent_that_asks_nobody_ends_with_its_request(harness: LoopHarness) -> None:
+    """What it did since the copy is not known."""
     harness.model.script.insert(1, "crash")
     with pytest.raises(Crash):
         harness.work()
@@ -70,10 +70,10 @@ def test_one_that_asks_nobody_ends_with_its_request(harness: LoopHarness) -> Non
     harness.start()
     harness.work()
     put_back(harness, copy)
-    look(harness)
+    check_promises(harness)
     assert {run.status for run in harness.all()[0]} == {R.CANCELLED}
     [desk] = [call for call in harness.all()[1] if call.tool == "desk"]
     assert desk.status is C.CANCELLED
     harness.work()
-    all_came_to_an_end(harness)
+    check_all_ended(harness)
     assert len(harness.over) == 1

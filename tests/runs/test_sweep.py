@@ -27,33 +27,33 @@ TICK = timedelta(microseconds=1)
 
 
 class LoopSetup:
-    """A loop whose clock is set by hand and whose ticks are made by hand."""
+    """A loop whose clock and ticks are controlled by the test."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.directory, self.clock = store, FakeDirectory(), StillClock()
         self.core: Core = make_core(
             store, self.clock, self.directory, make_tools(lambda *_: "done")
         )
-        self.loop = self.begin()
+        self.loop = self.make_loop()
 
-    def begin(self, advance: Callable[..., None] = lambda *_: None) -> MainLoop:
-        """A loop as a new process has it, which hands its runs to `advance`."""
+    def make_loop(self, advance: Callable[..., None] = lambda *_: None) -> MainLoop:
+        """A loop as a new process makes it, which hands its runs to `advance`."""
         intake = self.core.build_intake(lambda _: False, lambda _: None)
         workers = WorkerPool(advance, 8, self.core.signals)
         return self.core.build_loop(intake, workers, lambda _: None)
 
     def tick(self, at: Any = AT) -> None:
-        """One pass at that time."""
+        """One tick at that time."""
         self.clock.at = at
         self.loop.tick()
 
     def arrive(self, *deliveries: Delivery) -> None:
-        """Store what Slack delivered."""
+        """Store deliveries."""
         with self.store.write() as tx:
             for each in deliveries:
                 assert inbox.insert_delivery(tx, each)
 
-    def told(self, prefix: str) -> list[Message]:
+    def list_messages(self, prefix: str) -> list[Message]:
         """Messages in the outbox whose key begins like this."""
         with self.store.read() as tx:
             return [
@@ -65,25 +65,25 @@ class LoopSetup:
 
 @pytest.fixture
 def setup(store: Store) -> Iterator[LoopSetup]:
-    """A desk on a fresh database."""
+    """A loop on a new database."""
     made = LoopSetup(store)
     yield made
     made.loop.stop(5)
 
 
-def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) -> Delivery:
+def make_approval(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) -> Delivery:
     """A stored click on Approve."""
     return click(
         f"{person} {at} {seeded.ids[0]}", "approve", f"{seeded.ids[0]}:{revision}", person, at=at
     )
 
 
-def test_a_stored_click_beats_the_deadline(setup: LoopSetup) -> None:
-    """Clicks stored before the deadline are decided first, however late all is looked at."""
+def test_a_click_stored_before_the_deadline_counts_after_it(setup: LoopSetup) -> None:
+    """Clicks are decided first, however late the tick is."""
     intime, late, silent = (seed(setup.store, deadline=AT + TICK) for _ in range(3))
-    setup.arrive(approve(late, at=AT + TICK), approve(intime))
+    setup.arrive(make_approval(late, at=AT + TICK), make_approval(intime))
     setup.loop.stop(5)
-    setup.loop = setup.begin()  # the process was down meanwhile
+    setup.loop = setup.make_loop()  # the process was not running meanwhile
     setup.tick(AT + HOUR)
     assert [each.call().status for each in (intime, late, silent)] == [
         C.APPROVED,
@@ -91,37 +91,31 @@ def test_a_stored_click_beats_the_deadline(setup: LoopSetup) -> None:
         C.EXPIRED,
     ]
     assert [each.run().status for each in (intime, late, silent)] == [R.READY] * 3
-    assert len(setup.told("expired:")) == 2
-    assert len(setup.told("private:")) == 1  # who came late is told so
+    assert len(setup.list_messages("expired:")) == 2
+    assert len(setup.list_messages("private:")) == 1  # the late person is told so
 
 
-def test_a_click_that_cannot_be_looked_up(setup: LoopSetup) -> None:
-    """While Slack cannot be asked who clicked, the click is refused and audited.
-
-    Deadlines fall as ever.
-    """
+def test_a_click_is_refused_while_slack_cannot_be_asked(setup: LoopSetup) -> None:
+    """It is audited, and deadlines apply as usual."""
     clicked, silent = seed(setup.store, deadline=AT + TICK), seed(setup.store, deadline=AT)
-    setup.arrive(approve(clicked))
+    setup.arrive(make_approval(clicked))
     setup.directory.down = True
     setup.tick(AT + HOUR)
     assert (clicked.call().status, silent.call().status) == (C.EXPIRED, C.EXPIRED)
     assert clicked.events() == ["decision.refused", "call.expired", "run.ready"]
 
 
-def test_a_click_that_never_works_does_not_hold_up_for_ever(setup: LoopSetup) -> None:
-    """A delivery that cannot be read is set aside after five tries, and holds up no deadline.
-
-    Its person is told.
-    """
+def test_an_unreadable_click_is_set_aside_after_five_attempts(setup: LoopSetup) -> None:
+    """It holds up no deadline, and its person is told."""
     seeded = seed(setup.store, deadline=AT + TICK)
-    broken = approve(seeded)
+    broken = make_approval(seeded)
     broken.body = "no JSON"
     setup.arrive(broken)
     for number in range(MAX_DELIVERY_TRIES):
-        assert setup.told("broken:") == []
+        assert setup.list_messages("broken:") == []
         setup.tick(AT + HOUR + number * timedelta(minutes=1))
         assert seeded.call().status is C.EXPIRED
-    assert len(setup.told("broken:")) == 1
+    assert len(setup.list_messages("broken:")) == 1
 
 
 BREAKS = {
@@ -135,8 +129,8 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("what", BREAKS)
-def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
-    """When one row is broken, what fell due before and after it expires, and work goes on."""
+def test_a_broken_row_stops_no_other_deadline_or_run(setup: LoopSetup, what: str) -> None:
+    """Calls due before and after it expire, and work goes on."""
     before, broken, after = (seed(setup.store, deadline=AT + number * TICK) for number in range(3))
     other, ready = seed(setup.store), seed(setup.store, run=R.READY)
     with setup.store.write() as tx:
@@ -144,9 +138,9 @@ def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
             BREAKS[what].replace(":id", f"'{broken.ids[0]}'").replace(":run", f"'{broken.run_id}'")
         )
         tx.exec_driver_sql(statement)
-    setup.arrive(approve(other))
+    setup.arrive(make_approval(other))
     handed: Queue[str] = Queue()
-    setup.loop = setup.begin(lambda run_id, _: handed.put(run_id))
+    setup.loop = setup.make_loop(lambda run_id, _: handed.put(run_id))
     setup.tick(AT + timedelta(minutes=1))
     wanted = {before.run_id, after.run_id, other.run_id, ready.run_id}
     while wanted:
@@ -156,15 +150,15 @@ def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
         C.EXPIRED,
         C.APPROVED,
     ]
-    assert len(setup.told("expired:")) >= 2
+    assert len(setup.list_messages("expired:")) >= 2
 
 
-def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
-    """A deadline that has passed and cannot fall is looked at once a second, no faster."""
+def test_the_loop_checks_a_stuck_deadline_only_once_a_second(setup: LoopSetup) -> None:
+    """Its call cannot expire."""
     seed(setup.store, deadline=AT)
     with setup.store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
-    looks: list[int] = []  # one at the beginning, one after each tick
+    looks: list[int] = []  # one at the start, one after each tick
 
     def looked(more: int) -> bool:
         looks.append(1)
@@ -173,18 +167,15 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
     rest = setup.core.signals.rest
     thread = threading.Thread(target=setup.loop.run, daemon=True)
     thread.start()
-    assert rest.wait_for(lambda: looked(1), 30)  # it looks at all
+    assert rest.wait_for(lambda: looked(1), 30)  # the first look
     looks.clear()
     assert not rest.wait_for(lambda: looked(7), OVERDUE_RETRY_INTERVAL.total_seconds() / 2)
     setup.loop.stop(5)
     thread.join(30)
 
 
-def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
-    """At a stop the run that is being worked on may end.
-
-    Runs that no worker had begun are not waited for.
-    """
+def test_stopping_waits_only_for_runs_at_work(setup: LoopSetup) -> None:
+    """Runs that no worker had begun are not waited for."""
     entered, go_on = threading.Event(), threading.Event()
 
     def advance(*_: object) -> None:
@@ -193,7 +184,7 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
 
     fewer = setup.core.settings.model_copy(update={"workers": 1})
     setup.core = replace(setup.core, settings=fewer)
-    setup.loop = setup.begin(advance)
+    setup.loop = setup.make_loop(advance)
     for _ in range(3):
         seed(setup.store, run=R.READY)
     setup.tick()
@@ -207,13 +198,13 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
         assert len(runs.list_ready_runs(tx)) == 3
 
 
-def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:
-    """Of two clicks in one tick the one stored first wins, and the other person hears who did."""
+def test_clicks_count_in_the_order_of_storing(setup: LoopSetup) -> None:
+    """The other person hears who was first."""
     seeded = seed(setup.store)
-    setup.arrive(approve(seeded, CLEO), approve(seeded, ANA))
+    setup.arrive(make_approval(seeded, CLEO), make_approval(seeded, ANA))
     setup.tick()
     assert [vote.person for vote in seeded.votes()] == [CLEO]
-    told = setup.told("private:")
+    told = setup.list_messages("private:")
     assert [row.recipient for row in told] == [ANA]
     assert CLEO in told[0].body
 
@@ -221,22 +212,24 @@ def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:
 @pytest.mark.parametrize(
     ("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")]
 )
-def test_a_click_of_somebody_else(setup: LoopSetup, person: str, why: str) -> None:
-    """Whoever is no approver is refused in private, audited, and nothing moves."""
+def test_a_click_of_somebody_who_is_no_approver_is_refused(
+    setup: LoopSetup, person: str, why: str
+) -> None:
+    """The reply is private, the audit has it, and nothing changes."""
     seeded = seed(setup.store)
-    setup.arrive(approve(seeded, person))
+    setup.arrive(make_approval(seeded, person))
     setup.tick()
     assert (seeded.call().status, seeded.votes()) == (C.PENDING, [])
     assert [(row.event, row.actor, json.loads(row.data)["why"]) for row in seeded.audit()] == [
         ("decision.refused", person, why)
     ]
-    assert [row.recipient for row in setup.told("private:")] == [person]
+    assert [row.recipient for row in setup.list_messages("private:")] == [person]
 
 
-def test_two_loops_over_one_deadline(setup: LoopSetup) -> None:
-    """Two sweepers at once: one expiry, one line in the thread, one run freed."""
+def test_two_loops_at_once_expire_a_call_once(setup: LoopSetup) -> None:
+    """The thread gets one line, and the run becomes ready once."""
     seeded = [seed(setup.store, deadline=AT) for _ in range(8)]
-    other = setup.begin()
+    other = setup.make_loop()
     ticks: list[Callable[[], None]] = [setup.loop.tick, other.tick]
     threads = [threading.Thread(target=tick) for tick in ticks]
     for each in threads:
@@ -245,14 +238,11 @@ def test_two_loops_over_one_deadline(setup: LoopSetup) -> None:
         each.join(20)
     other.stop(5)
     assert all(each.events() == ["call.expired", "run.ready"] for each in seeded)
-    assert len(setup.told("expired:")) == 8
+    assert len(setup.list_messages("expired:")) == 8
 
 
-def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
-    """A call that ran when its run was cancelled and the process died ends unknown.
-
-    The transcript says so too.
-    """
+def test_a_running_call_of_a_cancelled_run_is_unknown_after_a_restart(setup: LoopSetup) -> None:
+    """The transcript says so, too."""
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
         endings.cancel_run(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
@@ -269,11 +259,8 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     ]
 
 
-def test_a_restart_takes_up_what_ran(setup: LoopSetup) -> None:
-    """What was RUNNING when the process died is READY at once at the next start.
-
-    It is, whatever its lease says.
-    """
+def test_a_restart_makes_running_runs_ready_at_once(setup: LoopSetup) -> None:
+    """It does so whatever their lease says."""
     running, waiting = seed(setup.store, C.APPROVED, run=R.RUNNING), seed(setup.store)
     setup.loop.reclaim_orphaned_runs()
     assert (running.run().status, waiting.run().status) == (R.READY, R.WAITING)

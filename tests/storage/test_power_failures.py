@@ -21,7 +21,7 @@ from storage.columns import get_column_values
 from storage.models import Message
 from storage.store import Store
 from storage.transaction import Trace, Transaction
-from tests.runs.bolt_app import bolt, press
+from tests.runs.bolt_app import deliver_click, make_bolt_app
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM, click, delivery
@@ -131,9 +131,9 @@ def test_sync_commits_raises_if_the_disk_fails(
 
 def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
     """It would survive a power failure."""
-    app = bolt(make_core(store, StillClock(), FakeDirectory(), []))
+    app = make_bolt_app(make_core(store, StillClock(), FakeDirectory(), []))
     watch_commits(store, log)
-    assert press(app, "1") == 200
+    assert deliver_click(app, "1") == 200
     assert log == ["durable"]
 
 

@@ -182,7 +182,7 @@ def _lost(world: Looked, stored: dict[str, Delivery]) -> Iterator[str]:
 def of_the_record(store: Store, world: Looked) -> Iterator[str]:
     """The promises that hold for the rows alone, the chain and what it says of the other tables."""
     seen = Record(store, world)
-    for check in (promises.look, promises.all_came_to_an_end):
+    for check in (promises.check_promises, promises.check_all_ended):
         if wrong := _fails(check, seen):
             yield wrong
     noted = (

@@ -65,7 +65,7 @@ class SimDirectory(FakeDirectory):
         last = max((at for at, _ in self.leads if at <= since), default=since)
         return any(person in who for at, who in self.leads if at >= last)
 
-    def _up(self, what: str) -> None:
+    def _require_up(self, what: str) -> None:
         now = self._scheduler.now
         if what in self._told and now - self._told[what] < REMEMBERED:
             return

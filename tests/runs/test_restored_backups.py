@@ -1,4 +1,4 @@
-"""A backup that is put back does nothing twice: whatever was under way in it is asked again."""
+"""A restored backup does nothing twice: open work in it is asked about again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def back_up(harness: LoopHarness) -> Path:
 
 
 def put_back(harness: LoopHarness, copy: Path) -> None:
-    """The bot stops, the copy takes the place of the database, the bot starts."""
+    """The bot stops, the copy replaces the database, the bot starts."""
     harness.stop()
     for end in ("-wal", "-shm"):
         harness.path.with_name(harness.path.name + end).unlink(missing_ok=True)
@@ -44,15 +44,15 @@ def put_back(harness: LoopHarness, copy: Path) -> None:
     harness.start()
 
 
-def press(harness: LoopHarness, action: str, revision: int) -> None:
-    """Ana clicks a button of that revision; the loop looks."""
+def click_and_tick(harness: LoopHarness, action: str, revision: int) -> None:
+    """Ana clicks a button of that revision, and the loop ticks."""
     [call] = harness.all()[1]
     harness.arrive(lambda key: click(key, action, f"{call.id}:{revision}", ANA))
     harness.loop.tick()
 
 
-def restored(harness: LoopHarness) -> int:
-    """How often the audit says that an older record was taken up."""
+def count_restorations(harness: LoopHarness) -> int:
+    """How often the audit says that an older record was restored."""
     return sum(row.event == "record.restored" for row in harness.all()[2])
 
 
@@ -65,9 +65,9 @@ def asked(harness: LoopHarness) -> None:
 
 
 def approved(harness: LoopHarness) -> None:
-    """It was approved, and has not been taken up."""
+    """The call was approved, and has not started."""
     asked(harness)
-    press(harness, "approve", 1)
+    click_and_tick(harness, "approve", 1)
 
 
 def clicked(harness: LoopHarness) -> None:
@@ -85,56 +85,55 @@ def started(harness: LoopHarness) -> None:
         harness.work()
 
 
-def go_on(harness: LoopHarness) -> None:
-    """The rest of the copied life: whatever it takes until the call has had its effect."""
+def run_until_effect(harness: LoopHarness) -> None:
+    """The original record goes on until the call has had its effect."""
     harness.stop()
     harness.start()
     if harness.all()[1][0].status is C.PENDING:
-        press(harness, "approve", 1)
+        click_and_tick(harness, "approve", 1)
     harness.work()
     if harness.all()[1][0].status is C.UNKNOWN:
-        press(harness, "run_again", 1)
+        click_and_tick(harness, "run_again", 1)
     harness.work()
     [call] = harness.all()[1]
     assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
 
 
 @pytest.mark.parametrize("until", [asked, approved, clicked, started])
-def test_what_was_open_is_asked_again(
+def test_open_calls_of_a_restored_backup_are_asked_again(
     harness: LoopHarness, until: Callable[[LoopHarness], None]
 ) -> None:
-    """Neither by itself nor by a click on an old card does the call run a second time.
-
-    Only who is asked anew can have it run; the audit says that the record was put back.
+    """Nothing but a new approval runs such a call again, and the audit says that the record was
+    restored.
     """
     until(harness)
     copy = back_up(harness)
-    go_on(harness)
+    run_until_effect(harness)
     put_back(harness, copy)
     harness.loop.tick()
     harness.work()
     for action in ("approve", "run_again", "resolve_done"):
-        press(harness, action, 1)
+        click_and_tick(harness, action, 1)
         harness.work()
     [call] = harness.all()[1]
-    assert (harness.effects[call.id], restored(harness)) == (1, 1)
+    assert (harness.effects[call.id], count_restorations(harness)) == (1, 1)
     assert call.status is (C.UNKNOWN if until is started else C.PENDING)
     assert "put back from an older copy" in call.note
-    press(harness, "run_again" if until is started else "approve", call.revision)
+    click_and_tick(harness, "run_again" if until is started else "approve", call.revision)
     harness.work()
     assert harness.effects[call.id] == 2
     assert harness.all()[1][0].status is C.SUCCEEDED
 
 
-def test_what_may_have_been_done_is_said_however_often_it_is_asked(harness: LoopHarness) -> None:
-    """An approval that has become too old has it asked once more, and its new card says both."""
+def test_cards_asked_again_keep_saying_that_it_may_have_been_done(harness: LoopHarness) -> None:
+    """Here the approval has become too old as well, and the new card says both."""
     asked(harness)
     copy = back_up(harness)
-    go_on(harness)
+    run_until_effect(harness)
     put_back(harness, copy)
     harness.loop.tick()
     for revision in (2, 3):
-        press(harness, "approve", revision)
+        click_and_tick(harness, "approve", revision)
         harness.clock.at += timedelta(days=1, seconds=1)
         harness.work()
         [call] = harness.all()[1]
@@ -146,11 +145,8 @@ def test_what_may_have_been_done_is_said_however_often_it_is_asked(harness: Loop
     assert list(harness.effects.values()) == [1]
 
 
-def test_what_asks_nobody_is_not_begun_again(harness: LoopHarness) -> None:
-    """What policy allows, and a request that was about to be worked on, wait for nobody.
-
-    So they end, and their thread is told.
-    """
+def test_restored_requests_that_ask_nobody_end(harness: LoopHarness) -> None:
+    """Policy allows their calls, or they had not begun; their thread is told."""
     harness.model.script = [[("free", "once")], "answer", [("free", "once")]]
     harness.say("please")
     harness.loop.tick()
@@ -169,36 +165,36 @@ def test_what_asks_nobody_is_not_begun_again(harness: LoopHarness) -> None:
     assert any("ask again for what you still want" in message.body for message in messages)
 
 
-def test_a_record_without_its_head_is_taken_for_an_older_one(harness: LoopHarness) -> None:
-    """A copy on another machine has no head file, so nobody knows what was done since."""
+def test_a_record_without_its_head_file_counts_as_restored(harness: LoopHarness) -> None:
+    """A copy on another machine has none, so nobody knows what was done since."""
     asked(harness)
     harness.stop()
     harness.path.with_name("countersign.db.head").unlink()
     harness.start()
-    assert (restored(harness), harness.all()[1][0].revision) == (1, 2)
+    assert (count_restorations(harness), harness.all()[1][0].revision) == (1, 2)
 
 
 def test_an_ordinary_start_asks_nothing_again(harness: LoopHarness) -> None:
-    """After a good end, and after the process was killed, what waits simply waits on."""
+    """It may follow a proper end or a kill."""
     asked(harness)
     harness.stop()
     harness.start()
     lock: Any = harness.store.database._lock
-    lock.close()  # as the end of the process does; nothing else is closed
+    lock.close()  # as the end of a process does; nothing else is closed
     harness.start()
-    assert (restored(harness), harness.all()[1][0].revision) == (0, 1)
+    assert (count_restorations(harness), harness.all()[1][0].revision) == (0, 1)
 
 
-def test_a_copy_put_back_twice_is_noticed_twice(harness: LoopHarness) -> None:
-    """The head of the new life is noted from its first row on."""
+def test_a_backup_restored_twice_is_noticed_twice(harness: LoopHarness) -> None:
+    """The head of the restored record is written from its first row on."""
     asked(harness)
     copy = back_up(harness)
     again = copy.with_name("again.db")
     again.write_bytes(copy.read_bytes())
-    go_on(harness)
+    run_until_effect(harness)
     put_back(harness, copy)
-    assert restored(harness) == 1
+    assert count_restorations(harness) == 1
     put_back(harness, again)
-    assert restored(harness) == 1
-    press(harness, "approve", 1)
+    assert count_restorations(harness) == 1
+    click_and_tick(harness, "approve", 1)
     assert harness.all()[1][0].status is C.PENDING

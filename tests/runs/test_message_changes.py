@@ -1,4 +1,4 @@
-"""What becomes of a message may be told in any order."""
+"""Slack may report edits and deletions of a message in any order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM
 
 
-def change(harness: LoopHarness, **event: Any) -> None:
-    """Slack tells what became of a message, and the loop looks."""
+def deliver_change(harness: LoopHarness, **event: Any) -> None:
+    """Slack reports a change of a message, and the loop takes it."""
 
     def make(key: str) -> Delivery:
         told = {"type": "message", "channel": "C0SUPPORT", **event}
@@ -30,8 +30,8 @@ def change(harness: LoopHarness, **event: Any) -> None:
     harness.loop.tick()
 
 
-def test_an_edit_told_after_the_deletion(tmp_path: Path) -> None:
-    """The message stays deleted, and the edit is dealt with at once."""
+def test_an_edit_reported_after_the_deletion_is_ignored(tmp_path: Path) -> None:
+    """The message stays deleted, and the edit is handled at once."""
     harness = LoopHarness(tmp_path / "db")
     harness.model.script = [[("note", "a")]]
     harness.say("please")
@@ -40,9 +40,9 @@ def test_an_edit_told_after_the_deletion(tmp_path: Path) -> None:
     harness.say("and this")
     harness.loop.tick()
     ts = str(harness.number)
-    change(harness, subtype="message_deleted", deleted_ts=ts)
+    deliver_change(harness, subtype="message_deleted", deleted_ts=ts)
     edited = {"ts": ts, "text": f"<@{BOT}> and that"}
-    change(harness, subtype="message_changed", message=edited)
+    deliver_change(harness, subtype="message_changed", message=edited)
     with harness.store.read() as tx:
         found = fetch_rows(tx, Delivery, select(Delivery).order_by(col(Delivery.seq)))
     assert [row.status for row in found] == [DeliveryStatus.DONE] * 4

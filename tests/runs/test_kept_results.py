@@ -1,4 +1,4 @@
-"""A tool's result is known, and the database cannot take it: it is kept in memory until it can."""
+"""A tool's result that the database cannot store is kept in memory until it can."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ import pytest
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.harness import LoopHarness, approved
-from tests.runs.test_disk import Full, read_only
+from tests.runs.test_disk import FullDisk, read_only
 
 C, R = CallStatus, RunStatus
-LONG = "done" * 1000  # it needs pages of its own
+LONG = "done" * 1000  # needs pages of its own
 Trouble = Callable[[LoopHarness], AbstractContextManager[None]]
 
 
 @contextmanager
 def full(harness: LoopHarness) -> Iterator[None]:
-    """Meanwhile the disk is full."""
-    disk = Full(harness.store)
-    disk.full()
+    """The disk is full meanwhile."""
+    disk = FullDisk(harness.store)
+    disk.fill()
     yield
     disk.free()
 
 
 @contextmanager
 def locked(harness: LoopHarness) -> Iterator[None]:
-    """Meanwhile somebody else writes, longer than SQLite waits."""
+    """Somebody else writes meanwhile, longer than SQLite waits."""
     with read_only(harness.store, "PRAGMA busy_timeout=1"):
         other = sqlite3.connect(harness.path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
@@ -43,13 +43,13 @@ def locked(harness: LoopHarness) -> Iterator[None]:
 
 @contextmanager
 def broken(harness: LoopHarness) -> Iterator[None]:
-    """Meanwhile the file may not be written."""
+    """The file cannot be written meanwhile."""
     with read_only(harness.store):
         yield
 
 
-class Told(logging.Handler):
-    """Knows whether the log has said that something is kept."""
+class LogWatch(logging.Handler):
+    """Notes whether the log has said that something is kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class Told(logging.Handler):
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
-    """What the log says of the store."""
-    handler, log = Told(), logging.getLogger("countersign.store")
+def log_watch() -> Iterator[LogWatch]:
+    """Log lines of the store."""
+    handler, log = LogWatch(), logging.getLogger("countersign.store")
     log.addHandler(handler)
     yield handler
     log.removeHandler(handler)
@@ -80,46 +80,50 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
-def ended(harness: LoopHarness) -> tuple[Call, RunStatus]:
-    """The call and its run, as they stand."""
+def get_call_and_run_status(harness: LoopHarness) -> tuple[Call, RunStatus]:
+    """The call, and the status of its run."""
     [run], [call], *_ = harness.all()
     return call, run.status
 
 
 @pytest.mark.parametrize("trouble", [full, locked, broken])
-def test_a_result_waits_for_the_database(
-    harness: LoopHarness, told: Told, trouble: Trouble
+def test_a_result_is_kept_until_the_database_can_store_it(
+    harness: LoopHarness, log_watch: LogWatch, trouble: Trouble
 ) -> None:
-    """While it cannot be stored the run is not failed; then it stands there as it was."""
+    """The run does not fail meanwhile."""
     at_work = threading.Thread(target=harness.work)
     trying = trouble(harness)
     harness.meanwhile, harness.returned = trying.__enter__, LONG
     at_work.start()
-    assert told.kept.wait(20)
-    call, run = ended(harness)
+    assert log_watch.kept.wait(20)
+    call, run = get_call_and_run_status(harness)
     assert (call.status, run) == (C.RUNNING, R.RUNNING)
     trying.__exit__(None, None, None)
     at_work.join(20)
-    call, run = ended(harness)
+    call, run = get_call_and_run_status(harness)
     assert (call.status, call.note, run) == (C.SUCCEEDED, LONG[:199] + "…", R.COMPLETED)
     assert (harness.effects[call.id], harness.model.wrong) == (1, [])
-    assert LONG[:9] not in "".join(told.said)  # a database's error holds no values of ours
+    assert LONG[:9] not in "".join(
+        log_watch.said
+    )  # errors of a database contain none of our values
 
 
-def test_the_end_of_the_process_while_a_result_is_kept(harness: LoopHarness, told: Told) -> None:
-    """The call is left RUNNING, and the next start says truthfully that nobody knows."""
+def test_a_result_kept_when_the_process_ends_is_unknown_afterwards(
+    harness: LoopHarness, log_watch: LogWatch
+) -> None:
+    """The call stays RUNNING until the next start says so."""
     at_work = threading.Thread(target=harness.work)
     trying = locked(harness)
     harness.meanwhile = trying.__enter__
     at_work.start()
-    assert told.kept.wait(20)
+    assert log_watch.kept.wait(20)
     harness.core.signals.stopping.set()
     at_work.join(20)
     trying.__exit__(None, None, None)
-    call, run = ended(harness)
+    call, run = get_call_and_run_status(harness)
     assert (call.status, run) == (C.RUNNING, R.RUNNING)
     harness.stop()
     harness.start()
     harness.work()
-    call, run = ended(harness)
+    call, run = get_call_and_run_status(harness)
     assert (call.status, run, harness.effects[call.id]) == (C.UNKNOWN, R.WAITING, 1)

@@ -1,4 +1,4 @@
-"""Decisions go first: what can wait does while clicks are undecided, and not for ever."""
+"""Decisions go first: other work waits while clicks are undecided, but not for ever."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bot.signals import DecisionPriority
 from tests.runs.harness import LoopHarness
 
 
-def waiting(
+def start_waiting(
     decisions: DecisionPriority, seconds: float
 ) -> tuple[threading.Thread, threading.Event]:
-    """Somebody who waits for decisions, and what is set when they go on."""
+    """A thread that waits for decisions, and an event that is set when it goes on."""
     went_on = threading.Event()
 
     def wait() -> None:
@@ -24,11 +24,11 @@ def waiting(
     return thread, went_on
 
 
-def test_others_wait_until_no_click_is_undecided() -> None:
-    """Who can wait goes on when the claim is released, and at once when there is none."""
+def test_other_work_waits_until_no_click_is_undecided() -> None:
+    """It goes on when the claim is released, and at once if there is none."""
     decisions = DecisionPriority()
     decisions.hold_other_work()
-    thread, went_on = waiting(decisions, 10)
+    thread, went_on = start_waiting(decisions, 10)
     assert not went_on.wait(0.05)
     decisions.release_other_work()
     assert went_on.wait(30)
@@ -36,18 +36,18 @@ def test_others_wait_until_no_click_is_undecided() -> None:
     decisions.wait_for_decisions(10)
 
 
-def test_a_wait_in_vain_ends_the_claim() -> None:
-    """Where nobody decides, only the first one waits its moment: the others are not paced by it."""
+def test_a_wait_that_times_out_ends_the_claim() -> None:
+    """Only the first one waits if nobody decides."""
     decisions = DecisionPriority()
     decisions.hold_other_work()
-    thread, went_on = waiting(decisions, 0.05)
+    thread, went_on = start_waiting(decisions, 0.05)
     assert went_on.wait(30)
     thread.join(30)
     decisions.wait_for_decisions(1000)
 
 
-def test_a_model_turn_waits_for_decisions(tmp_path: Path) -> None:
-    """The model is not asked while a click is undecided; deciding it frees the turn."""
+def test_a_model_turn_waits_for_undecided_clicks(tmp_path: Path) -> None:
+    """Deciding them lets the turn go on."""
     harness = LoopHarness(tmp_path / "countersign.db")
     harness.model.script = ["answer"]
     harness.say("please")

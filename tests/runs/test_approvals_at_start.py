@@ -1,4 +1,4 @@
-"""Whether what was approved is enough at the start: by then time, policy or a grant may differ."""
+"""Whether an approval is still enough when its call starts: time, policy or grant may differ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Begin]:
+def begin_request(tmp_path: Path) -> Iterator[Begin]:
     """Begins a request whose calls wait, under a policy with these lines for notes."""
     made: list[LoopHarness] = []
 
@@ -39,7 +39,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
     ) -> LoopHarness:
         harness = LoopHarness(tmp_path / f"{len(made)}.db")
         made.append(harness)
-        policy(harness, lines)
+        set_policy(harness, lines)
         harness.model.script = [
             [("note" if number else first, text) for number, text in enumerate(texts)]
         ]
@@ -53,47 +53,49 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
         each.stop()
 
 
-def policy(harness: LoopHarness, lines: str) -> None:
-    """What holds for notes from now on."""
+def set_policy(harness: LoopHarness, lines: str) -> None:
+    """Set the policy for notes."""
     harness.core.policy.policy = parse(f"{POLICY}{NOTE}{lines}")
 
 
-def press(harness: LoopHarness, action: str, person: str, index: int = 0) -> None:
+def click_button(harness: LoopHarness, action: str, person: str, index: int = 0) -> None:
     """A click on the first revision of a call, decided at once."""
     call = harness.all()[1][index]
     harness.arrive(lambda key: click(key, action, f"{call.id}:1", person))
     harness.loop.tick()
 
 
-def worked(harness: LoopHarness) -> Call:
-    """Let the workers do what there is to do; the first call as it stands then."""
+def work_and_get_call(harness: LoopHarness) -> Call:
+    """Let the workers do all work; returns the first call as it is then."""
     harness.work()
     assert harness.wrong == []
     return harness.all()[1][0]
 
 
 @pytest.mark.parametrize(("waited", "status"), [(86_400, C.SUCCEEDED), (86_401, C.PENDING)])
-def test_an_approval_that_had_to_wait(begin: Begin, waited: int, status: CallStatus) -> None:
-    """Longer than a day, whatever it waited for: it is asked again, and says why."""
-    harness = begin()
-    press(harness, "approve", ANA)
+def test_an_approval_older_than_a_day_is_asked_again(
+    begin_request: Begin, waited: int, status: CallStatus
+) -> None:
+    """It is, whatever the call waited for; the note says why."""
+    harness = begin_request()
+    click_button(harness, "approve", ANA)
     harness.clock.at += timedelta(seconds=waited)
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert call.status is status
     assert ("had not started" in call.note) is (status is C.PENDING)
     assert harness.effects[call.id] == (status is C.SUCCEEDED)
 
 
-def test_what_nobody_approved_grows_no_older(begin: Begin) -> None:
-    """What policy allows, or was remembered, waits for the rest of its plan as long as it takes."""
-    allowed = begin(texts=("one", "two"), first="free")
-    granted = begin(EVERYWHERE, texts=("one", "two"))
-    on_grant(granted)
+def test_calls_allowed_by_policy_or_grant_do_not_expire_while_waiting(begin_request: Begin) -> None:
+    """They wait for the rest of their plan."""
+    allowed = begin_request(texts=("one", "two"), first="free")
+    granted = begin_request(EVERYWHERE, texts=("one", "two"))
+    approve_by_grant(granted)
     for each in (allowed, granted):
         each.clock.at += 45 * MINUTE
-        press(each, "approve", ANA, 1)
+        click_button(each, "approve", ANA, 1)
         each.clock.at += MINUTE
-        assert runs_on_it(each).status is C.SUCCEEDED
+        assert work_without_vote_check(each).status is C.SUCCEEDED
 
 
 RUN_AGAIN = {
@@ -105,34 +107,36 @@ RUN_AGAIN = {
 
 @pytest.mark.parametrize("days", [0, 3])
 @pytest.mark.parametrize("what", RUN_AGAIN)
-def test_a_yes_to_run_it_again_grows_old(begin: Begin, what: str, days: int) -> None:
-    """Nobody knew how it ended and somebody had it run again; then nobody worked for three days:
-    it does not run unasked, whyever it had been approved before, and still nobody knows.
-    """
+def test_a_decision_to_run_an_unknown_call_again_expires(
+    begin_request: Begin, what: str, days: int
+) -> None:
+    """After three days it does not run unasked, however it had been approved first."""
     tool = RUN_AGAIN[what]
-    harness = begin(EVERYWHERE, texts=("one", "two"), first=tool)
+    harness = begin_request(EVERYWHERE, texts=("one", "two"), first=tool)
     if what == "what was remembered":
-        on_grant(harness)
+        approve_by_grant(harness)
     elif tool == "note":
-        press(harness, "approve", ANA)
-    press(harness, "approve", ANA, 1)
+        click_button(harness, "approve", ANA)
+    click_button(harness, "approve", ANA, 1)
     harness.outcome = "loses"
-    call = runs_on_it(harness)
+    call = work_without_vote_check(harness)
     assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)
-    press(harness, "run_again", BEN if tool == "free" else ANA)  # whoever asked may say so there
+    click_button(
+        harness, "run_again", BEN if tool == "free" else ANA
+    )  # the requester may say so there
     assert harness.all()[1][0].status is C.APPROVED
     harness.clock.at += timedelta(days=days)
-    call = runs_on_it(harness)
+    call = work_without_vote_check(harness)
     assert call.status is (C.UNKNOWN if days else C.SUCCEEDED)
     assert harness.effects[call.id] == (1 if days else 2)
 
 
 @pytest.mark.parametrize("days", [0, 3])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_start_that_a_crash_cut_short_grows_old(tmp_path: Path, when: str, days: int) -> None:
-    """A tool that may be run twice is run again after a crash; three days later nobody is sure that
-    it is still wanted, and people are asked.
-    """
+def test_a_call_interrupted_by_a_crash_is_not_repeated_days_later(
+    tmp_path: Path, when: str, days: int
+) -> None:
+    """Its tool may run twice; after three days people are asked whether it is still wanted."""
     harness = approved(tmp_path / "db", "put")
     harness.pool.die = when
     with suppress(Crash):
@@ -140,119 +144,121 @@ def test_a_start_that_a_crash_cut_short_grows_old(tmp_path: Path, when: str, day
     harness.stop()
     harness.clock.at += timedelta(days=days)
     harness.start()
-    call = runs_on_it(harness)
+    call = work_without_vote_check(harness)
     assert call.status is (C.UNKNOWN if days else C.SUCCEEDED)
     assert harness.effects[call.id] == (when == "after") + (not days)
     harness.stop()
 
 
-def test_what_was_allowed_and_is_asked_by_now(begin: Begin) -> None:
-    """Nobody has approved it, so it waits for people."""
-    harness = begin(texts=("one", "two"), first="free")
+def test_a_call_that_policy_now_asks_about_waits_for_people(begin_request: Begin) -> None:
+    """Policy allowed it before, so nobody has approved it."""
+    harness = begin_request(texts=("one", "two"), first="free")
     strict = POLICY.replace('verdict = "allow"', 'verdict = "ask"')
     harness.core.policy.policy = parse(strict)
-    press(harness, "approve", ANA, 1)
-    call = runs_on_it(harness)
+    click_button(harness, "approve", ANA, 1)
+    call = work_without_vote_check(harness)
     assert (call.tool, call.status, harness.effects[call.id]) == ("free", C.PENDING, 0)
 
 
 @pytest.mark.parametrize(("waited", "status"), [(5, C.SUCCEEDED), (6, C.PENDING)])
 def test_a_rule_says_how_long_an_approval_is_good(
-    begin: Begin, waited: int, status: CallStatus
+    begin_request: Begin, waited: int, status: CallStatus
 ) -> None:
-    """From the click, though its sibling is decided long after it."""
-    harness = begin('good_for = "5h"\n', texts=("one", "two"))
-    press(harness, "approve", ANA)
+    """The time begins with the click, though another call of the plan is decided long after it."""
+    harness = begin_request('good_for = "5h"\n', texts=("one", "two"))
+    click_button(harness, "approve", ANA)
     harness.clock.at += timedelta(hours=waited - 1)
-    press(harness, "approve", ANA, 1)
+    click_button(harness, "approve", ANA, 1)
     harness.clock.at += timedelta(hours=1)
-    assert worked(harness).status is status
+    assert work_and_get_call(harness).status is status
 
 
 @pytest.mark.parametrize(("good_for", "status"), [("29m", C.PENDING), ("30m", C.SUCCEEDED)])
-def test_an_approval_that_is_too_old_by_now(
-    begin: Begin, good_for: str, status: CallStatus
+def test_a_shorter_good_for_in_the_policy_applies_at_the_start(
+    begin_request: Begin, good_for: str, status: CallStatus
 ) -> None:
-    """How long it is good counts as policy says it now, if that is less than the card said."""
-    harness = begin(texts=("one", "two"))
-    press(harness, "approve", ANA)
+    """The card had said a longer time."""
+    harness = begin_request(texts=("one", "two"))
+    click_button(harness, "approve", ANA)
     harness.clock.at += 30 * MINUTE
-    press(harness, "approve", ANA, 1)
-    policy(harness, f'good_for = "{good_for}"\n')
-    assert worked(harness).status is status
+    click_button(harness, "approve", ANA, 1)
+    set_policy(harness, f'good_for = "{good_for}"\n')
+    assert work_and_get_call(harness).status is status
 
 
 @pytest.mark.parametrize(("deadline", "status"), [("30m", C.PENDING), ("31m", C.SUCCEEDED)])
-def test_a_vote_after_the_deadline_that_holds_by_now(
-    begin: Begin, deadline: str, status: CallStatus
+def test_a_vote_after_a_shortened_deadline_is_asked_again(
+    begin_request: Begin, deadline: str, status: CallStatus
 ) -> None:
-    """It came too late for it, and people are asked again."""
-    harness = begin()
+    """The deadline is that of the policy at the start."""
+    harness = begin_request()
     harness.clock.at += 30 * MINUTE
-    press(harness, "approve", ANA)
-    policy(harness, f'deadline = "{deadline}"\n')
-    assert worked(harness).status is status
+    click_button(harness, "approve", ANA)
+    set_policy(harness, f'deadline = "{deadline}"\n')
+    assert work_and_get_call(harness).status is status
 
 
-def test_reasons_that_are_wanted_by_now(begin: Begin) -> None:
-    """Who approved was not asked for one; where they were, and no more is wanted, it is enough."""
-    harness = begin()
-    press(harness, "approve", ANA)
-    policy(harness, 'reasons = "always"\n')
-    assert worked(harness).status is C.PENDING
-    fewer = begin('reasons = "reject"\n')
-    press(fewer, "approve", ANA)
-    policy(fewer, "self_approval = true\n")
-    assert worked(fewer).status is C.SUCCEEDED
+def test_an_approval_without_a_reason_now_required_is_asked_again(begin_request: Begin) -> None:
+    """A changed gate that requires no more reasons is met."""
+    harness = begin_request()
+    click_button(harness, "approve", ANA)
+    set_policy(harness, 'reasons = "always"\n')
+    assert work_and_get_call(harness).status is C.PENDING
+    fewer = begin_request('reasons = "reject"\n')
+    click_button(fewer, "approve", ANA)
+    set_policy(fewer, "self_approval = true\n")
+    assert work_and_get_call(fewer).status is C.SUCCEEDED
 
 
 @pytest.mark.parametrize(
     ("shown", "now"), [("never", "reject"), ("always", "approve"), ("always", "reject")]
 )
-def test_reasons_that_nobody_lacks(begin: Begin, shown: str, now: str) -> None:
-    """Nobody is asked again for a reason that was given, or for one of a rejection."""
-    harness = begin(f'reasons = "{shown}"\n')
+def test_given_reasons_and_reasons_of_rejections_are_enough(
+    begin_request: Begin, shown: str, now: str
+) -> None:
+    """Nobody is asked again."""
+    harness = begin_request(f'reasons = "{shown}"\n')
     call = harness.all()[1][0]
     about, words = {"call": call.id, "revision": 1}, {InputBlockId.NOTE: {"text": {"value": "ok"}}}
     if shown == "never":
-        press(harness, "approve", ANA)
+        click_button(harness, "approve", ANA)
     else:
         harness.arrive(lambda key: submission(key, DialogId.REVIEW, about, words, ANA))
         harness.loop.tick()
-    policy(harness, f'reasons = "{now}"\n')
-    assert worked(harness).status is C.SUCCEEDED
+    set_policy(harness, f'reasons = "{now}"\n')
+    assert work_and_get_call(harness).status is C.SUCCEEDED
 
 
 @pytest.mark.parametrize(("veto", "status"), [(1, C.PENDING), (2, C.SUCCEEDED)])
-def test_a_rejection_that_is_one_too_many_by_now(
-    begin: Begin, veto: int, status: CallStatus
+def test_an_earlier_rejection_that_now_vetoes_is_asked_again(
+    begin_request: Begin, veto: int, status: CallStatus
 ) -> None:
-    """It did not end it then; where one is enough now, people are asked again."""
-    harness = begin("veto = 3\n")
-    press(harness, "reject_now", CLEO)
-    press(harness, "approve", ANA)
+    """The veto was larger when the card was shown."""
+    harness = begin_request("veto = 3\n")
+    click_button(harness, "reject_now", CLEO)
+    click_button(harness, "approve", ANA)
     assert harness.all()[1][0].status is C.APPROVED
-    policy(harness, f"veto = {veto}\n")
-    assert worked(harness).status is status
+    set_policy(harness, f"veto = {veto}\n")
+    assert work_and_get_call(harness).status is status
 
 
-def test_who_approved_cannot_be_looked_up(begin: Begin) -> None:
-    """Under another gate that is no yes; under the same nobody is looked up again."""
-    harness, same = begin(), begin()
+def test_a_changed_gate_needs_its_approvers_looked_up(begin_request: Begin) -> None:
+    """Under the same gate nobody is looked up again."""
+    harness, same = begin_request(), begin_request()
     for each in (harness, same):
-        press(each, "approve", ANA)
+        click_button(each, "approve", ANA)
         each.directory.down = True
-    policy(harness, 'approvers = ["@shop-leads", "@finance"]\n')
-    assert worked(harness).status is not C.SUCCEEDED
+    set_policy(harness, 'approvers = ["@shop-leads", "@finance"]\n')
+    assert work_and_get_call(harness).status is not C.SUCCEEDED
     assert sum(harness.effects.values()) == 0
-    assert worked(same).status is C.SUCCEEDED
+    assert work_and_get_call(same).status is C.SUCCEEDED
 
 
 EVERYWHERE = 'remember = [{where = "everywhere", uses = 2}]\n'
 
 
-def on_grant(harness: LoopHarness) -> str:
-    """Have the call run on a remembered approval of Ana's, in the place of votes."""
+def approve_by_grant(harness: LoopHarness) -> str:
+    """Have the call approved by a grant of Ana's instead of votes."""
     run, call = harness.all()[0][0], harness.all()[1][0]
     offer, now = GrantOffer(where="everywhere", uses=2), harness.clock.now()
     with harness.store.write() as tx:
@@ -269,30 +275,33 @@ def on_grant(harness: LoopHarness) -> str:
     return grant.id
 
 
-def uses(harness: LoopHarness, grant_id: str) -> int:
-    """How often it may be used yet."""
+def get_remaining_uses(harness: LoopHarness, grant_id: str) -> int:
+    """How often the grant may still be used."""
     with harness.store.read() as tx:
         grant = grants.find_grant(tx, grant_id)
     assert grant is not None
     return grant.uses
 
 
-def runs_on_it(harness: LoopHarness) -> Call:
-    """Let it run, without a look at votes; the call as it stands then."""
+def work_without_vote_check(harness: LoopHarness) -> Call:
+    """Let the workers do all work, without a look at votes; returns the first call."""
     harness.work()
     return harness.all()[1][0]
 
 
-def test_a_remembered_approval_is_used_up_by_the_start(begin: Begin) -> None:
-    """Once, and it does not grow old."""
-    harness = begin(EVERYWHERE)
-    grant = on_grant(harness)
+def test_the_start_of_a_call_uses_up_its_grant(begin_request: Begin) -> None:
+    """It does so once, and the grant has not become too old."""
+    harness = begin_request(EVERYWHERE)
+    grant = approve_by_grant(harness)
     harness.clock.at += HOUR
-    assert (runs_on_it(harness).status, uses(harness, grant)) == (C.SUCCEEDED, 1)
+    assert (work_without_vote_check(harness).status, get_remaining_uses(harness, grant)) == (
+        C.SUCCEEDED,
+        1,
+    )
 
 
-def test_a_remembered_approval_that_holds_no_longer(begin: Begin) -> None:
-    """Revoked, its giver gone, or its rule changed: people are asked, and it is not used up."""
+def test_a_call_whose_grant_no_longer_counts_is_asked_again(begin_request: Begin) -> None:
+    """It was revoked, its giver left, or its rule changed; it is not used up."""
 
     def revoked(harness: LoopHarness, grant: str) -> None:
         with harness.store.write() as tx:
@@ -302,20 +311,20 @@ def test_a_remembered_approval_that_holds_no_longer(begin: Begin) -> None:
         harness.directory.groups["shop-leads"] = frozenset({CLEO})
 
     def changed(harness: LoopHarness, _grant: str) -> None:
-        policy(harness, f'{EVERYWHERE}deadline = "50m"\n')
+        set_policy(harness, f'{EVERYWHERE}deadline = "50m"\n')
 
     for happens in (revoked, left, changed):
-        harness = begin(EVERYWHERE)
-        grant = on_grant(harness)
+        harness = begin_request(EVERYWHERE)
+        grant = approve_by_grant(harness)
         happens(harness, grant)
-        call = runs_on_it(harness)
-        assert (call.status, call.revision, uses(harness, grant)) == (C.PENDING, 2, 2)
+        call = work_without_vote_check(harness)
+        assert (call.status, call.revision, get_remaining_uses(harness, grant)) == (C.PENDING, 2, 2)
         assert "saved approval for this no longer holds" in call.note
         assert harness.effects[call.id] == 0
 
 
-def executed(harness: LoopHarness, meanwhile: Callable[[Any, Any], None]) -> Call:
-    """Take the run up and execute its call, after something that happens in between."""
+def execute_after(harness: LoopHarness, meanwhile: Callable[[Any, Any], None]) -> Call:
+    """Claim the run and execute its call, after something that happens in between."""
     no_portal: Any = None
     executor = harness.core.build_executor(harness.pool, no_portal)
     now = harness.clock.now()
@@ -329,32 +338,32 @@ def executed(harness: LoopHarness, meanwhile: Callable[[Any, Any], None]) -> Cal
     return harness.all()[1][0]
 
 
-def test_a_request_that_is_over_starts_nothing(begin: Begin) -> None:
-    """Cancelled while a worker was on its way to it."""
-    harness = begin()
-    press(harness, "approve", ANA)
+def test_a_request_cancelled_before_the_start_runs_nothing(begin_request: Begin) -> None:
+    """A worker had already claimed it."""
+    harness = begin_request()
+    click_button(harness, "approve", ANA)
 
     def cancelled(tx: Any, run: Any) -> None:
         moves.change_run_status(tx, run, RunStatus.CANCELLED, at=harness.clock.now())
 
-    call = executed(harness, cancelled)
+    call = execute_after(harness, cancelled)
     assert (call.status, harness.effects[call.id]) == (C.APPROVED, 0)
 
 
-def test_what_is_of_no_revision_starts_nothing(begin: Begin) -> None:
-    """A call whose arguments are not there is left as it is."""
-    harness = begin()
-    press(harness, "approve", ANA)
+def test_a_call_without_its_arguments_is_not_started(begin_request: Begin) -> None:
+    """It is left as it is."""
+    harness = begin_request()
+    click_button(harness, "approve", ANA)
 
     def lost(tx: Any, run: Any) -> None:
         tx.execute(update(Call).where(col(Call.run_id) == run.id).values(revision=7))
 
-    call = executed(harness, lost)
+    call = execute_after(harness, lost)
     assert (call.status, sum(harness.effects.values())) == (C.APPROVED, 0)
 
 
-def test_a_tool_that_is_gone_after_a_crash(tmp_path: Path) -> None:
-    """Nobody knows what became of it, and it is not run again though it might have been."""
+def test_an_interrupted_call_whose_tool_is_gone_is_unknown(tmp_path: Path) -> None:
+    """It is not run again, though its tool might have been."""
     harness = approved(tmp_path / "db", "put")
     harness.pool.die = "after"
     with pytest.raises(Crash):
@@ -362,6 +371,6 @@ def test_a_tool_that_is_gone_after_a_crash(tmp_path: Path) -> None:
     harness.stop()
     harness.start()
     del harness.core.tools.tools["put"]
-    call = worked(harness)
+    call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)
     harness.stop()

@@ -1,4 +1,4 @@
-"""A run that is READY again before its worker has let go of it is looked at once that has."""
+"""A run that is ready again before its worker has let go of it is taken again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from bot.signals import Signals
 from storage.runs import ReadyRun
 
 
-def test_what_is_ready_while_it_is_worked_on_is_looked_at_again() -> None:
-    """Handed out while its worker is on its way out: the loop is woken and told of it, once."""
+def test_a_run_that_is_ready_while_worked_on_is_taken_again() -> None:
+    """The loop is woken and told of it once."""
     ready = ReadyRun("r1", ("T1", "ana", ""), has_approved_call=False)
     entered, go_on = threading.Event(), threading.Event()
     times: list[str] = []

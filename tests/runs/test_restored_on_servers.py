@@ -1,4 +1,4 @@
-"""A backup that is put back on a server is taken up by one of the processes that start on it."""
+"""A backup restored on a server is settled by one of the processes that start on it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROGRAMS = binaries()
 pytestmark = pytest.mark.skipif(PROGRAMS is None or ON_A_SERVER, reason="it begins in a file")
 
 
-def test_one_of_several_replicas_takes_it_up(tmp_path: Path) -> None:
-    """Both have seen what it is before either has begun; people are asked once."""
+def test_one_of_several_replicas_settles_a_restored_backup(tmp_path: Path) -> None:
+    """All of them have seen that it is restored before; people are asked once."""
     harness = LoopHarness(tmp_path / "countersign.db")
     harness.model.script = [[("note", "once")]]
     harness.say("please")

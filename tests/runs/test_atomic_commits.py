@@ -1,4 +1,4 @@
-"""Killed after any commit: what is one fact stands in the record whole, or not at all."""
+"""After a crash at any commit, things that belong together are both stored, or neither is."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ C = CallStatus
 LENIENT = POLICY.replace("[defaults]", "[defaults]\neditor_counts = true")
 
 
-class Dies(Trace):
+class DiesAfterCommit(Trace):
     """The process dies after its next commit that changed anything."""
 
     def __init__(self) -> None:
         self.alive = True
 
     def after_commit(self, tx: Transaction) -> None:
-        """This is the one."""
+        """Die at the first such commit."""
         if self.alive and tx.writes and tx.has_changes:
             self.alive = False
             raise Crash
@@ -37,7 +37,7 @@ class Dies(Trace):
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[LoopHarness]:
-    """Two notes wait for people, on one card."""
+    """Two notes on one card wait for people."""
     made = LoopHarness(tmp_path / "db")
     made.core.policy.policy = parse(LENIENT)
     made.model.script = [[("note", "one"), ("note", "two")]]
@@ -49,9 +49,9 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     made.stop()
 
 
-def dies_and_comes_back(harness: LoopHarness) -> None:
+def crash_and_restart(harness: LoopHarness) -> None:
     """Die after the next commit of the loop, and start again."""
-    harness.store.trace = Dies()
+    harness.store.trace = DiesAfterCommit()
     with pytest.raises(Crash):
         harness.loop.tick()
     harness.stop()
@@ -59,33 +59,33 @@ def dies_and_comes_back(harness: LoopHarness) -> None:
     harness.core.policy.policy = parse(LENIENT)
 
 
-def said(harness: LoopHarness) -> list[str]:
-    """What the thread is told, beside the cards."""
+def list_notices(harness: LoopHarness) -> list[str]:
+    """The thread's messages besides the cards."""
     return [json.loads(row.body)["text"] for row in harness.all()[3] if row.kind == "notice"]
 
 
-def test_an_edit_is_saved_and_approved_together(harness: LoopHarness) -> None:
-    """Who saved and approved has done both or neither, whenever the process dies."""
+def test_an_edit_and_its_approval_are_stored_together(harness: LoopHarness) -> None:
+    """The person asked for both in one dialog."""
     call = harness.all()[1][0]
     about = DialogSubject(DialogId.EDIT, CallTarget(call.id, 1))
     options = {"v": {"selected_options": [{"value": "approve"}]}}
     state = {"f:text": {"v": {"value": "other"}}, "then": options}
     metadata = json.loads(encode_dialog_metadata(about))
     harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
-    dies_and_comes_back(harness)
+    crash_and_restart(harness)
     harness.loop.tick()
     call = harness.all()[1][0]
     assert (call.status, call.revision) == (C.APPROVED, 2)
     assert [vote.person for vote in harness.votes(call.id, 2)] == [ANA]
-    assert [line.split()[1:3] for line in said(harness)] == [[f"<@{ANA}>", "edited:"]]
+    assert [line.split()[1:3] for line in list_notices(harness)] == [[f"<@{ANA}>", "edited:"]]
 
 
-def test_a_deadline_falls_and_is_told_together(harness: LoopHarness) -> None:
-    """What has expired is said in the thread, once for the plan, whenever the process dies."""
+def test_an_expiry_and_its_notice_are_stored_together(harness: LoopHarness) -> None:
+    """The thread is told once for the whole plan."""
     harness.clock.at += timedelta(hours=2)
-    dies_and_comes_back(harness)
+    crash_and_restart(harness)
     assert [call.status for call in harness.all()[1]] == [C.EXPIRED, C.EXPIRED]
-    [line] = said(harness)
+    [line] = list_notices(harness)
     assert "Nobody answered" in line
     assert "one" in line
     assert "two" in line
