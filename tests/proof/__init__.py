@@ -1,1 +1,1 @@
-"""What is tried at length, and sampled in `make test`: every order of things, on fresh seeds."""
+"""What `make proof` tries at length and `make test` samples: many orders of events, new seeds."""

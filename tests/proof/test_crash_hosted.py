@@ -1,4 +1,4 @@
-"""The process of two workspaces is killed amid the work of both: each has its own, and once."""
+"""The process of two workspaces is killed during the work of both: each has its effects once."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 from bot.config.connection_settings import Transport
 from tests.proof.crash.hosted import find_steps, strike
-from tests.proof.crash.matrix import sample
+from tests.proof.crash.matrix import sample_steps
 from tests.proof.crash.steps import Step
 
 pytestmark = pytest.mark.long
-WAYS = list(Transport)
-STRIKES = 4  # of each way; `make proof` takes all steps
+TRANSPORTS = list(Transport)
+STRIKES = 4  # with each transport; `make proof` takes all steps
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A short one, for sockets in it."""
+    """A folder with a short path, for sockets."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="module", params=TRANSPORTS)
 def over(request: pytest.FixtureRequest) -> Transport:
     """How Slack reaches the process."""
     return Transport(request.param)
@@ -33,14 +33,14 @@ def over(request: pytest.FixtureRequest) -> Transport:
 
 @pytest.fixture(scope="module")
 def steps(folder: Path, over: Transport) -> list[Step]:
-    """The steps of the story, undisturbed."""
+    """The steps of the undisturbed story."""
     return find_steps(folder, over)
 
 
 @pytest.mark.parametrize("number", range(STRIKES))
-def test_killed_here_and_there(
+def test_two_workspaces_recover_from_a_kill_at_any_step(
     folder: Path, over: Transport, steps: list[Step], number: int
 ) -> None:
-    """Whatever the step, each workspace comes to its end after the next start, by itself."""
-    told = strike(sample(steps, STRIKES)[number], folder, over)
+    """Each comes to its end by itself after the next start."""
+    told = strike(sample_steps(steps, STRIKES)[number], folder, over)
     assert (told.struck, told.wrong) == (True, [])

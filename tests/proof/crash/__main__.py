@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.proof.crash.matrix import one, sample, steps_of
+from tests.proof.crash.matrix import find_story_steps, sample_steps, tell_for_pool
 from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import BY_NAME
 from tests.proof.crash.troubles import ENDS, Trouble, can_fail_fsync
@@ -26,20 +26,20 @@ from tests.proof.crash.world import can_mount
 from tests.records import ON_A_SERVER
 
 MEMORY = Path("/dev/shm")  # a folder of ours is made in it
-EVERY = 50  # tellings between two words on how far it is
+EVERY = 50  # tellings between two lines about the progress
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the matrix as `argv` says (None: as started); return 1 where anything was wrong."""
+    """Run the matrix with `argv` (None: the command line); return 1 if anything was wrong."""
     arguments = _parser().parse_args(argv)
     begun = time.monotonic()
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         folder = Path(name)
-        found = {story: steps_of(BY_NAME[story], folder) for story in arguments.story}
-        steps = {story: sample(each, arguments.most) for story, each in found.items()}
-        troubles = [each for each in map(Trouble, arguments.trouble) if _possible(each, folder)]
-        told = _before(arguments.told)
-        for each in _all(steps, troubles, arguments.jobs, folder, told):
+        found = {story: find_story_steps(BY_NAME[story], folder) for story in arguments.story}
+        steps = {story: sample_steps(each, arguments.most) for story, each in found.items()}
+        troubles = [each for each in map(Trouble, arguments.trouble) if _is_possible(each, folder)]
+        told = _load_earlier(arguments.told)
+        for each in _tell_all(steps, troubles, arguments.jobs, folder, told):
             told.append(each)
             if arguments.told:
                 with arguments.told.open("a") as file:
@@ -48,7 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{len(told)} told", file=sys.stderr, flush=True)
             if time.monotonic() - begun > arguments.minutes * 60:
                 break
-    print("\n".join(table({story: len(each) for story, each in found.items()}, troubles, told)))
+    print(
+        "\n".join(
+            list_table_lines({story: len(each) for story, each in found.items()}, troubles, told)
+        )
+    )
     wrong = sum(bool(each["wrong"]) for each in told)
     minutes = (time.monotonic() - begun) / 60
     print(f"\n{len(told)} tellings, {wrong} of them wrong, in {minutes:.1f} minutes.")
@@ -59,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     names = [each.value for each in Trouble]
     parser.add_argument("--story", nargs="*", default=list(BY_NAME), choices=BY_NAME)
-    # on a server no disk is ours to strike
+    # a server's disk cannot be struck
     most = [each.value for each in ENDS if not (ON_A_SERVER and each is Trouble.POWER)]
     parser.add_argument("--trouble", nargs="*", default=most, choices=names)
     parser.add_argument("--most", type=int, default=10_000, help="steps of each story at most")
@@ -69,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _possible(trouble: Trouble, folder: Path) -> bool:
+def _is_possible(trouble: Trouble, folder: Path) -> bool:
     match trouble:
         case Trouble.FULL if not can_mount(folder / "mount"):
             print("disk full: left out, for only root may mount a small disk")
@@ -80,7 +84,7 @@ def _possible(trouble: Trouble, folder: Path) -> bool:
     return True
 
 
-def _all(
+def _tell_all(
     steps: dict[str, list[Step]],
     troubles: list[Trouble],
     jobs: int,
@@ -98,8 +102,8 @@ def _all(
             for step in found
             if (story, trouble, str(step)) not in known
         ]
-        random.shuffle(works)  # so that what is stopped early has a part of everything
-        for future in as_completed([pool.submit(one, work) for work in works]):
+        random.shuffle(works)  # so a run that is stopped early has tried some of everything
+        for future in as_completed([pool.submit(tell_for_pool, work) for work in works]):
             told: dict[str, Any] = json.loads(future.result())
             if told["wrong"]:
                 print(f"{told['story']}, {told['trouble']} at {told['step']}:", flush=True)
@@ -109,32 +113,30 @@ def _all(
         pool.shutdown(cancel_futures=True)
 
 
-def _before(file: Path | None) -> list[dict[str, Any]]:
-    """What an earlier run has told."""
+def _load_earlier(file: Path | None) -> list[dict[str, Any]]:
+    """The tellings of an earlier run."""
     if file is None or not file.exists():
         return []
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def table(
+def list_table_lines(
     steps: dict[str, int], troubles: list[Trouble], told: Iterable[dict[str, Any]]
 ) -> Iterator[str]:
-    """The table of the documentation: how many steps each story has, how often it was struck, and
-    what was wrong.
-    """
+    """The table of the documentation: each story's steps, strikes and failures."""
     found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for each in told:
         found[each["story"], each["trouble"]].append(each)
     yield f"| story | steps | {' | '.join(troubles)} |"
     yield f"|---|---|{'---|' * len(troubles)}"
     for story in steps:
-        cells = [_cell(found[story, trouble]) for trouble in troubles]
+        cells = [_format_cell(found[story, trouble]) for trouble in troubles]
         yield f"| {story} | {steps[story]} | {' | '.join(cells)} |"
-    cells = [_cell([e for s in steps for e in found[s, trouble]]) for trouble in troubles]
+    cells = [_format_cell([e for s in steps for e in found[s, trouble]]) for trouble in troubles]
     yield f"| **all** | {sum(steps.values())} | {' | '.join(cells)} |"
 
 
-def _cell(tellings: list[dict[str, Any]]) -> str:
+def _format_cell(tellings: list[dict[str, Any]]) -> str:
     struck = sum(each["struck"] for each in tellings)
     wrong = sum(bool(each["wrong"]) for each in tellings)
     return f"{struck}, {wrong} wrong"

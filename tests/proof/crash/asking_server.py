@@ -1,6 +1,6 @@
-"""An MCP server that asks somebody amid a call, and outlives the bot.
+"""An MCP server that asks somebody during a call, and outlives the bot.
 
-It notes what it did in the world's ledger, with what the record says of the call at that moment.
+It notes what it did in the world's ledger, with what the record says about the call then.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ NAME = "desk"
 TOOL = f"{NAME}_shelve"
 
 
-class Fits(BaseModel):
-    """What it wants to know."""
+class FitAnswer(BaseModel):
+    """The answer it asks for."""
 
     fits: bool
 
 
-def where(text: str) -> Elicit[Fits]:
+def ask_fit(text: str) -> Elicit[FitAnswer]:
     """Ask whether something fits."""
-    return Elicit(f"Does the {text} fit on the shelf?", Fits)
+    return Elicit(f"Does the {text} fit on the shelf?", FitAnswer)
 
 
 @contextmanager
-def asking_server(folder: Path, did: Callable[[str, str], None]) -> Iterator[Path]:
-    """Serve, and yield the file that names it, beside what was accepted of it.
+def serve_asking_server(folder: Path, did: Callable[[str, str], None]) -> Iterator[Path]:
+    """Serve, and yield the file that names it, beside its accepted tools.
 
-    `did` is told by which tool of the bot something was shelved, and what.
+    `did` is called with the bot's name of the tool and what was shelved.
     """
     server = MCPServer(NAME, log_level="ERROR")
 
     @server.tool()
-    def shelve(text: str, fits: Annotated[ElicitationResult[Fits], Resolve(where)]) -> str:
+    def shelve(text: str, fits: Annotated[ElicitationResult[FitAnswer], Resolve(ask_fit)]) -> str:
         """Put something on the shelf."""
         if not isinstance(fits, AcceptedElicitation):
             return f"{text} stays outside: {fits.action}"

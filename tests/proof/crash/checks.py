@@ -1,4 +1,4 @@
-"""What has to be true in the end, from the record, the local Slack and the tools' own ledger."""
+"""What must be true in the end, from the record, the local Slack and the tools' own ledger."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PENDING, UNKNOWN = CallStatus.PENDING, CallStatus.UNKNOWN
 DECIDES = {
     **dict.fromkeys(("approve", "approve_all", "edit", "reject_now", "choose_1"), PENDING),
     **dict.fromkeys(("resolve_done", "resolve_not_done", "run_again"), UNKNOWN),
-}  # buttons that are live only while the call, or one of the plan, stands so
+}  # buttons that decide only while the call, or one of its plan, has this status
 
 
-class Looked(Protocol):
-    """What is looked at: a local Slack, a stand-in for the model, a record and a ledger."""
+class InspectedWorld(Protocol):
+    """A local Slack, a stand-in for the model, a record and a ledger."""
 
     ledger: Ledger
 
@@ -59,8 +59,8 @@ class Looked(Protocol):
     def all(self, model: type[Any]) -> list[Any]: ...
 
 
-def violations(story: Story, world: World) -> list[str]:
-    """Everything that is not as it was promised; nobody is at work any more."""
+def list_violations(story: Story, world: World) -> list[str]:
+    """Everything that breaks a promise; nobody works any more."""
     store = world.store()
     try:
         found = [*_of_effects(story, world), *of_slack(world), *of_the_record(store, world)]
@@ -71,21 +71,23 @@ def violations(story: Story, world: World) -> list[str]:
 
 
 def _of_signatures(world: World) -> Iterator[str]:
-    """Each signed vote has its signature and used up one link, and no other signature is there."""
+    """Each signed vote must have its signature and one used link; no other signature may exist."""
     votes = {(v.call_id, v.revision, v.person, v.verb) for v in world.all(Vote) if v.passkey_id}
     kept = [(s.call_id, s.revision, s.person, s.verb) for s in world.all(VoteSignature)]
     links = [each for each in world.all(SigningLink) if each.used_at is not None]
     used = [each for each in links if each.kind is SigningLinkKind.SIGN]
     if sorted(votes) != sorted(kept) or len(used) != len(kept):
         yield f"{len(votes)} signed votes have {len(kept)} signatures by {len(used)} links"
-    plain = {each.id for each in world.all(Call) if each.tool == ADD_PASSKEY}  # of the first one
+    plain = {
+        each.id for each in world.all(Call) if each.tool == ADD_PASSKEY
+    }  # calls that added a first passkey
     unsigned = [v for v in world.all(Vote) if not v.passkey_id and v.call_id not in plain]
     if "signature" in world.policy and unsigned:
         yield "a vote was cast that nobody has signed"
 
 
 def _of_passkeys(world: World) -> Iterator[str]:
-    """Each link that was used has added one passkey, which counts once by a call that has run."""
+    """Each used link must have added one passkey, which counts once, by a call that has run."""
     links = [each for each in world.all(SigningLink) if each.kind is SigningLinkKind.ENROL]
     used = [each for each in links if each.used_at is not None]
     told = [each for each in world.all(Audit) if each.event.startswith("passkey.")]
@@ -101,7 +103,7 @@ def _of_passkeys(world: World) -> Iterator[str]:
 
 
 def _of_effects(story: Story, world: World) -> Iterator[str]:
-    """No effect twice, and none without enough votes that were committed before."""
+    """No effect may happen twice, and none without enough votes committed before."""
     lines = world.ledger.lines()
     for text, times in Counter(line["text"] for line in lines).items():
         if times > story.may.get(text, 0):
@@ -118,13 +120,13 @@ def _of_effects(story: Story, world: World) -> Iterator[str]:
             yield f"{name} was done by the votes of {sorted(agreed)} alone"
 
 
-def of_slack(world: Looked) -> Iterator[str]:
-    """Nothing acknowledged lost; each message there once and true, and none left with buttons."""
+def of_slack(world: InspectedWorld) -> Iterator[str]:
+    """No acknowledged delivery may be lost; each message must be in Slack once and up to date."""
     stored = {row.key: row for row in world.all(Delivery)}
     left = [row for row in stored.values() if row.status is not DeliveryStatus.DONE]
     yield from (f"delivery {row.key} is {row.status}: {row.note}" for row in left)
     messages: list[Message] = world.all(Message)
-    yield from _lost(world, stored)
+    yield from _list_lost(world, stored)
     yield from _of_messages(world, messages)
     for row in messages:
         if row.kind in DRAWN_MESSAGE_KINDS and (row.status, row.shown) != (
@@ -134,12 +136,12 @@ def of_slack(world: Looked) -> Iterator[str]:
             yield f"the card {row.key} is {row.status}, shows {row.shown} and not {row.wanted}"
 
 
-def _of_messages(world: Looked, messages: list[Message]) -> Iterator[str]:
-    """Each message of ours is one row's, once, and has no button that decides nothing."""
+def _of_messages(world: InspectedWorld, messages: list[Message]) -> Iterator[str]:
+    """Each message of ours must belong to one row, once, and have no outdated button."""
     known, proposed = {row.ts for row in messages}, world.all(Call)
     live = {(name, call.status) for call in proposed for name in (call.id, call.plan_id)}
     keys: Counter[str] = Counter()
-    for message in _posted(world):
+    for message in _list_posted(world):
         key = ((message.metadata or {}).get("event_payload") or {}).get("key", "")
         keys[key] += bool(key)
         if key and message.ts not in known:
@@ -153,15 +155,15 @@ def _of_messages(world: Looked, messages: list[Message]) -> Iterator[str]:
     yield from (f"the message {key} stands there {n} times" for key, n in keys.items() if n > 1)
 
 
-def _posted(world: Looked) -> list[Any]:
+def _list_posted(world: InspectedWorld) -> list[Any]:
     state = world.slack.world
     with state.lock:
         everything = [each for place in state.messages.values() for each in place.values()]
         return [each for each in everything if each.app_id and not each.only_for]
 
 
-def _lost(world: Looked, stored: dict[str, Delivery]) -> Iterator[str]:
-    """Words and clicks that were acknowledged and are not in the inbox."""
+def _list_lost(world: InspectedWorld, stored: dict[str, Delivery]) -> Iterator[str]:
+    """Messages and clicks that were acknowledged and are not in the inbox."""
     said = {key.rsplit(":", 1)[-1] for key in stored}
     clicks = Counter(row.kind for row in stored.values())
     acknowledged = [d for d in world.slack.deliveries if d.ok]
@@ -170,7 +172,7 @@ def _lost(world: Looked, stored: dict[str, Delivery]) -> Iterator[str]:
         if event.get("type") == "app_mention" and event["ts"] not in said:
             yield f"the message {event['ts']} was acknowledged, and is lost"
     decided = {
-        json.dumps(each.payload, sort_keys=True)  # delivered twice it is one click
+        json.dumps(each.payload, sort_keys=True)  # two deliveries of one click count once
         for each in acknowledged
         if each.payload.get("type") == "block_actions"
         and each.payload["actions"][0]["action_id"] in ("approve", "approve_all", "choose_1")
@@ -179,11 +181,11 @@ def _lost(world: Looked, stored: dict[str, Delivery]) -> Iterator[str]:
         yield f"{len(decided)} clicks were acknowledged, and {clicks['action']} are there"
 
 
-def of_the_record(store: Store, world: Looked) -> Iterator[str]:
-    """The promises that hold for the rows alone, the chain and what it says of the other tables."""
+def of_the_record(store: Store, world: InspectedWorld) -> Iterator[str]:
+    """The promises about the rows alone, the audit's chain, and what it says about other tables."""
     seen = Record(store, world)
     for check in (promises.check_promises, promises.check_all_ended):
-        if wrong := _fails(check, seen):
+        if wrong := _get_failure(check, seen):
             yield wrong
     noted = (
         None
@@ -197,7 +199,7 @@ def of_the_record(store: Store, world: Looked) -> Iterator[str]:
     yield from examined.problems
 
 
-def _fails(check: Callable[[Any], None], seen: Record) -> str:
+def _get_failure(check: Callable[[Any], None], seen: Record) -> str:
     try:
         check(seen)
     except AssertionError as error:
@@ -207,9 +209,9 @@ def _fails(check: Callable[[Any], None], seen: Record) -> str:
 
 
 class Record:
-    """The rows as `tests.runs.promises` looks at them."""
+    """The rows as `tests.runs.promises` reads them."""
 
-    def __init__(self, store: Store, world: Looked) -> None:
+    def __init__(self, store: Store, world: InspectedWorld) -> None:
         self.store = store
         self.effects = Counter(line["call"] for line in world.ledger.lines())
         self.wrong: list[str] = []

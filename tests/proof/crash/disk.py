@@ -1,7 +1,7 @@
-"""What would be on the disk after a power failure: the database as it was when last waited for.
+"""What would be on the disk after a power failure: the database as of the last wait for it.
 
-All that SQLite wrote since is thrown away. What is waited for is taken from the product: a durable
-commit, or the file that it hands to fsync.
+All that SQLite wrote since is thrown away. The waits are those of the product: a durable commit, or
+the file that it hands to fsync.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Power:
         self._kept = folder / "on the disk"
         self._database = Path(parsed.database or "")
         self._watching = False
-        # path to its inode and a descriptor, never closed: SQLite's locks on a file end for the
-        # whole process where one is, and others would take the file for nobody's
+        # path to its inode and a descriptor, never closed: closing one ends SQLite's locks on the
+        # file for the whole process, and others would take the file for unused
         self._files: dict[Path, tuple[int, int]] = {}
 
     def watch(self) -> None:
-        """Keep it from now on, in the process that writes."""
+        """Keep the copy from now on, in the process that writes."""
         self._kept.mkdir(exist_ok=True)
         self._watching = True
         self.keep()
@@ -46,7 +46,7 @@ class Power:
         patch.setattr(os, "fsync", synced)
 
     def keep(self) -> None:
-        """All that is written now is on the disk; nothing happens unless it is watched."""
+        """All that is written now is on the disk; does nothing unless it is watched."""
         if not self._watching:
             return
         with self.lock:
@@ -58,7 +58,7 @@ class Power:
                     target.unlink(missing_ok=True)
 
     def _read(self, path: Path) -> bytes:
-        """Return what is in a file that SQLite has open; raises FileNotFoundError."""
+        """Return the content of a file that SQLite has open; raises FileNotFoundError."""
         inode = path.stat().st_ino
         if path not in self._files or self._files[path][0] != inode:
             self._files[path] = (inode, os.open(path, os.O_RDONLY))
@@ -66,7 +66,7 @@ class Power:
         return os.pread(file, os.fstat(file).st_size, 0)
 
     def fail(self) -> None:
-        """Put the database back to what is on the disk; its process is dead."""
+        """Restore the database to what is on the disk; its process is dead."""
         Path(f"{self._database}-shm").unlink(missing_ok=True)
         for part in PARTS:
             source, target = self._kept / f"db{part}", Path(f"{self._database}{part}")

@@ -1,4 +1,4 @@
-"""A person who adds a passkey, and another who approves it: as often as it takes."""
+"""A person who adds a passkey, and another who approves it, with as many attempts as needed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from storage.passkeys import Passkey
 from tests.authenticator import Authenticator
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
-from tests.proof.crash.signing import IDS, find_challenge, post
+from tests.proof.crash.signing import IDS, find_challenge, post_credential
 from tests.stories.enrolling import make_credential
 from tests.stories.messages import action_ids
 
 
 def issue_link(app: App, person: str) -> str:
-    """Have a link made for this person, as the button on Home does; returns its token."""
+    """Create a link for this person, as the button on Home does; returns its token."""
     core, links = app.core, app.core.build_signing_links()
     with core.store.write() as tx:
         made = links.issue_enrolment_link(tx, core.identity.team, person, core.clock.now())
@@ -25,17 +25,17 @@ def issue_link(app: App, person: str) -> str:
 
 @dataclass
 class Enrol(Act):
-    """Opens a link and makes a passkey; anew where that came to nothing."""
+    """Opens a link and makes a passkey; again if that failed."""
 
     who: str
     key: Authenticator = field(default_factory=Authenticator)
     _token: str = ""
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         life = scene.world.life
         for _ in range(ROUNDS):
-            scene.rest()
+            scene.settle()
             if any(each.person == IDS[self.who] for each in scene.world.all(Passkey)):
                 return
             self._token = self._token or life.do(issue_link, IDS[self.who])
@@ -43,7 +43,9 @@ class Enrol(Act):
             if challenge is None:
                 self._token = ""
                 continue
-            life.do(post, self._token, make_credential(self.key, challenge, name="Phone"))
+            life.do(
+                post_credential, self._token, make_credential(self.key, challenge, name="Phone")
+            )
         raise Stuck(f"{self.who} cannot add a passkey")
 
 
@@ -54,15 +56,17 @@ class Countersign(Act):
     who: str
     whose: str
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         for _ in range(ROUNDS):
-            card = scene.until(lambda: self._find_card(scene) or self._is_over(scene), "the card")
+            card = scene.wait_until(
+                lambda: self._find_card(scene) or self._is_over(scene), "the card"
+            )
             if card is True:
                 return
             person = scene.world.slack.person(self.who)
             person.click(person.dm_channel, card["ts"], "approve", seen=card)
-            scene.rest()
+            scene.settle()
         raise Stuck(f"{self.who} cannot approve the passkey")
 
     def _is_over(self, scene: Scene) -> bool:

@@ -1,9 +1,9 @@
-"""Two workspaces with the same ids in one process, killed amid the work of both.
+"""Two workspaces with the same ids in one process, killed during the work of both.
 
 `python -m tests.proof.crash.hosted` strikes at every step. In each workspace somebody asks for the
 same at the same time, and both are approved at once; in the end each has its own effect and answer.
 Slack reaches it by Socket Mode, or `--over http`; with RECORD_ON=postgresql the records are schemas
-of one database, which the next process has once the leases of the dead one have lapsed.
+of one database, which the next process has once the leases of the dead one have expired.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from storage.digest import key_file_path, load_or_create_signing_key
 from storage.models import Audit
 from storage.store import Store
 from tests.model_stand_in.planner import StrictPlanner
-from tests.proof.crash.checks import violations
+from tests.proof.crash.checks import list_violations
 from tests.proof.crash.hosted_life import serve
 from tests.proof.crash.life import Died, Life, Orders, Stuck
-from tests.proof.crash.matrix import Told, sample
+from tests.proof.crash.matrix import Telling, sample_steps
 from tests.proof.crash.people import SUPPORT, Scene
 from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import POLICY, Story
 from tests.proof.crash.tools import Ledger
 from tests.proof.crash.troubles import Trouble
-from tests.proof.crash.world import MOST_LIVES, World, as_it_stands
+from tests.proof.crash.world import MAX_LIVES, World, describe_world
 from tests.records import ON_A_SERVER, drop, settings_of
 from tests.stories.hosted import CLIENT, TwoWorkspaces
 from tests.stories.messages import words
@@ -48,11 +48,11 @@ from tests.workspaces.many import TOKEN_KEYS
 
 ANSWER = "That is all."
 NAME = "two workspaces"
-EVERY = 50  # tellings between two words on how far it is
+EVERY = 50  # tellings between two lines about the progress
 
 
 class TwoWorlds:
-    """What stays when the process of two workspaces dies."""
+    """What remains when the process of two workspaces dies."""
 
     def __init__(self, folder: Path, at: Step | None, over: Transport) -> None:
         """`at`: where its first life is killed; `over`: how Slack reaches it."""
@@ -61,13 +61,15 @@ class TwoWorlds:
         self.planner = StrictPlanner(mind=plan_note)
         self.planner.start()
         for each in self.two.teams:
-            self.two.view(each).world.ack_seconds = 1.5  # which people wait for one that is dead
+            self.two.view(
+                each
+            ).world.ack_seconds = 1.5  # seconds that people wait for a dead process
         (folder / "policy.toml").write_text(POLICY, "utf-8")
         self.address = f"127.0.0.1:{free_port() if over is Transport.HTTP else 0}"
         if over is Transport.HTTP:
             for world in self.two.sandbox.world.shared.worlds.values():
                 asked_at(world.app.manifest, f"http://{self.address}")
-        self.database = folder / "server.db"  # all records, where a server has them
+        self.database = folder / "server.db"  # all records, if they are on a server
         self.where = settings_of(self.database) if ON_A_SERVER else {}
         self.two.install_in_record(Settings.load(self.settings, transport=over))
         self.lives, self.shifted, self.struck = 0, 0.0, False
@@ -77,7 +79,7 @@ class TwoWorlds:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The variables of the process."""
+        """The environment of the process."""
         return {
             **self._find_secret(),
             "SLACK_API_URL": self.two.sandbox.api_url,
@@ -94,7 +96,7 @@ class TwoWorlds:
         }
 
     def _find_secret(self) -> dict[str, str]:
-        """What Slack's deliveries are got with, or known by."""
+        """What the process needs to get Slack's deliveries, or to recognise them."""
         app = self.two.sandbox.world.app
         if self.over is Transport.HTTP:
             return {"SLACK_SIGNING_SECRET": app.signing_secret}
@@ -102,9 +104,9 @@ class TwoWorlds:
 
     @property
     def life(self) -> Life:
-        """The process, which is started where it is not alive."""
+        """The process, which is started if it is not alive."""
         while self._life is None:
-            if self.lives == MOST_LIVES:
+            if self.lives == MAX_LIVES:
                 raise Stuck("the process dies again and again")
             self.lives += 1
             at = self.at if self.lives == 1 else None
@@ -112,25 +114,25 @@ class TwoWorlds:
             try:
                 self._life = Life(Orders(*given, over=self.over), serve)
             except Died:
-                self.died()
+                self.record_death()
         return self._life
 
-    def died(self) -> None:
-        """The process is gone."""
+    def record_death(self) -> None:
+        """The process has died."""
         if self._life is not None:
             self._life.kill()
         self._life, self.struck = None, True
         self.two.sandbox.wait(lambda: self.two.sandbox.connections == 0)
 
     def stop(self) -> None:
-        """End it in an orderly way."""
+        """End it properly."""
         steps, struck = self.life.stop()
         self._life = None
         if self.lives == 1:
             self.steps, self.struck = steps, struck
 
     def end(self) -> None:
-        """Everything ends."""
+        """End everything."""
         if self._life is not None:
             self._life.kill()
         self.planner.stop()
@@ -140,7 +142,7 @@ class TwoWorlds:
 
 
 class Part(World):
-    """One of the two workspaces, as people and the checks look at a world."""
+    """One of the two workspaces, as a world for people and checks."""
 
     def __init__(self, whole: TwoWorlds, team: str) -> None:
         self.whole, self.team, self.policy, self.over = whole, team, POLICY, whole.over
@@ -155,17 +157,17 @@ class Part(World):
 
     @property
     def life(self) -> Life:
-        """That of both."""
+        """The process of both."""
         return self.whole.life
 
     def advance(self, seconds: float) -> None:
-        """Time passes, in both."""
+        """Let time pass, in both."""
         self.whole.shifted += seconds
         self.whole.two.clock.advance(seconds)
         self.life.advance(seconds)
 
     def store(self) -> Store:
-        """The record of this one, read from outside."""
+        """This workspace's record, read from outside."""
         if not ON_A_SERVER:
             key = load_or_create_signing_key(key_file_path(self.database))
             return Store(f"sqlite:///{self.database}", key=key)
@@ -174,7 +176,7 @@ class Part(World):
         return Store(settings.database_url, key=settings.signing_key)
 
     def read_all(self) -> bytes:
-        """All that is kept of this one, as it is in the database."""
+        """All that is stored of this workspace, as it is in the database."""
         if not ON_A_SERVER:
             files = self.folder.glob("countersign.db*")
             return b"".join(each.read_bytes() for each in files)
@@ -201,18 +203,18 @@ class PairOfScenes:
         self._clicks: dict[str, Any] = {}
 
     def play(self) -> None:
-        """Ask, approve and hear the answer in both; whatever dies meanwhile is started again."""
+        """Ask, approve and hear the answer in both; start a process that dies meanwhile again."""
         for act in (self._ask, self._approve, self._hear, self._end):
             while True:
                 try:
                     act()
                     break
                 except Died:
-                    self._whole.died()
+                    self._whole.record_death()
 
     def _rest(self) -> None:
         for scene in self._scenes.values():
-            scene.rest()
+            scene.settle()
 
     def _ask(self) -> None:
         for team, part in self._parts.items():
@@ -222,21 +224,21 @@ class PairOfScenes:
         self._rest()
 
     def _approve(self) -> None:
-        """Click in both before anything is waited for; again where Slack has shown an error."""
+        """Click in both before waiting for anything; again if Slack has shown an error."""
         while True:
             self._rest()
             left = [team for team in self._scenes if not self._is_heard(team)]
             if not left:
                 return
             cards = {
-                team: self._scenes[team].until(lambda t=team: self._find_card(t), "a card")
+                team: self._scenes[team].wait_until(lambda t=team: self._find_card(t), "a card")
                 for team in left
             }
             for team, card in cards.items():
-                self._clicks[team] = self._scenes[team].press("ana", card, "approve")
+                self._clicks[team] = self._scenes[team].click("ana", card, "approve")
 
     def _find_card(self, team: str) -> Any:
-        return self._scenes[team].having("ana", "approve")
+        return self._scenes[team].find_message_with("ana", "approve")
 
     def _is_heard(self, team: str) -> bool:
         click = self._clicks.get(team)
@@ -244,18 +246,18 @@ class PairOfScenes:
 
     def _hear(self) -> None:
         for scene in self._scenes.values():
-            scene.until(lambda s=scene: s.says("ben", ANSWER) > 0, "the answer")
+            scene.wait_until(lambda s=scene: s.count_messages("ben", ANSWER) > 0, "the answer")
 
     def _end(self) -> None:
         for team, scene in self._scenes.items():
-            scene.until(self._parts[team].is_over, "the end of it")
+            scene.wait_until(self._parts[team].is_over, "the end of it")
         self._whole.stop()
 
 
 def find_violations(part: Part, other: Part) -> Iterator[str]:
-    """Yield what is not as promised in one of the two; nobody is at work any more."""
+    """Yield broken promises in one of the two; nobody works any more."""
     story = Story(NAME, plan_note, list, may={part.text: 1})
-    yield from violations(story, part)
+    yield from list_violations(story, part)
     done = [line["text"] for line in part.ledger.lines()]
     was_unknown = any(each.event == "call.unknown" for each in part.all(Audit))
     if done != [part.text] and not (was_unknown and not done):
@@ -272,9 +274,9 @@ def find_violations(part: Part, other: Part) -> Iterator[str]:
         yield "the record has nothing of its own"
 
 
-def tell(at: Step | None, folder: Path, over: Transport) -> tuple[Told, list[Step]]:
-    """Tell the story with a kill at that step; also return its steps, where it was not struck."""
-    told = Told(NAME, Trouble.KILLED if at else "", str(at or ""))
+def tell_story(at: Step | None, folder: Path, over: Transport) -> tuple[Telling, list[Step]]:
+    """Tell the story with a kill at that step; also return its steps, if there was none."""
+    told = Telling(NAME, Trouble.KILLED if at else "", str(at or ""))
     begun = time.monotonic()
     with TemporaryDirectory(dir=folder) as place:
         made = TwoWorlds(Path(place), at, over)
@@ -290,28 +292,28 @@ def tell(at: Step | None, folder: Path, over: Transport) -> tuple[Told, list[Ste
         if told.wrong:
             for part in made.parts:
                 part.lives, part.struck, part.shifted = made.lives, made.struck, made.shifted
-                told.wrong += [f"{part.team}: {line}" for line in as_it_stands(part)]
+                told.wrong += [f"{part.team}: {line}" for line in describe_world(part)]
             told.wrong.append((made.folder / "log").read_text()[-3000:])
     told.struck, told.lives, told.seconds = made.struck, made.lives, time.monotonic() - begun
     return told, made.steps
 
 
 def find_steps(folder: Path, over: Transport = Transport.SOCKET) -> list[Step]:
-    """Return the steps of the story undisturbed; AssertionError where that goes wrong."""
-    told, steps = tell(None, folder, over)
+    """Return the steps of the undisturbed story; raises AssertionError if it goes wrong."""
+    told, steps = tell_story(None, folder, over)
     assert not told.wrong, told.wrong
     return steps
 
 
-def strike(at: Step, folder: Path, over: Transport = Transport.SOCKET) -> Told:
-    """Tell the story with a kill at that step; once more if it went another way this time."""
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of each cut connection
-    told, _ = tell(at, folder, over)
-    return told if told.struck or told.wrong else tell(at, folder, over)[0]
+def strike(at: Step, folder: Path, over: Transport = Transport.SOCKET) -> Telling:
+    """Tell the story with a kill at that step; once more if it took another course."""
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it logs each cut connection
+    told, _ = tell_story(at, folder, over)
+    return told if told.struck or told.wrong else tell_story(at, folder, over)[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Strike at the steps that `argv` (None: as started) wants; 1 where anything was wrong."""
+    """Strike at the steps that `argv` chooses (None: the command line); 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     ways = [each.value for each in Transport]
     parser.add_argument("--over", choices=ways, default=Transport.SOCKET, help="Slack's way to it")
@@ -319,13 +321,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="tellings at once")
     arguments = parser.parse_args(argv)
     begun, over = time.monotonic(), Transport(arguments.over)
-    told: list[Told] = []
-    with TemporaryDirectory() as name:  # short, for sockets in it
+    told: list[Telling] = []
+    with TemporaryDirectory() as name:  # a short path, for sockets
         folder = Path(name)
         steps = find_steps(folder, over)
         pool = ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn"))
         try:
-            chosen = sample(steps, arguments.most)
+            chosen = sample_steps(steps, arguments.most)
             works = [pool.submit(strike, each, folder, over) for each in chosen]
             for work in as_completed(works):
                 told.append(work.result())

@@ -16,17 +16,17 @@ from bot.app import App, build
 from bot.config.settings import Settings
 from bot.workspaces.host import WorkspaceHost
 from slack_sandbox.workspace.clock import ShiftedClock
-from tests.proof.crash.life import LONGEST, Orders, settle_app
+from tests.proof.crash.life import MAX_SECONDS, Orders, settle_app
 from tests.proof.crash.steps import Steps
 from tests.proof.crash.tools import Ledger, make_tools
 
-NEVER = 1e9  # seconds: no app is stopped
+NEVER_QUIET_SECONDS = 1e9  # seconds: no app is stopped
 WORKSPACES = 2
-LOOK = 0.05  # seconds between two looks at whether they are awake
+CHECK_SECONDS = 0.05  # seconds between two checks whether they are awake
 
 
 def serve(orders: Orders, line: Connection) -> None:
-    """The process: it does what it is told at its line, as `tests.proof.crash.life` has it."""
+    """The process: it follows the messages on its pipe, as in `tests.proof.crash.life`."""
     with (orders.folder / "log").open("ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -40,7 +40,7 @@ def serve(orders: Orders, line: Connection) -> None:
             match line.recv():
                 case ("settle",):
                     line.send((_settle(host), None))
-                case ("outlast",):  # a file has but one process: nobody has to be outlasted
+                case ("outlast",):  # a file has only one process: none has to be outlasted
                     line.send(("", None))
                 case ("advance", seconds):
                     clock.advance(seconds)
@@ -72,13 +72,13 @@ def _begin(orders: Orders, clock: ShiftedClock, steps: Steps) -> WorkspaceHost:
         return app
 
     steps.watch_wires()
-    host = WorkspaceHost(settings, clock, build_traced, orders.settings, quiet=NEVER)
+    host = WorkspaceHost(settings, clock, build_traced, orders.settings, quiet=NEVER_QUIET_SECONDS)
     host.start()
     return host
 
 
 def _settle(host: WorkspaceHost) -> str:
-    """Wait until both are awake, by themselves, and nothing is under way in either."""
+    """Wait until both are awake, by themselves, and nothing is in progress in either."""
     if not _wait_until_awake(host):
         return "a workspace was not started again"
     for _ in range(20):
@@ -91,9 +91,9 @@ def _settle(host: WorkspaceHost) -> str:
 
 
 def _wait_until_awake(host: WorkspaceHost) -> bool:
-    pause, left = threading.Event(), int(LONGEST / 2 / LOOK)
+    pause, left = threading.Event(), int(MAX_SECONDS / 2 / CHECK_SECONDS)
     while len([*_list_apps(host)]) < WORKSPACES and left:
-        pause.wait(LOOK)
+        pause.wait(CHECK_SECONDS)
         left -= 1
     return left > 0
 

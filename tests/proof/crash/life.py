@@ -1,7 +1,7 @@
-"""One life of the bot, in a process of its own that is really killed, and the line to it.
+"""One life of the bot, in a process that is really killed, and the pipe to it.
 
-The process is the product whole, over the wires of the local Slack and the stand-in for the model.
-It does what its line says: come to rest, move its clock, end.
+The process is the whole product, over the wires of the local Slack and the stand-in for the model.
+It follows messages on its pipe: come to rest, move its clock, end.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from storage.transaction import fetch_rows
 from tests.proof.crash.disk import Power
 from tests.proof.crash.steps import Step, Steps
 from tests.proof.crash.tools import Ledger, make_tools
-from tests.proof.crash.troubles import ENDS, LASTS, Trouble, begin
+from tests.proof.crash.troubles import ENDS, LASTS, Trouble, start_trouble
 from tests.stories.process import FORKS, PRELOADED
 
-LATE = (
+LATE_IMPORTS = (
     *(
         "bot.agent.chat_completions",
         "bot.http.local_api",
@@ -47,43 +47,45 @@ LATE = (
     *("storage.sqlite", "tzdata", "webauthn"),
 )
 FORKS.set_forkserver_preload(
-    [*PRELOADED, *LATE, "tests.proof.crash.life", "tests.proof.crash.warm"]
+    [*PRELOADED, *LATE_IMPORTS, "tests.proof.crash.life", "tests.proof.crash.warm"]
 )
-TAKEN_OVER = 15  # seconds that people wait for what a dead one had heard, or was about to say
-LONGEST = 120  # seconds that anything may take
+TAKE_OVER_SECONDS = 15  # seconds to wait for what a dead process had received, or was about to send
+MAX_SECONDS = 120  # seconds that anything may take
 
 
 class Died(Exception):
-    """The process is no more."""
+    """The process has died."""
 
 
 class Stuck(Exception):
-    """Nothing is under way, and what people wait for is not there; or it does not come to rest."""
+    """Nothing is in progress, and what people wait for is missing; or the bot does not come to
+    rest.
+    """
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What one life is to be."""
+    """What one life is told at its start."""
 
     settings: dict[str, str]
     policy: str
     folder: Path
     shift: float = 0.0  # seconds by which its clock is ahead
-    at: Step | None = None  # where it is struck; None: nowhere
+    at: Step | None = None  # the step at which it is struck, if any
     trouble: Trouble = Trouble.KILLED
-    lasts: float = LASTS  # seconds, where the disk is well again afterwards
+    lasts: float = LASTS  # seconds until the disk works again
     over: Transport = Transport.SOCKET  # how Slack reaches it
 
 
 class Life:
-    """The line to a process; each method raises Died once it is no more."""
+    """The pipe to a process; each method raises Died once it has died."""
 
     def __init__(
         self, orders: Orders, live: Callable[[Orders, Connection], None] | None = None
     ) -> None:
-        """Start it, and wait until it is at work; `live` is the process (None: a single bot)."""
+        """Start it, and wait until it works; `live` is the process (None: a single bot)."""
         self._line, theirs = FORKS.Pipe()
-        self.process = FORKS.Process(target=live or _live, args=(orders, theirs))
+        self.process = FORKS.Process(target=live or _run_bot, args=(orders, theirs))
         self.process.start()
         theirs.close()
         try:
@@ -93,11 +95,11 @@ class Life:
             raise
 
     def settle(self) -> None:
-        """Wait until nothing is under way in it."""
+        """Wait until nothing is in progress in it."""
         self._ask("settle")
 
     def outlast(self) -> None:
-        """Wait until it takes over what dead ones had: on a server its leases say which are."""
+        """Wait until it takes over from dead processes: on a server its leases say which are."""
         self._ask("outlast")
 
     def advance(self, seconds: float) -> None:
@@ -105,18 +107,18 @@ class Life:
         self._ask("advance", seconds)
 
     def do(self, what: Callable[..., Any], *given: Any) -> Any:
-        """Have it call this with its app and what is given; returns what came of it."""
+        """Have it call this with its app and the arguments; returns the result."""
         return self._ask("do", what, *given)
 
     def stop(self) -> tuple[list[Step], bool]:
-        """End it in an orderly way; return its steps, and whether it was struck."""
+        """End it properly; return its steps, and whether it was struck."""
         found: tuple[list[Step], bool] = self._ask("stop")
         self.process.join(10)
         self._line.close()
         return found
 
     def kill(self) -> None:
-        """End it at once, and wait until it is gone."""
+        """Kill it, and wait until it is gone."""
         self.process.kill()
         self.process.join(10)
         self._line.close()
@@ -130,7 +132,7 @@ class Life:
 
     def _answer(self) -> Any:
         try:
-            if not self._line.poll(LONGEST):
+            if not self._line.poll(MAX_SECONDS):
                 raise Stuck("the bot does not answer")
             error, found = self._line.recv()
         except (EOFError, ConnectionResetError):
@@ -140,13 +142,13 @@ class Life:
         return found
 
 
-def _live(orders: Orders, line: Connection) -> None:
-    """The process: the product, which is told what to do at its line."""
+def _run_bot(orders: Orders, line: Connection) -> None:
+    """The process: the product, controlled by its pipe."""
     with (orders.folder / "log").open("ab") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     try:
-        well = threading.Event()  # the disk is
+        well = threading.Event()  # set while the disk works
         well.set()
         clock = ShiftedClock()
         clock.advance(orders.shift)
@@ -155,12 +157,12 @@ def _live(orders: Orders, line: Connection) -> None:
         while True:
             match line.recv():
                 case ("settle",):
-                    well.wait(LONGEST)
+                    well.wait(MAX_SECONDS)
                     line.send((settle_app(app), None))
                 case ("outlast",):
                     rest = app.core.signals.rest
-                    outlasts = rest.wait_for(app.replicas.may_reclaim_lapsed_runs, LONGEST / 2)
-                    rest.wait_for(partial(_has_all, app), TAKEN_OVER)
+                    outlasts = rest.wait_for(app.replicas.may_reclaim_lapsed_runs, MAX_SECONDS / 2)
+                    rest.wait_for(partial(_has_taken_over, app), TAKE_OVER_SECONDS)
                     line.send(("" if outlasts else "nobody counts as dead", None))
                 case ("advance", seconds):
                     clock.advance(seconds)
@@ -181,13 +183,13 @@ def _live(orders: Orders, line: Connection) -> None:
 
 
 def settle_app(app: App) -> str:
-    """Wait until nothing is under way in it; returns what is wrong, "" for nothing."""
-    is_quiet = app.core.signals.rest.wait_for(partial(_is_quiet, app), LONGEST / 2)
+    """Wait until nothing is in progress in it; returns what is wrong, or ""."""
+    is_quiet = app.core.signals.rest.wait_for(partial(_is_quiet, app), MAX_SECONDS / 2)
     return "" if is_quiet else "Countersign did not become idle"
 
 
 def _is_quiet(app: App) -> bool:
-    """Whether nothing is under way, but a call amid which somebody is asked."""
+    """Whether nothing is in progress except a call during which somebody is asked."""
     if app.is_idle():
         return True
     with app.core.store.read() as tx:
@@ -198,9 +200,9 @@ def _is_quiet(app: App) -> bool:
     return bool(asking) and is_told and not app.loop.busy and app.outbox.is_idle()
 
 
-def _has_all(app: App) -> bool:
-    """Whether nothing is left of what a dead one had heard, or was about to say, and no channel of
-    which it counts as the sender.
+def _has_taken_over(app: App) -> bool:
+    """Whether nothing is left that a dead process had received or was about to send, and none of
+    its channels.
     """
     with app.core.store.read() as tx:
         found, heartbeats = count_backlog(tx), replicas.get_heartbeat_expiry_by_replica(tx)
@@ -230,6 +232,6 @@ def _begin(orders: Orders, clock: ShiftedClock, well: threading.Event) -> tuple[
 
 def _strike(orders: Orders, made: list[App], power: Power, well: threading.Event) -> None:
     if orders.trouble in ENDS:
-        with power.lock:  # what it keeps is whole
+        with power.lock:  # so the copy is complete
             os.kill(os.getpid(), signal.SIGKILL)
-    begin(orders.trouble, made[0].core.store, orders.lasts, well)
+    start_trouble(orders.trouble, made[0].core.store, orders.lasts, well)

@@ -1,4 +1,4 @@
-"""Every story, struck at every step by every trouble: what was found."""
+"""Every story, struck at every step by every trouble, and what was found."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.proof.crash.checks import violations
+from tests.proof.crash.checks import list_violations
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import Scene
 from tests.proof.crash.steps import Step
 from tests.proof.crash.stories import BY_NAME, Story
 from tests.proof.crash.troubles import Trouble
-from tests.proof.crash.world import as_it_stands, world
+from tests.proof.crash.world import describe_world, open_world
 
 
 @dataclass
-class Told:
+class Telling:
     """One telling of a story."""
 
     story: str
@@ -33,30 +33,30 @@ class Told:
     wrong: list[str] = field(default_factory=list)
 
 
-def steps_of(story: Story, folder: Path) -> list[Step]:
-    """Tell the story undisturbed; return its steps. AssertionError where that goes wrong."""
-    told, steps = tell(story, None, folder)
+def find_story_steps(story: Story, folder: Path) -> list[Step]:
+    """Tell the story undisturbed; return its steps. Raises AssertionError if that goes wrong."""
+    told, steps = tell_story(story, None, folder)
     assert not told.wrong, told.wrong
     return steps
 
 
-def tell(
+def tell_story(
     story: Story, strike: tuple[Trouble, Step] | None, folder: Path
-) -> tuple[Told, list[Step]]:
-    """Tell the story in a world of its own; also return its steps, where none was struck."""
-    told = Told(story.name, strike[0] if strike else "", str(strike[1]) if strike else "")
+) -> tuple[Telling, list[Step]]:
+    """Tell the story in a world of its own; also return its steps, if none was struck."""
+    told = Telling(story.name, strike[0] if strike else "", str(strike[1]) if strike else "")
     begun = time.monotonic()
     place = Path(mkdtemp(dir=folder)) / "world"
-    with world(
+    with open_world(
         place, story.mind, story.policy, strike, over=story.over, served=story.served
     ) as made:
         try:
             Scene(made).play(story.acts())
-            told.wrong = violations(story, made)
+            told.wrong = list_violations(story, made)
         except (Stuck, TimeoutError, AssertionError, LookupError) as error:
             told.wrong = [f"{type(error).__name__}: {error}", traceback.format_exc()[-1500:]]
         if told.wrong:
-            told.wrong += [*as_it_stands(made), (made.folder / "log").read_text()[-3000:]]
+            told.wrong += [*describe_world(made), (made.folder / "log").read_text()[-3000:]]
         told.struck, told.lives = made.struck, made.lives
         steps = made.steps
     place.parent.rmdir()
@@ -64,23 +64,23 @@ def tell(
     return told, steps
 
 
-def one(work: tuple[str, Trouble, Step, str]) -> str:
-    """One telling, for a pool of processes: the story's name, the strike, the folder; as JSON."""
+def tell_for_pool(work: tuple[str, Trouble, Step, str]) -> str:
+    """One telling in a process pool, from story name, trouble, step and folder; returns JSON."""
     name, trouble, step, folder = work
-    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of each cut connection
-    told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
-    if not told.struck and not told.wrong:  # it went another way this time
-        told, _ = tell(BY_NAME[name], (trouble, step), Path(folder))
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it logs each cut connection
+    told, _ = tell_story(BY_NAME[name], (trouble, step), Path(folder))
+    if not told.struck and not told.wrong:  # it took another course this time
+        told, _ = tell_story(BY_NAME[name], (trouble, step), Path(folder))
     return json.dumps(asdict(told))
 
 
-def step_like(steps: Sequence[Step], part: str, when: str, number: int) -> Step:
-    """The how-manyth step whose name has that part and that end."""
+def find_step(steps: Sequence[Step], part: str, when: str, number: int) -> Step:
+    """The step of that number whose name has that part and that end."""
     found = [each for each in steps if part in each.what and each.what.endswith(when)]
     return found[number - 1]
 
 
-def sample(steps: Sequence[Step], most: int) -> list[Step]:
+def sample_steps(steps: Sequence[Step], most: int) -> list[Step]:
     """At most so many of these steps, at equal distances."""
     every = max(1, -(-len(steps) // most))
     return list(steps[::every])

@@ -1,6 +1,6 @@
-"""What the model does in the stories: a turn that follows from the request alone.
+"""What the model does in the stories: each turn follows from the request alone.
 
-So a turn that is asked for again, because its answer was lost, comes out the same.
+So a turn that is repeated because its answer was lost comes out the same.
 """
 
 from __future__ import annotations
@@ -16,51 +16,55 @@ Mind = Callable[[dict[str, Any]], Turn]
 Proposed = tuple[str, dict[str, Any]]
 
 
-def told(body: dict[str, Any]) -> list[str]:
-    """What the model was told of its calls, oldest first."""
+def list_outputs(body: dict[str, Any]) -> list[str]:
+    """The outputs of its calls that the model has received, oldest first."""
     items = body["input"]
     return [str(each["output"]) for each in items if each.get("type") == "function_call_output"]
 
 
-def asked(body: dict[str, Any]) -> list[str]:
-    """What people have said to it, oldest first."""
+def list_requests(body: dict[str, Any]) -> list[str]:
+    """What people have said to the model, oldest first."""
     return [str(each["content"]) for each in body["input"] if each.get("role") == "user"]
 
 
-def proposes(*calls: Proposed) -> Mind:
-    """Proposes these calls together, and says that all is done once it was told of them."""
+def propose_calls(*calls: Proposed) -> Mind:
+    """A mind that proposes these calls together, and reports once it has their outputs."""
 
     def mind(body: dict[str, Any]) -> Turn:
-        return Turn(text=ANSWER) if told(body) else Turn(calls=calls)
+        return Turn(text=ANSWER) if list_outputs(body) else Turn(calls=calls)
 
     return mind
 
 
-def each_time(call: Proposed) -> Mind:
-    """Proposes this call for each thing that people say."""
+def propose_each_time(call: Proposed) -> Mind:
+    """A mind that proposes this call for each thing that people say."""
 
     def mind(body: dict[str, Any]) -> Turn:
-        return Turn(text=ANSWER) if len(told(body)) >= len(asked(body)) else Turn(calls=[call])
+        return (
+            Turn(text=ANSWER)
+            if len(list_outputs(body)) >= len(list_requests(body))
+            else Turn(calls=[call])
+        )
 
     return mind
 
 
-def chats_beside(call: Proposed, question: str) -> Mind:
-    """Proposes this call, and answers that question while people decide on it."""
+def propose_and_chat(call: Proposed, question: str) -> Mind:
+    """A mind that proposes this call, and answers that question while people decide."""
 
     def mind(body: dict[str, Any]) -> Turn:
-        if not told(body):
+        if not list_outputs(body):
             return Turn(calls=[call])
-        return Turn(text=ASIDE if told(body)[-1].startswith("WAITING") else ANSWER)
+        return Turn(text=ASIDE if list_outputs(body)[-1].startswith("WAITING") else ANSWER)
 
     return mind
 
 
-def hands_on(task: str, call: Proposed) -> Mind:
-    """Asks the note desk, whose own mind proposes this call."""
+def delegate_call(task: str, call: Proposed) -> Mind:
+    """A mind that asks the note desk, which proposes this call."""
 
     def mind(body: dict[str, Any]) -> Turn:
-        if told(body):
+        if list_outputs(body):
             return Turn(text=ANSWER)
         is_desk = "look after the notes" in f"{body.get('instructions')}{body['input']}"
         return Turn(calls=[call if is_desk else ("note_desk", {"text": task})])
@@ -68,11 +72,11 @@ def hands_on(task: str, call: Proposed) -> Mind:
     return mind
 
 
-def hands_on_twice(*calls: Proposed) -> Mind:
-    """Asks the head office, and that the note desk, whose own mind proposes these in turn."""
+def delegate_twice(*calls: Proposed) -> Mind:
+    """A mind that asks the head office, and that the note desk, which proposes these in turn."""
 
     def mind(body: dict[str, Any]) -> Turn:
-        who, known = f"{body.get('instructions')}{body['input'][0]}", told(body)
+        who, known = f"{body.get('instructions')}{body['input'][0]}", list_outputs(body)
         is_desk = "look after the notes" in who
         if is_desk and len(known) < len(calls):
             return Turn(calls=[calls[len(known)]])

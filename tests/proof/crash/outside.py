@@ -1,4 +1,4 @@
-"""What happens in a story without anybody's doing: time passes, the world outside changes."""
+"""Events in a story that nobody causes: time passes, the world outside changes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class Wait(Act):
     seconds: int
     _passed: bool = False
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
-        scene.rest()
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
+        scene.settle()
         if not self._passed:
             self._passed = True
             scene.world.advance(self.seconds)
-        scene.rest()
+        scene.settle()
 
 
 @dataclass
 class Change(Act):
-    """Something changes in the world outside: a file gets another text, and time to be seen."""
+    """Something changes outside: a file gets another text, and there is time to notice it."""
 
     file: str
     text: str
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         if self.file == "policy.toml":
             scene.world.write_policy(self.text)
         else:
             (scene.world.folder / self.file).write_text(self.text, "utf-8")
         for _ in range(3):
             scene.world.advance(5)
-            scene.rest()
+            scene.settle()

@@ -1,6 +1,6 @@
-"""A program that asks over HTTP for what it then does itself, and is as patient as people are.
+"""A program that asks over HTTP for something that it then does itself, as patient as people.
 
-What was not answered it says again, in the same words; what it was given it does once.
+It repeats requests that were not answered, in the same words, and does its work once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
 from tests.records import store_of
 
-NAME = "release"  # of its key
+NAME = "release"  # the name of its key
 LONGEST = 30.0  # seconds that an answer may take
 REQUESTS = "/v1/requests"
 ACTION = {
@@ -37,26 +37,31 @@ ACTION = {
 
 @dataclass
 class Program:
-    """One, and what it knows by now."""
+    """A program, and what it knows."""
 
     text: str
     key: str = ""
     request: str = ""
-    did: bool = False  # what it was given to do
+    did: bool = False  # its work is done
 
-    def says(self, scene: Scene, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Say it until it is answered; the answer's status and JSON. Raises Died and Stuck."""
+    def send_until_answered(
+        self, scene: Scene, method: str, path: str, body: Any = None
+    ) -> tuple[int, Any]:
+        """Send it until it is answered; returns the answer's status and JSON.
+
+        Raises Died and Stuck.
+        """
         for _ in range(ROUNDS):
-            scene.rest()  # a dead bot is started anew
+            scene.settle()  # starts a dead bot again
             try:
-                status, is_for_later, said = self._say(scene.world.address, method, path, body)
+                status, is_for_later, said = self._send(scene.world.address, method, path, body)
             except (OSError, HTTPException, ValueError):  # cut off
                 continue
             if not is_for_later:
                 return status, said
         raise Stuck(f"{method} {path} is not answered")
 
-    def _say(self, address: str, method: str, path: str, body: Any) -> tuple[int, bool, Any]:
+    def _send(self, address: str, method: str, path: str, body: Any) -> tuple[int, bool, Any]:
         headers = {
             "Authorization": f"Bearer {self.key}",
             "Content-Type": "application/json",
@@ -71,36 +76,36 @@ class Program:
         finally:
             line.close()
 
-    def stands(self, scene: Scene) -> dict[str, Any]:
-        """How its request stands; what was acknowledged is known for ever."""
-        status, said = self.says(scene, "GET", f"{REQUESTS}/{self.request}")
+    def get_request(self, scene: Scene) -> dict[str, Any]:
+        """Its request as it is now; an acknowledged one is known for ever."""
+        status, said = self.send_until_answered(scene, "GET", f"{REQUESTS}/{self.request}")
         assert status == HTTPStatus.OK, said
         found: dict[str, Any] = said
         return found
 
     def is_decided(self, scene: Scene) -> bool:
-        """Whether people have said what is to become of it."""
-        return self.stands(scene)["status"] not in ("preparing", CallStatus.PENDING)
+        """Whether people have decided."""
+        return self.get_request(scene)["status"] not in ("preparing", CallStatus.PENDING)
 
-    def does(self, scene: Scene, given: dict[str, Any]) -> None:
-        """Do what it was given, which the ledger notes."""
+    def do_work(self, scene: Scene, given: dict[str, Any]) -> None:
+        """Do what it was given; the ledger notes it."""
         scene.world.note(str(ACTION["name"]), given["text"])
         self.did = True
 
 
 @dataclass
 class MakeKey(Act):
-    """The operator makes its key; where the answer was lost, that one is ended, and another made.
+    """The operator makes its key; a key whose answer was lost is revoked, and another made.
 
     Nobody has seen the lost one, and no other has its name.
     """
 
     program: Program
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         for _ in range(ROUNDS):
-            scene.rest()
+            scene.settle()
             if self.program.key:
                 return
             at = store_of(scene.world.database).path
@@ -120,63 +125,65 @@ class Ask(Act):
 
     program: Program
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         if self.program.request:
             return
         wanted = {"action": ACTION, "arguments": {"text": self.program.text}, "channel": "#support"}
-        status, said = self.program.says(scene, "POST", REQUESTS, wanted)
+        status, said = self.program.send_until_answered(scene, "POST", REQUESTS, wanted)
         assert status in (HTTPStatus.CREATED, HTTPStatus.OK), said
         self.program.request = said["id"]
 
 
 @dataclass
 class Claim(Act):
-    """Once people have decided, it claims the call, as the same attempt however often, and does it.
+    """Claims the call once people have decided, always as the same attempt, and does the work.
 
-    Where it was gone for so long that people were asked, it is given nothing, and does nothing.
+    A program that was away so long that people were asked gets nothing, and does nothing.
     """
 
     program: Program
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         if self.program.did:
             return
-        scene.until(lambda: self.program.is_decided(scene), "what people decided for the program")
-        sent = {"claimant": claimant(self.program)}
+        scene.wait_until(
+            lambda: self.program.is_decided(scene), "what people decided for the program"
+        )
+        sent = {"claimant": get_claimant(self.program)}
         path = f"{REQUESTS}/{self.program.request}/claim"
-        status, said = self.program.says(scene, "POST", path, sent)
+        status, said = self.program.send_until_answered(scene, "POST", path, sent)
         if status == HTTPStatus.CONFLICT:
             assert "time is over" in said["detail"] or "has ended" in said["detail"], said
             return
         assert status == HTTPStatus.OK, said
-        self.program.does(scene, said["arguments"])
+        self.program.do_work(scene, said["arguments"])
 
 
 @dataclass
 class Report(Act):
-    """It says what came of what it did, which stands there then, whatever strikes the bot next."""
+    """Reports its result, which is stored then, whatever strikes the bot next."""
 
     program: Program
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         if not self.program.did:
             return
-        sent = {"claimant": claimant(self.program), "succeeded": True, "result": "done in 40 s"}
+        sent = {"claimant": get_claimant(self.program), "succeeded": True, "result": "done in 40 s"}
         path = f"{REQUESTS}/{self.program.request}/outcome"
-        status, said = self.program.says(scene, "POST", path, sent)
+        status, said = self.program.send_until_answered(scene, "POST", path, sent)
         assert status == HTTPStatus.OK, said
-        assert self.program.stands(scene)["status"] == CallStatus.SUCCEEDED
+        assert self.program.get_request(scene)["status"] == CallStatus.SUCCEEDED
 
 
-def claimant(program: Program) -> str:
+def get_claimant(program: Program) -> str:
     """The name of its one attempt."""
     return f"the-attempt-for-{program.text}"
 
 
-def asks_claims_reports(text: str, *decided: Act) -> list[Act]:
-    """What a program does about this text, with what people do in between."""
+def make_program_acts(text: str, *decided: Act) -> list[Act]:
+    """The acts of a program with this text, with those of people in between."""
     program = Program(text)
     return [MakeKey(program), Ask(program), *decided, Claim(program), Report(program)]

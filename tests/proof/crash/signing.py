@@ -1,4 +1,4 @@
-"""People who sign with a passkey: as often as it takes, each time with a link of their own."""
+"""People who sign with a passkey, with as many attempts as needed, each with a new link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDRESS = "https://approve.example.com"
 IDS = {"ana": "UANA00001", "cleo": "UCLEO0001"}
 
 
-# What the process does for the page, which is not served here.
+# What the process does for the signing page, which is not served here.
 
 
 def add_passkey(app: App, person: str, credential_id: str, public_key: str) -> None:
@@ -44,7 +44,7 @@ def add_passkey(app: App, person: str, credential_id: str, public_key: str) -> N
 
 
 def find_challenge(app: App, token: str) -> bytes | None:
-    """What is to be signed for this link; None where it cannot be used any more."""
+    """The challenge of this link; None if the link cannot be used any more."""
     core = app.core
     with core.store.read() as tx:
         link = core.build_signing_links().find_link(tx, token)
@@ -52,8 +52,8 @@ def find_challenge(app: App, token: str) -> bytes | None:
     return compute_challenge(link) if link and usable else None
 
 
-def post(app: App, token: str, credential: dict[str, Any]) -> None:
-    """Store what the authenticator has said, as the page does."""
+def post_credential(app: App, token: str, credential: dict[str, Any]) -> None:
+    """Store the authenticator's answer, as the page does."""
     with app.core.store.read() as tx:
         link = app.core.build_signing_links().find_link(tx, token)
     assert link is not None
@@ -64,45 +64,47 @@ def post(app: App, token: str, credential: dict[str, Any]) -> None:
 
 @dataclass
 class Sign(Act):
-    """Presses Approve, opens the link and signs; anew where that came to nothing."""
+    """Clicks Approve, opens the link and signs; again if that failed."""
 
     who: str
     key: Authenticator = field(default_factory=Authenticator)
     _opened: set[str] = field(default_factory=set)
 
-    def attempt(self, scene: Scene) -> None:
-        """As Act says."""
+    def perform(self, scene: Scene) -> None:
+        """See Act."""
         life = scene.world.life
         life.do(add_passkey, IDS[self.who], self.key.credential_id, self.key.public_key)
         for _ in range(ROUNDS):
-            scene.until(lambda: scene.having(self.who, "approve") or self._is_over(scene), "it")
+            scene.wait_until(
+                lambda: scene.find_message_with(self.who, "approve") or self._is_over(scene), "it"
+            )
             if self._is_over(scene):
                 return
             token = self._find_link(scene)
             if token is None:
-                card = scene.having(self.who, "approve")
+                card = scene.find_message_with(self.who, "approve")
                 assert card is not None
-                scene.press(self.who, card, "approve")
-                scene.rest()
+                scene.click(self.who, card, "approve")
+                scene.settle()
                 if self._find_link(scene) is None:  # a dead process may still own the channel
                     scene.world.life.outlast()
                 continue
             self._opened.add(token)
             if challenge := scene.world.life.do(find_challenge, token):
-                scene.world.life.do(post, token, self.key.sign(challenge))
-                scene.rest()
+                scene.world.life.do(post_credential, token, self.key.sign(challenge))
+                scene.settle()
         raise Stuck(f"{self.who} cannot sign")
 
     def _is_over(self, scene: Scene) -> bool:
-        """Whether this person has signed, as the record says."""
+        """Whether the record has this person's signature."""
         signed = scene.world.all(passkeys.VoteSignature)
         return any(each.person == IDS[self.who] for each in signed)
 
     def _find_link(self, scene: Scene) -> str | None:
-        """The newest link that this person has been sent and not opened."""
+        """The newest link that this person was sent and has not opened."""
         found = [
             str(element["url"]).rpartition("/")[2]
-            for message in scene.seen_by(self.who)
+            for message in scene.list_messages_seen_by(self.who)
             for element in elements(message)
             if str(element.get("url", "")).startswith(f"{ADDRESS}/sign/")
         ]

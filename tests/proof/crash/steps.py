@@ -1,7 +1,7 @@
-"""The durable steps of one life of the bot, found while it runs, and what strikes at one of them.
+"""The durable steps of one life of the bot, found while it runs, and a strike at one of them.
 
 A step is the moment before or after a commit, a call to Slack or a turn of the model, and around
-the effect of a tool. It is known by what it is and the how-manyth of these it is in that life.
+the effect of a tool. It is named by its kind and its number among such steps in that life.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from bot.agent.planner import Planner
 from storage.transaction import Trace, Transaction
 
-_EVENT = re.compile(r"[a-z]+(\.[a-z_]+)+")  # of the audit
+_EVENT = re.compile(r"[a-z]+(\.[a-z_]+)+")  # an event of the audit
 _CHANGES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\s+(?:OR \w+ )?(?:INTO |FROM )?\"?([\w.]+)", re.I)
 
 
@@ -28,7 +28,7 @@ ANY = "any step"  # of a life
 
 @dataclass(frozen=True, order=True)
 class Step:
-    """One step: what it is, and the how-manyth such step, from 1."""
+    """One step: its kind, and its number among such steps, from 1."""
 
     what: str
     number: int
@@ -38,12 +38,12 @@ class Step:
 
 
 class Steps(Trace):
-    """Counts the steps of this process, and calls `strike` once at the one that was asked for."""
+    """Counts the steps of this process, and calls `strike` once at the chosen one."""
 
     def __init__(
         self, at: Step | None, strike: Callable[[], None], on_disk: Callable[[], None]
     ) -> None:
-        """`on_disk` is called after each commit that was waited for."""
+        """`on_disk` is called after each commit that waited for the disk."""
         self.found: list[Step] = []
         self.struck = False
         self._at, self._strike, self._on_disk = at, strike, on_disk
@@ -73,15 +73,17 @@ class Steps(Trace):
             self._changes().append(events[0] if change == "insert audit" and events else change)
 
     def before_commit(self, tx: Transaction) -> None:
-        """A step, where the transaction changes anything."""
+        """A step, if the transaction changes anything."""
         changes, self._here.changes = self._changes(), []
-        said = [each for each in changes if "." in each] or changes  # what the audit says of it
+        said = [
+            each for each in changes if "." in each
+        ] or changes  # names from the audit, if there are any
         self._here.commit = f"commit of {', '.join(dict.fromkeys(said))}" if changes else ""
         if self._here.commit and tx.has_changes:
             self.reached(f"{self._here.commit}: before")
 
     def after_commit(self, tx: Transaction) -> None:
-        """The same."""
+        """A step, if the transaction changed anything."""
         if tx.durable:
             self._on_disk()
         if self._here.commit and tx.has_changes:
@@ -96,7 +98,7 @@ class Steps(Trace):
     # the wires
 
     def watch_wires(self) -> None:
-        """Take each call to Slack and each turn of the model of this process as steps."""
+        """Make each call to Slack and each turn of the model in this process a step."""
         patch, here = pytest.MonkeyPatch(), self._here
         request, answer, turn = (
             HTTPConnection.request,

@@ -1,4 +1,4 @@
-"""The stories that are told again and again, each time struck at another step."""
+"""The stories that are told many times, each time struck at another step."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.proof.crash.minds import (
     ANSWER,
     ASIDE,
     Mind,
-    chats_beside,
-    each_time,
-    hands_on,
-    hands_on_twice,
-    proposes,
+    delegate_call,
+    delegate_twice,
+    propose_and_chat,
+    propose_calls,
+    propose_each_time,
 )
 from tests.proof.crash.outside import Change, Wait
 from tests.proof.crash.people import Act, Fill, Hear, Press, Say
-from tests.proof.crash.program import asks_claims_reports
+from tests.proof.crash.program import make_program_acts
 from tests.proof.crash.signing import Sign
 from tests.stories.steps import typed
 
@@ -33,17 +33,17 @@ deadline = "1h"
 tool = "peek"
 verdict = "allow"
 """
-THREE = """
+THREE_APPROVERS = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001", "UDAN00001"]
 quorum = 3
 """
-GLASS = """
+BREAK_GLASS = """
 [defaults]
 approvers = ["UCLEO0001", "UDAN00001"]
 quorum = 2
 break_glass = ["UANA00001"]
-urgent = true  # at some hours of the machine's clock both of them sleep
+urgent = true  # at some hours of the machine's clock both are outside of their hours
 """
 REMEMBERS = """
 [defaults]
@@ -69,28 +69,28 @@ LEADS = frozenset({"UANA00001", "UCLEO0001"})
 
 @dataclass(frozen=True)
 class Story:
-    """One story: what the model does, what people do, and what may come of it."""
+    """One story: what the model does, what people do, and which effects it may have."""
 
     name: str
     mind: Mind
-    acts: Callable[[], list[Act]]  # anew for each telling
+    acts: Callable[[], list[Act]]  # new ones for each telling
     policy: str = POLICY
-    may: Mapping[str, int] = field(default_factory=dict)  # effects by text, and how many at most
-    needs: int = 1  # votes of these
+    may: Mapping[str, int] = field(default_factory=dict)  # effects by text, and how often at most
+    needs: int = 1  # votes of `allowed`
     allowed: frozenset[str] = LEADS
-    over: Transport = Transport.SOCKET  # HTTP: as `countersign serve`, which programs ask
-    served: bool = False  # an MCP server is there, which asks somebody amid its calls
+    over: Transport = Transport.SOCKET  # HTTP: as `countersign serve`, for programs
+    served: bool = False  # with an MCP server that asks somebody during its calls
 
 
 def _note(text: str) -> tuple[str, dict[str, Any]]:
     return "note", {"text": text}
 
 
-def _words(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _type_text(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda view: typed(text=text)
 
 
-def _because(view: dict[str, Any]) -> dict[str, Any]:
+def _give_reason(view: dict[str, Any]) -> dict[str, Any]:
     options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
     other = next(option for option in options if option["value"] == "other")
     words = {"text": {"value": "not this week"}}
@@ -102,11 +102,11 @@ def _remember(view: dict[str, Any]) -> dict[str, Any]:
     return {"remember": {"offer": {"selected_option": block["element"]["options"][0]}}}
 
 
-def _alone(view: dict[str, Any]) -> dict[str, Any]:
+def _explain_emergency(view: dict[str, Any]) -> dict[str, Any]:
     return {"words": {"text": {"value": "nobody is awake"}}}
 
 
-def _why(view: dict[str, Any]) -> dict[str, Any]:
+def _fill_form(view: dict[str, Any]) -> dict[str, Any]:
     return typed(text="milk") | {"why": {"text": {"value": "there is none"}}}
 
 
@@ -122,16 +122,16 @@ def _say(text: str = "@bot please", *, beside: bool = False) -> Say:
 STORIES = (
     Story(
         "approve",
-        proposes(_note("it")),
+        propose_calls(_note("it")),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"it": 1},
     ),
     Story(
         "edit, then approve",
-        proposes(_note("draft")),
+        propose_calls(_note("draft")),
         lambda: [
             _say(),
-            Fill("ana", "edit", _words("final")),
+            Fill("ana", "edit", _type_text("final")),
             Press("cleo", "approve"),
             Hear(ANSWER),
         ],
@@ -139,44 +139,44 @@ STORIES = (
     ),
     Story(
         "reject",
-        proposes(_note("no")),
-        lambda: [_say(), Fill("ana", "reject", _because), Hear(ANSWER)],
+        propose_calls(_note("no")),
+        lambda: [_say(), Fill("ana", "reject", _give_reason), Hear(ANSWER)],
     ),
     Story(
         "expire",
-        proposes(_note("late")),
+        propose_calls(_note("late")),
         lambda: [_say(), Hear("late"), Wait(3700), Hear(ANSWER)],
     ),
     Story(
         "quorum of three",
-        proposes(_note("three")),
+        propose_calls(_note("three")),
         lambda: [
             _say(),
             *(Press(who, "approve") for who in ("ana", "cleo", "dan")),
             Hear(ANSWER),
         ],
-        THREE,
+        THREE_APPROVERS,
         may={"three": 1},
         needs=3,
         allowed=LEADS | {"UDAN00001"},
     ),
     Story(
         "break glass",
-        proposes(_note("at once")),
+        propose_calls(_note("at once")),
         lambda: [
             _say(),
-            Fill("ana", "break_glass", _alone),
+            Fill("ana", "break_glass", _explain_emergency),
             Hear(ANSWER),
             Hear("please look at what"),
             Press("cleo", "looked_at"),
         ],
-        GLASS,
+        BREAK_GLASS,
         may={"at once": 1},
         allowed=frozenset({"UANA00001"}),
     ),
     Story(
         "signed by two",
-        proposes(_note("signed")),
+        propose_calls(_note("signed")),
         lambda: [_say(), Sign("ana"), Sign("cleo"), Hear(ANSWER)],
         SIGNED,
         may={"signed": 1},
@@ -184,38 +184,38 @@ STORIES = (
     ),
     Story(
         "a passkey that another approves",
-        proposes(_note("signed")),
+        propose_calls(_note("signed")),
         lambda: [Enrol("ana"), Countersign("cleo", "ana")],
         SIGNED,
     ),
     Story(
         "plan whose second step fails",
-        proposes(*PLAN),
+        propose_calls(*PLAN),
         lambda: [_say(), Press("ana", "approve_all"), Hear(ANSWER)],
         may={"one": 1},
     ),
     Story(
         "look at once, then approve",
-        proposes(*LOOKS_FIRST),
+        propose_calls(*LOOKS_FIRST),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"the shelf": 9, "seen": 1},
     ),
     Story(
         "may be repeated",
-        proposes(("put", {"text": "value"})),
+        propose_calls(("put", {"text": "value"})),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"value": 9},
     ),
     Story(
         "question",
-        proposes(QUESTION),
+        propose_calls(QUESTION),
         lambda: [_say(), Press("ben", "choose_1"), Hear(ANSWER)],
     ),
     Story(
         "form",
-        proposes(),
+        propose_calls(),
         lambda: [
-            Fill("ben", "/approvals request note", _why),
+            Fill("ben", "/approvals request note", _fill_form),
             Press("ana", "approve"),
             Hear("milk"),
         ],
@@ -223,26 +223,26 @@ STORIES = (
     ),
     Story(
         "sub-agent",
-        hands_on("write it down", _note("errand")),
+        delegate_call("write it down", _note("errand")),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"errand": 1},
     ),
     Story(
         "sub-agent of a sub-agent",
-        hands_on_twice(QUESTION, _note("draft"), ("lose", {"text": "parcel"})),
+        delegate_twice(QUESTION, _note("draft"), ("lose", {"text": "parcel"})),
         lambda: [
             _say(),
             Press("ben", "choose_1"),
-            Fill("ana", "edit", _words("final")),
+            Fill("ana", "edit", _type_text("final")),
             Press("cleo", "approve"),
-            Press("ana", "approve", unless=ANSWER),  # Cleo may have pressed that one as well
+            Press("ana", "approve", unless=ANSWER),  # Cleo may have clicked that one as well
             Hear(ANSWER),
         ],
         may={"final": 1, "parcel": 1},
     ),
     Story(
         "remembered grant",
-        each_time(_note("daily")),
+        propose_each_time(_note("daily")),
         lambda: [
             _say(),
             Fill("ana", "review", _remember),
@@ -255,12 +255,12 @@ STORIES = (
     ),
     Story(
         "cancel",
-        proposes(_note("never")),
+        propose_calls(_note("never")),
         lambda: [_say(), Hear("never"), _say("@bot cancel", beside=True), Hear("ancelled")],
     ),
     Story(
         "asked again",
-        proposes(("empty", {"text": "history"})),
+        propose_calls(("empty", {"text": "history"})),
         lambda: [
             _say(),
             Hear("3 books"),
@@ -274,7 +274,7 @@ STORIES = (
     ),
     Story(
         "policy changed",
-        proposes(_note("strict")),
+        propose_calls(_note("strict")),
         lambda: [
             _say(),
             Hear("strict"),
@@ -287,13 +287,13 @@ STORIES = (
     ),
     Story(
         "nobody knows",
-        proposes(("lose", {"text": "parcel"})),
+        propose_calls(("lose", {"text": "parcel"})),
         lambda: [_say(), Press("ana", "approve"), Hear(ANSWER)],
         may={"parcel": 1},
     ),
     Story(
         "server asks",
-        proposes(("desk_shelve", {"text": "vase"})),
+        propose_calls(("desk_shelve", {"text": "vase"})),
         lambda: [
             _say(),
             Press("ana", "approve"),
@@ -305,7 +305,7 @@ STORIES = (
     ),
     Story(
         "side turn",
-        chats_beside(_note("aside"), "what will it do?"),
+        propose_and_chat(_note("aside"), "what will it do?"),
         lambda: [
             _say(),
             Hear("aside"),
@@ -318,8 +318,8 @@ STORIES = (
     ),
     Story(
         "program",
-        proposes(),
-        lambda: asks_claims_reports("release", Press("ana", "approve")),
+        propose_calls(),
+        lambda: make_program_acts("release", Press("ana", "approve")),
         may={"release": 1},
         over=Transport.HTTP,
     ),

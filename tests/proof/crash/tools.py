@@ -1,6 +1,6 @@
-"""The tools of the bot that is struck: each effect is a line in a ledger that outlives everything.
+"""The tools of the bot that is struck: each effect is a line in a ledger that outlives the bot.
 
-A line also has what the record says of the call at that moment, read in a transaction of its own.
+A line also has what the record says about the call then, read in a transaction of its own.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Words(BaseModel):
 
 
 class Ledger:
-    """What the tools did, a line of JSON each, written at once."""
+    """What the tools did, one line of JSON each, written at once."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger"
-        self.store: Store | None = None  # where to look what the record says
+        self.store: Store | None = None  # the record to read for each line
 
     def note(self, tool: str, text: str, call: str) -> None:
-        """One effect."""
+        """Write one effect."""
         line = {"tool": tool, "text": text, "call": call, "record": self._record(call)}
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -40,7 +40,7 @@ class Ledger:
             os.close(file)
 
     def lines(self) -> list[dict[str, Any]]:
-        """All that was done, by whichever life."""
+        """All effects, of all lives."""
         text = self.path.read_text("utf-8") if self.path.exists() else ""
         return [json.loads(line) for line in text.splitlines()]
 
@@ -66,7 +66,7 @@ class Ledger:
 
 
 def make_tools(ledger: Ledger, reached: Callable[[str], None], folder: Path) -> list[Tool[Any]]:
-    """Return tools that ask, read, fail, lose their answer, may be repeated, or look first."""
+    """Return tools that ask, read, fail, lose their answer, may be repeated, or have a preview."""
 
     def act(name: str, args: Words, context: ToolContext) -> None:
         reached(f"effect of {name}: before")

@@ -17,7 +17,7 @@ from pathlib import Path
 from storage.store import Store
 from tests.runs.test_disk import read_only
 
-LASTS = 0.6  # seconds until the disk is well again
+LASTS = 0.6  # seconds until the disk works again
 PATIENCE = 10.0  # seconds that a statement waits for a lock
 
 
@@ -25,21 +25,21 @@ class Trouble(StrEnum):
     """What happens at the step."""
 
     KILLED = "killed"  # SIGKILL
-    TWICE = "killed twice"  # and the next life soon after its beginning
-    POWER = "power failure"  # SIGKILL, and what was not waited for is not on the disk
+    TWICE = "killed twice"  # and the next life soon after its start
+    POWER = "power failure"  # SIGKILL, and writes that nobody waited for are not on the disk
     FULL = "disk full"  # ENOSPC
     WRITES = "no write"  # each write that would lengthen the log fails
-    FSYNC = "EIO at fsync"  # each wait for the disk fails, until the process is started again
+    FSYNC = "EIO at fsync"  # each wait for the disk fails, until the process is restarted
     READ_ONLY = "read-only"  # the database may only be read
     LOCKED = "locked"  # another process writes, for longer than the bot's statements wait
 
 
 ENDS = (Trouble.KILLED, Trouble.TWICE, Trouble.POWER)
-OF_THE_DISK = tuple(each for each in Trouble if each not in ENDS)
+DISK_TROUBLES = tuple(each for each in Trouble if each not in ENDS)
 
 
-def begin(trouble: Trouble, store: Store, lasts: float, well: threading.Event) -> None:
-    """The disk fails from now on, and is well again after `lasts` seconds, as `well` then says."""
+def start_trouble(trouble: Trouble, store: Store, lasts: float, well: threading.Event) -> None:
+    """The disk fails from now on, and works again after `lasts` seconds, when `well` is set."""
     stack = ExitStack()
     well.clear()
     stack.callback(well.set)
@@ -48,7 +48,9 @@ def begin(trouble: Trouble, store: Store, lasts: float, well: threading.Event) -
             ballast = fill(store.path.parent)
             stack.callback(ballast.unlink)
         case Trouble.WRITES:
-            stack.callback(resource.setrlimit, resource.RLIMIT_FSIZE, _no_longer(store.path))
+            stack.callback(
+                resource.setrlimit, resource.RLIMIT_FSIZE, _limit_file_length(store.path)
+            )
         case Trouble.FSYNC:
             fail_fsync()
             stack.callback(os.kill, os.getpid(), signal.SIGKILL)
@@ -57,12 +59,12 @@ def begin(trouble: Trouble, store: Store, lasts: float, well: threading.Event) -
         case Trouble.LOCKED:
             if lasts < PATIENCE:
                 stack.enter_context(read_only(store, "PRAGMA busy_timeout=1"))
-            threading.Thread(target=_lock, args=(store.path, lasts), daemon=True).start()
+            threading.Thread(target=_hold_write_lock, args=(store.path, lasts), daemon=True).start()
     threading.Timer(lasts, stack.close).start()
 
 
 def fill(folder: Path) -> Path:
-    """Write a file there until there is no room for one byte more; return it."""
+    """Write a file there until not one more byte fits; return it."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         for size in (1 << 20, 1 << 12, 1):
@@ -72,16 +74,16 @@ def fill(folder: Path) -> Path:
     return ballast
 
 
-def _no_longer(database: Path) -> tuple[int, int]:
-    """Allow no file to be longer than the database's log is; return what was allowed."""
+def _limit_file_length(database: Path) -> tuple[int, int]:
+    """Let no file become longer than the database's log; return the limits before."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     length = Path(f"{database}-wal").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (length, before[1]))
     return before
 
 
-def _lock(database: Path, lasts: float) -> None:
-    """Hold the lock of all writers for a while, once nobody else has it."""
+def _hold_write_lock(database: Path, lasts: float) -> None:
+    """Hold the lock of all writers for a while, once it is free."""
     other = sqlite3.connect(database, isolation_level=None, timeout=PATIENCE)
     with suppress(sqlite3.OperationalError):
         other.execute("BEGIN IMMEDIATE")
@@ -90,7 +92,7 @@ def _lock(database: Path, lasts: float) -> None:
     other.close()
 
 
-# fsync by the kernel's own filter for system calls: no privilege is needed, and it cannot be undone
+# fsync fails by the kernel's filter of system calls: it needs no privilege and cannot be undone
 _CALLS = {"x86_64": (317, 74, 75), "aarch64": (277, 82, 83)}  # seccomp, fsync, fdatasync
 _NO_NEW_PRIVILEGES, _FILTER, _ALL_THREADS = 38, 1, 1
 _LOAD, _IS, _RETURN = 0x20, 0x15, 0x06
@@ -98,14 +100,14 @@ _ALLOW, _ERROR, _EIO = 0x7FFF0000, 0x00050000, 5
 
 
 def can_fail_fsync() -> bool:
-    """Whether this machine is one that `fail_fsync` knows."""
+    """Whether `fail_fsync` knows this machine."""
     return platform.system() == "Linux" and platform.machine() in _CALLS
 
 
 def fail_fsync() -> None:
-    """From now on each fsync and fdatasync of this process fails with EIO; OSError where not."""
+    """From now on fsync and fdatasync of this process fail with EIO; raises OSError if not."""
     seccomp, *numbers = _CALLS[platform.machine()]
-    program = [(_LOAD, 0, 0, 0)]  # the number of the call
+    program = [(_LOAD, 0, 0, 0)]  # the number of the system call
     for left, number in enumerate(reversed(numbers)):
         program.append((_IS, len(numbers) - left, 0, number))
     program += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | _EIO)]

@@ -1,5 +1,6 @@
-"""Imported once, in the process from which all lives are forked: it makes a request there, so that
-what is worked out at first use (statements, models of arguments) is not worked out in each life.
+"""Makes one request in the process from which all lives are forked, so that statements and models
+
+are compiled there once and not in each life.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tests.records import ON_A_SERVER
 from tests.runs.harness import approved
 
 
-def request() -> None:
+def make_request() -> None:
     """One request, approved and executed, on a file of its own; no thread is left."""
     with TemporaryDirectory() as folder:
         harness = approved(Path(folder) / "db")
@@ -20,5 +21,5 @@ def request() -> None:
         harness.stop()
 
 
-if not ON_A_SERVER:  # whose servers are those of the process that tells the stories
-    request()
+if not ON_A_SERVER:  # servers belong to the process that tells the stories
+    make_request()

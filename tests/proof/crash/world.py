@@ -1,4 +1,4 @@
-"""One world: a local Slack, a stand-in for the model, a database, and the lives of a bot in it."""
+"""One world: a local Slack, a stand-in for the model, a database, and the bot's lives in it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tests.proof.crash.troubles import LASTS, Trouble
 from tests.records import ON_A_SERVER, drop, settings_of, store_of
 from tests.stories.over_http import asked_at, free_port
 
-ROOM = "4m"  # of the small disk that can be made full
-MOST_LIVES = 5
-# seconds after which a process on a server takes over what a dead one had; a file has but one
+ROOM = "4m"  # size of the small disk that can be made full
+MAX_LIVES = 5
+# seconds until a process on a server takes over from a dead one; a file has only one process
 LEASE = "2" if ON_A_SERVER else "60"
-# of a row, where something went wrong
+# columns of a row to print after a failure
 TOLD = ("key", "kind", "status", "revision", "lease_until", "wanted", "shown", "note", "body")
-EARLY = 24  # steps of a second life in which it may be struck as well
+EARLY_STEPS = 24  # a second life may be struck within this many steps
 
 
 class World:
-    """What stays when the bot dies."""
+    """What remains when the bot dies."""
 
     def __init__(
         self,
@@ -51,17 +51,18 @@ class World:
         over: Transport = Transport.SOCKET,
         served: bool = False,
     ) -> None:
-        """The first life that is begun is struck by that trouble at that step.
+        """The first life is struck by that trouble at that step.
 
-        `over` HTTP the bot listens to Slack and to programs, as `countersign serve` does. `served`:
-        it has the tool of an MCP server, which asks somebody amid the call.
+        With `over` HTTP the bot listens to Slack and to programs, as `countersign serve`
+        does. `served`: it has the tool of an MCP server, which asks somebody during the
+        call.
         """
         self.folder, self.policy, self.over = folder, policy, over
-        self.address = ""  # where it listens, if it does
+        self.address = ""  # where the bot listens, if it does
         self.served, self._ends = served, ExitStack()
         self.clock = ShiftedClock()
         self.slack = build_local_slack(clock=self.clock)
-        self.slack.world.ack_seconds = 1.5  # seconds that people wait for a process that is dead
+        self.slack.world.ack_seconds = 1.5  # seconds that people wait for a dead process
         self.planner = StrictPlanner(mind=mind)
         self.ledger = Ledger(folder)
         self.trouble, self.at = strike or (Trouble.KILLED, None)
@@ -71,11 +72,11 @@ class World:
         self.shifted = 0.0
         self.lives = 0
         self.struck = False
-        self.steps: list[Step] = []  # of the first life, where it came to an orderly end
+        self.steps: list[Step] = []  # of the first life, if it ended properly
         self._life: Life | None = None
 
     def begin(self) -> None:
-        """Everything starts; the bot is at work, or has died at its start and is again."""
+        """Start everything but the bot."""
         self.database.parent.mkdir(parents=True)
         if self.trouble is Trouble.FULL:
             mount(self.database.parent)
@@ -85,16 +86,16 @@ class World:
         self.slack.start()
         self.planner.start()
         if self.served:
-            from tests.proof.crash.asking_server import asking_server  # it loads much
+            from tests.proof.crash.asking_server import serve_asking_server  # loads much
 
-            file = self._ends.enter_context(asking_server(self.folder, self.note))
+            file = self._ends.enter_context(serve_asking_server(self.folder, self.note))
             self.where |= {"COUNTERSIGN_SERVERS": str(file)}
         if self.over is Transport.HTTP:
             self.address = f"127.0.0.1:{free_port()}"
             asked_at(self.slack.world.app.manifest, f"http://{self.address}")
 
     def end(self) -> None:
-        """Everything ends, and nothing is left."""
+        """End everything, and remove the record."""
         if self._life is not None:
             self._life.kill()
         self._ends.close()
@@ -111,19 +112,19 @@ class World:
 
     @property
     def life(self) -> Life:
-        """The bot, which is started where it is not alive."""
+        """The bot, which is started if it is not alive."""
         while self._life is None:
-            if self.lives == MOST_LIVES:
+            if self.lives == MAX_LIVES:
                 raise Stuck("the bot dies again and again")
             self.lives += 1
             try:
                 self._life = Life(self._orders())
             except Died:
-                self.died()
+                self.record_death()
         return self._life
 
-    def died(self) -> None:
-        """The process is gone; people go on once there is another one."""
+    def record_death(self) -> None:
+        """The process has died; people go on once there is another one."""
         if self._life is not None:
             self._life.kill()
         self._life, self.struck = None, True
@@ -132,14 +133,14 @@ class World:
             Power(self.folder, self.where["DATABASE_URL"]).fail()
 
     def stop(self) -> None:
-        """End the bot in an orderly way."""
+        """End the bot properly."""
         steps, struck = self.life.stop()
         self._life = None
         if self.lives == 1:
             self.steps, self.struck = steps, struck
 
     def advance(self, seconds: float) -> None:
-        """Time passes for everybody."""
+        """Let time pass for everybody."""
         self.shifted += seconds
         self.clock.advance(seconds)
         self.life.advance(seconds)
@@ -162,7 +163,7 @@ class World:
             store.close()
 
     def note(self, tool: str, text: str) -> None:
-        """Somebody outside the bot does this, by the one call of that tool; the ledger notes it."""
+        """Note in the ledger that somebody outside the bot did the one call of that tool."""
         [call] = self.all(Call, Call.tool == tool)
         self.ledger.store = store = self.store()
         try:
@@ -171,7 +172,7 @@ class World:
             store.close()
 
     def is_over(self) -> bool:
-        """Whether no request is open and nothing is left to be told to Slack."""
+        """Whether no request is open and no message is left to send."""
         unsent = self.all(Message, Message.status.in_(MESSAGE_OPEN_STATUSES))
         return not unsent and not self.all(Run, Run.status.in_(list(RUN_OPEN_STATUSES)))
 
@@ -201,7 +202,7 @@ class World:
 
     def _listening(self) -> dict[str, str]:
         if not self.address:
-            signs = "passkey" in self.policy  # then the bot has a page, at any port
+            signs = "passkey" in self.policy  # the bot has a page then, at any port
             return {"COUNTERSIGN_HTTP": "127.0.0.1:0"} if signs else {}
         secret = self.slack.world.app.signing_secret
         return {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_HTTP": self.address}
@@ -210,12 +211,12 @@ class World:
         if self.lives == 1:
             return self.at
         if self.lives == 2 and self.at and self.trouble is Trouble.TWICE:
-            return Step(ANY, 1 + sum(str(self.at).encode()) % EARLY)
+            return Step(ANY, 1 + sum(str(self.at).encode()) % EARLY_STEPS)
         return None
 
 
 @contextmanager
-def world(
+def open_world(
     folder: Path,
     mind: Mind,
     policy: str,
@@ -224,7 +225,7 @@ def world(
     over: Transport = Transport.SOCKET,
     served: bool = False,
 ) -> Iterator[World]:
-    """A world in that folder, which is removed with it."""
+    """A world in that folder, which is removed at the end."""
     folder.mkdir(parents=True)
     made = World(folder, mind, policy, strike, over=over, served=served)
     try:
@@ -235,8 +236,8 @@ def world(
         shutil.rmtree(folder)
 
 
-def as_it_stands(made: World) -> list[str]:
-    """What the record, the ledger and the local Slack hold, a line each; for what went wrong."""
+def describe_world(made: World) -> list[str]:
+    """What the record, the ledger and the local Slack contain, in lines; for a failure."""
     found = [f"{made.lives} lives, struck: {made.struck}, {made.shifted:.0f} s ahead"]
     for model in (Run, Call, Delivery, Message):
         for row in made.all(model):
@@ -251,13 +252,13 @@ def as_it_stands(made: World) -> list[str]:
 
 
 def mount(folder: Path) -> None:
-    """Make `folder` a small disk of its own; CalledProcessError where this user may not."""
+    """Make `folder` a small disk; raises CalledProcessError if this user may not."""
     kind = ("-t", "tmpfs", "-o", f"size={ROOM}", "none", str(folder))
     subprocess.run(["mount", *kind], check=True, capture_output=True)
 
 
 def unmount(folder: Path) -> None:
-    """Take that disk away."""
+    """Remove that disk."""
     subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
 
 

@@ -1,4 +1,4 @@
-"""Mutants: small changes to the code that decides, each of which some test has to notice.
+"""Mutants: small changes to the code that decides, each of which some test must notice.
 
 changes     what is changed: one comparison, condition, constant, call or member at a time
 planting    puts a change into the code of this process

@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 
-from tests.proof.mutants.changes import changes
+from tests.proof.mutants.changes import list_changes
 from tests.proof.mutants.session import CAUGHT, HUNG, NO_MUTANT, Session
 
 ROOT = Path(__file__).parents[3]
 
 
 def main() -> int:
-    """Try them, and list the survivors."""
+    """Try the changes, and list those that no test noticed."""
     parser = argparse.ArgumentParser(prog="mutants")
     parser.add_argument("modules", nargs="+", help="files, by their paths")
     parser.add_argument("--tests", nargs="+", required=True, help="what is to notice")
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--most", type=int, help="so many of them, by chance")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    found = [change for each in given.modules for change in changes(ROOT / each, ROOT)]
+    found = [change for each in given.modules for change in list_changes(ROOT / each, ROOT)]
     if given.lines:
         found = [change for change in found if change.line in given.lines]
     Random(given.seed).shuffle(found)

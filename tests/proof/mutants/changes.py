@@ -1,6 +1,6 @@
 """The small changes that a module is tried with: one comparison, condition, constant or call each.
 
-Annotations, docstrings, log lines and what only words an error are left as they are.
+Annotations, docstrings, log lines and texts of errors stay as they are.
 """
 
 from __future__ import annotations
@@ -40,52 +40,60 @@ class Change:
 
     path: str
     line: int
-    top: int  # which of the module's statements it is in
+    top: int  # the number of the module's statement that it is in
     what: str
     tree: ast.Module
 
 
-def changes(path: Path, root: Path) -> Iterator[Change]:
+def list_changes(path: Path, root: Path) -> Iterator[Change]:
     """Every change to the module at `path`."""
     source = path.read_text("utf-8")
     tree = ast.parse(source)
     for number, statement in enumerate(tree.body):
-        for at, (node, _, what) in enumerate(_places(statement)):
+        for at, (node, _, what) in enumerate(_list_places(statement)):
             made = copy.deepcopy(tree)
-            twin, edit, _ = next(islice(_places(made.body[number]), at, None))
+            twin, edit, _ = next(islice(_list_places(made.body[number]), at, None))
             edit(twin)
             ast.fix_missing_locations(made)
             line = getattr(node, "lineno", 0)
             yield Change(str(path.relative_to(root)), line, number, what, made)
 
 
-def _places(top: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None], str]]:
-    """Each node that can be changed, what changes it, and how that is said."""
+def _list_places(top: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None], str]]:
+    """Each node that can be changed, the function that changes it, and a description."""
     for node in _walk(top):
         match node:
             case ast.Compare(ops=ops):
                 for number, op in enumerate(ops):
                     if other := COMPARED.get(type(op)):
-                        yield node, _compares(number, other), f"{_name(op)} -> {other.__name__}"
+                        yield (
+                            node,
+                            _replace_comparison(number, other),
+                            f"{_get_name(op)} -> {other.__name__}",
+                        )
             case ast.BoolOp(op=ast.And()):
-                yield node, _sets("op", ast.Or()), "and -> or"
+                yield node, _set_attribute("op", ast.Or()), "and -> or"
             case ast.BoolOp(op=ast.Or()):
-                yield node, _sets("op", ast.And()), "or -> and"
+                yield node, _set_attribute("op", ast.And()), "or -> and"
             case ast.UnaryOp(op=ast.Not()):
-                yield node, _unnot, "not is gone"
+                yield node, _remove_not, "not is gone"
             case ast.BinOp(op=op) if other_op := COMBINED.get(type(op)):
-                yield node, _sets("op", other_op()), f"{_name(op)} -> {other_op.__name__}"
+                yield (
+                    node,
+                    _set_attribute("op", other_op()),
+                    f"{_get_name(op)} -> {other_op.__name__}",
+                )
             case ast.Constant(value=bool() as value):
-                yield node, _sets("value", not value), f"{value} -> {not value}"
+                yield node, _set_attribute("value", not value), f"{value} -> {not value}"
             case ast.Constant(value=int() as value):
-                yield node, _sets("value", value + 1), f"{value} -> {value + 1}"
-            case ast.If(test=test) | ast.IfExp(test=test) if not _simple(test):
-                yield node, _negates, "the condition is turned round"
+                yield node, _set_attribute("value", value + 1), f"{value} -> {value + 1}"
+            case ast.If(test=test) | ast.IfExp(test=test) if not _is_changed_elsewhere(test):
+                yield node, _negate_test, "the condition is turned round"
             case ast.Set(elts=elements) if len(elements) > 1:
                 for number, each in enumerate(elements):
-                    yield node, _drops("elts", number), f"without {ast.unparse(each)}"
-            case ast.Return(value=ast.expr() as value) if not _constant(value):
-                yield node, _returns_nothing, "returns None"
+                    yield node, _drop_member("elts", number), f"without {ast.unparse(each)}"
+            case ast.Return(value=ast.expr() as value) if not _is_constant(value):
+                yield node, _return_nothing, "returns None"
 
 
 def _walk(top: ast.AST) -> Iterator[ast.AST]:
@@ -109,22 +117,22 @@ def _is_quiet(node: ast.AST) -> bool:
             return False
 
 
-def _name(op: ast.AST) -> str:
+def _get_name(op: ast.AST) -> str:
     return type(op).__name__
 
 
-def _simple(test: ast.expr) -> bool:
-    """What another change turns round already."""
+def _is_changed_elsewhere(test: ast.expr) -> bool:
+    """Whether another change already inverts this test."""
     return isinstance(test, ast.Compare) or (
         isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
     )
 
 
-def _constant(value: ast.expr) -> bool:
+def _is_constant(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant)
 
 
-def _compares(number: int, other: type[ast.cmpop]) -> Callable[[ast.AST], None]:
+def _replace_comparison(number: int, other: type[ast.cmpop]) -> Callable[[ast.AST], None]:
     def change(node: ast.AST) -> None:
         assert isinstance(node, ast.Compare)
         node.ops[number] = other()
@@ -132,30 +140,30 @@ def _compares(number: int, other: type[ast.cmpop]) -> Callable[[ast.AST], None]:
     return change
 
 
-def _sets(name: str, value: object) -> Callable[[ast.AST], None]:
+def _set_attribute(name: str, value: object) -> Callable[[ast.AST], None]:
     def change(node: ast.AST) -> None:
         setattr(node, name, value)
 
     return change
 
 
-def _drops(name: str, number: int) -> Callable[[ast.AST], None]:
+def _drop_member(name: str, number: int) -> Callable[[ast.AST], None]:
     def change(node: ast.AST) -> None:
         del getattr(node, name)[number]
 
     return change
 
 
-def _unnot(node: ast.AST) -> None:
+def _remove_not(node: ast.AST) -> None:
     assert isinstance(node, ast.UnaryOp)
     node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
 
 
-def _negates(node: ast.AST) -> None:
+def _negate_test(node: ast.AST) -> None:
     assert isinstance(node, ast.If | ast.IfExp)
     node.test = ast.UnaryOp(ast.Not(), node.test)
 
 
-def _returns_nothing(node: ast.AST) -> None:
+def _return_nothing(node: ast.AST) -> None:
     assert isinstance(node, ast.Return)
     node.value = ast.Constant(None)

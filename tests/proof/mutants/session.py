@@ -1,7 +1,7 @@
-"""A pytest session that collects once, learns which tests go where, and tries each change.
+"""A pytest session that collects once, learns which tests reach which code, and tries changes.
 
-Each change is planted in a fork of its own, which runs the tests that go through the changed
-function, the quickest first, until one notices.
+Each change is planted in a fork of its own, which runs the tests that reach the changed function,
+the quickest first, until one fails.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
 from tests.proof.mutants.changes import Change
-from tests.proof.mutants.planting import functions_in, made_of, named, plant, stored
+from tests.proof.mutants.planting import (
+    find_functions_in,
+    list_assigned_names,
+    list_dependent_constants,
+    list_used_names,
+    plant,
+)
 
-PATIENCE = 8.0  # seconds beyond what the tests take
+PATIENCE = 8.0  # seconds beyond the time of the tests
 CAUGHT, SURVIVED, NO_MUTANT, HUNG, UNTESTED = "caught", "survived", "no mutant", "hung", "untested"
-PROFILE = "mutants"  # random values are not made simpler, nor kept for another time
+PROFILE = "mutants"  # random values are not shrunk, nor stored
 settings.register_profile(
     PROFILE, max_examples=15, deadline=None, database=None, phases=(Phase.explicit, Phase.generate)
 )
@@ -42,16 +48,16 @@ Place = tuple[str, int]  # a file, and the line where a function begins
 
 
 @dataclass
-class Learnt:
-    """Which tests go through a function, and how long each takes."""
+class CoverageMap:
+    """Which tests reach a function, and how long each takes."""
 
     through: dict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
-class Tried:
-    """What became of one change."""
+class TrialResult:
+    """The result of one change."""
 
     path: str
     line: int
@@ -64,22 +70,24 @@ class Session:
     """The plugin."""
 
     def __init__(self, root: Path, chosen: Sequence[Change], until: float, most: float) -> None:
-        """Try the `chosen` changes in their order, until that moment of the monotonic clock; each
-        with tests that take `most` seconds together.
+        """Try the `chosen` changes in order until that moment of the monotonic clock, each with
+        tests that take `most` seconds together.
         """
         self._root, self._chosen, self._until, self._most = root, chosen, until, most
-        self._functions: list[FunctionType] = []
-        self.tried: list[Tried] = []
-        self.learnt = Learnt()
+        self._known_functions: list[FunctionType] = []
+        self.tried: list[TrialResult] = []
+        self.coverage = CoverageMap()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """In the place of pytest's own loop."""
+        """Replaces pytest's own loop."""
         items = {item.nodeid: item for item in session.items}
         settings.load_profile(PROFILE)
         for path in {each.path for each in self._chosen}:
             importlib.import_module(path.removesuffix(".py").replace("/", "."))
-        self._functions = functions_in({str(self._root / each.path) for each in self._chosen})
+        self._known_functions = find_functions_in(
+            {str(self._root / each.path) for each in self._chosen}
+        )
         gc.collect()
         gc.freeze()
         self._learn(list(items.values()))
@@ -92,33 +100,35 @@ class Session:
         return True
 
     def _learn(self, items: list[pytest.Item]) -> None:
-        """Run all of them once in a fork, and note which functions of the modules they enter."""
+        """Run all tests once in a fork, and note which functions of the modules they enter."""
         names = {str(self._root / each.path) for each in self._chosen}
         with tempfile.NamedTemporaryFile("r") as told:
             child = os.fork()
             if not child:
-                _learns(items, names, told.name)
+                _run_learning_child(items, names, told.name)
             os.waitpid(child, 0)
             for line in told:
                 found = json.loads(line)
-                self.learnt.seconds[found["test"]] = found["seconds"]
+                self.coverage.seconds[found["test"]] = found["seconds"]
                 for path, first in found["through"]:
-                    self.learnt.through[path, first].append(found["test"])
-        _even_out(self.learnt.seconds)
-        _say(f"{len(items)} tests, {sum(self.learnt.seconds.values()):.0f} s")
+                    self.coverage.through[path, first].append(found["test"])
+        _even_out_seconds(self.coverage.seconds)
+        _say(f"{len(items)} tests, {sum(self.coverage.seconds.values()):.0f} s")
 
-    def _try(self, change: Change, items: dict[str, pytest.Item]) -> Tried:
+    def _try(self, change: Change, items: dict[str, pytest.Item]) -> TrialResult:
         tests = list(self._tests_of(change))
-        told = Tried(change.path, change.line, change.what, UNTESTED)
+        told = TrialResult(change.path, change.line, change.what, UNTESTED)
         if not tests:
             return told
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
             os.close(reading)
-            _tries(change, self._functions, [items[each] for each in tests], writing)
+            _run_trial_child(
+                change, self._known_functions, [items[each] for each in tests], writing
+            )
         os.close(writing)
-        patience = PATIENCE + 2 * sum(self.learnt.seconds[each] for each in tests)
+        patience = PATIENCE + 2 * sum(self.coverage.seconds[each] for each in tests)
         ready, _, _ = select.select([reading], [], [], patience)
         text = os.read(reading, 4096).decode() if ready else HUNG
         os.close(reading)
@@ -128,13 +138,13 @@ class Session:
         return told
 
     def _tests_of(self, change: Change) -> Iterator[str]:
-        """The tests that go through what is changed, as many as there is time for: the quickest of
-        them, by the file, for what is made for a file is made once; for a constant those that go
-        through what uses it, or any.
+        """The tests that reach the changed code, as many as there is time for: the quickest of
+        them, file by file, since fixtures of a file are made once. For a constant, those
+        that reach its users, or all.
         """
-        path, seconds = str(self._root / change.path), self.learnt.seconds
-        begins = _begins(change)
-        found = {test for first in begins for test in self.learnt.through.get((path, first), ())}
+        path, seconds = str(self._root / change.path), self.coverage.seconds
+        begins = _list_changed_first_lines(change)
+        found = {test for first in begins for test in self.coverage.through.get((path, first), ())}
         if not begins:
             found = set(seconds)
         left, taken = self._most, defaultdict[str, list[str]](list)
@@ -147,32 +157,41 @@ class Session:
             yield from tests
 
 
-def _begins(change: Change) -> set[int]:
-    """The first lines of the functions that are to be gone through: the innermost one that is
-    changed, or those that use the constant.
+def _list_changed_first_lines(change: Change) -> set[int]:
+    """The first lines of the functions to be reached: the innermost changed one, or the users of
+    the constant.
     """
     top = change.tree.body[change.top]
     if isinstance(top, ast.Assign | ast.AnnAssign):
-        made = set().union(*(stored(each) for each in made_of(change.tree, change.top)))
-        return {_first(each) for each in _functions(change.tree) if made & named(each)}
+        made = set().union(
+            *(
+                list_assigned_names(each)
+                for each in list_dependent_constants(change.tree, change.top)
+            )
+        )
+        return {
+            _get_first_line(each)
+            for each in _list_functions(change.tree)
+            if made & list_used_names(each)
+        }
     around = [
         each
-        for each in _functions(top)
+        for each in _list_functions(top)
         if each.lineno <= change.line <= (each.end_lineno or each.lineno)
     ]
-    return {max(_first(each) for each in around)} if around else set()
+    return {max(_get_first_line(each) for each in around)} if around else set()
 
 
-def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
+def _list_functions(tree: ast.AST) -> list[ast.FunctionDef]:
     return [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
 
 
-def _first(function: ast.FunctionDef) -> int:
+def _get_first_line(function: ast.FunctionDef) -> int:
     return min([function.lineno, *(each.lineno for each in function.decorator_list)])
 
 
-def _even_out(seconds: dict[str, float]) -> None:
-    """The first test of each file made what all of them use: take it for one like the others."""
+def _even_out_seconds(seconds: dict[str, float]) -> None:
+    """The first test of each file makes what all use: give it the time of the others."""
     files = defaultdict[str, list[str]](list)
     for test in seconds:
         files[test.partition("::")[0]].append(test)
@@ -193,7 +212,7 @@ def _run(items: Sequence[pytest.Item], number: int) -> bool:
     return not any(each.failed for each in reports)
 
 
-def _learns(items: list[pytest.Item], names: set[str], told: str) -> None:
+def _run_learning_child(items: list[pytest.Item], names: set[str], told: str) -> None:
     through: set[Place] = set()
     known: dict[CodeType, bool] = {}
 
@@ -218,7 +237,7 @@ def _learns(items: list[pytest.Item], names: set[str], told: str) -> None:
     os._exit(0)
 
 
-def _tries(
+def _run_trial_child(
     change: Change, functions: list[FunctionType], items: list[pytest.Item], told: int
 ) -> None:
     os.setpgid(0, 0)

@@ -1,4 +1,4 @@
-"""The changes that modules are tried with are made, one each, and take effect where they stand."""
+"""The changes for a module are found, one at a time, and take effect once planted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.proof.mutants.changes import changes
+from tests.proof.mutants.changes import list_changes
 from tests.proof.mutants.planting import plant
 
 SOURCE = '''"""A module."""
@@ -29,16 +29,16 @@ def is_few(name: str, most: int = 3) -> bool:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A module of its own, imported."""
+    """An imported module of its own."""
     (tmp_path / "tried_module.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("tried_module")
     del sys.modules["tried_module"]
 
 
-def test_each_change_is_made_once(module: Any, tmp_path: Path) -> None:
-    """Comparisons, conditions, constants, members and what is returned; no words."""
-    found = [each.what for each in changes(tmp_path / "tried_module.py", tmp_path)]
+def test_each_possible_change_is_listed_once(module: Any, tmp_path: Path) -> None:
+    """They are comparisons, conditions, constants, members and returned values, but no texts."""
+    found = [each.what for each in list_changes(tmp_path / "tried_module.py", tmp_path)]
     assert sorted(found) == [
         "3 -> 4",
         "BitOr -> BitAnd",
@@ -54,12 +54,12 @@ def test_each_change_is_made_once(module: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_change_takes_effect(module: Any, tmp_path: Path) -> None:
-    """Functions that were imported before, and constants that others have, are changed as well,
-    and so is what is made of a constant.
+def test_a_planted_change_takes_effect_everywhere(module: Any, tmp_path: Path) -> None:
+    """Functions imported before, constants in other modules, and constants made from them change,
+    too.
     """
     is_few, few = module.is_few, module.FEW
-    found = {each.what: each for each in changes(tmp_path / "tried_module.py", tmp_path)}
+    found = {each.what: each for each in list_changes(tmp_path / "tried_module.py", tmp_path)}
     assert is_few("one")
     assert plant(found["LtE -> Lt"])
     assert not is_few("one")

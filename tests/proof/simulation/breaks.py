@@ -1,4 +1,4 @@
-"""The product broken on purpose, each time in one way, so that the simulation has to find it."""
+"""The product broken on purpose, each time in one way, which the simulation must find."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from storage.states import DeliveryKind, VoteOutcome
 from tests.proof.simulation.hosted import HostedProcess
 from tests.proof.simulation.workspace import BOTH
 
-Break = Callable[[], Any]  # returns what puts it in place while it is entered
+Break = Callable[[], Any]  # returns a context manager that breaks the product
 
 
 def the_requester_may_approve() -> Any:
-    """Whoever is in the group may, their own request or not."""
+    """Anybody in the group may approve, also their own request."""
     real = Authority.may_approve
 
     def may(self: Authority, gate: Any, person: str, **known: Any) -> Any:
@@ -43,32 +43,32 @@ def anybody_may_approve() -> Any:
 
 
 def anybody_may_break_the_glass() -> Any:
-    """Whom the policy names for it is not looked at."""
+    """The people named by the policy for it are not checked."""
     return patch.object(Authority, "may_break_glass", lambda *_, **__: Permission(why="named"))
 
 
 def who_ran_it_may_look() -> Any:
-    """Whoever ran a call without approval may look at it, if they could have approved it."""
+    """Somebody who ran a call without approval may look at it themselves."""
     return patch.object(permissions, "find_break_glass_vote", lambda _votes: None)
 
 
 def what_is_approved_for_later_starts_at_once() -> Any:
-    """The time that the policy names is not waited for."""
+    """The start time of the policy is not waited for."""
     return patch.object(StartTime, "find_next", lambda _self, after: after + timedelta(seconds=1))
 
 
 def nobody_can_stop_it() -> Any:
-    """A rejection of what is approved for later does not count any more."""
+    """A rejection of a call approved for later does not count."""
     return patch.object(calls, "is_scheduled", lambda _call: False)
 
 
 def nobody_is_asked_to_look() -> Any:
-    """What ran without approval is forgotten."""
+    """Calls that ran without approval are forgotten."""
     return patch.object(schedule, "list_calls_to_look_at", lambda _tx, _now: [])
 
 
 def policy_is_not_asked_again() -> Any:
-    """What was shown runs under whatever policy there is by now."""
+    """A call runs under the gate that was shown, whatever policy says now."""
 
     def within(*_: Any, call: Any, **__: Any) -> Any:
         return load_gate(call.gate)
@@ -77,12 +77,12 @@ def policy_is_not_asked_again() -> Any:
 
 
 def deadlines_fall_first() -> Any:
-    """A deadline does not wait for what was clicked before it."""
+    """A deadline does not wait for clicks stored before it."""
     return patch.object(deadlines, "_was_clicked_in_time", lambda _call, _clicked: False)
 
 
 def lost_posts_are_not_looked_for() -> Any:
-    """What may stand in Slack is posted again."""
+    """A message that may be in Slack already is posted again."""
     return patch.object(MessageSender, "_may_be_posted", lambda _self, _row: False)
 
 
@@ -92,7 +92,7 @@ def cards_are_not_drawn_again() -> Any:
 
 
 def what_ran_at_a_crash_runs_again() -> Any:
-    """Nobody is asked what became of it."""
+    """Nobody is asked about the outcome."""
 
     def recover(self: CallExecutor, run: Any, call: Any) -> None:
         self.execute_call(run, call)
@@ -101,7 +101,7 @@ def what_ran_at_a_crash_runs_again() -> Any:
 
 
 def old_buttons_count() -> Any:
-    """A click on an earlier revision is one on what stands there now."""
+    """A click on an earlier revision counts for the current one."""
     real = decisions.check_revision_is_decidable
 
     def look(tx: Any, call_id: str, revision: int, at: Any, *status: Any) -> Any:
@@ -112,7 +112,7 @@ def old_buttons_count() -> Any:
 
 
 def one_vote_is_enough() -> Any:
-    """The quorum is not looked at."""
+    """The quorum is not checked."""
     real = tallying._tally_votes
 
     def votes_alone(gate: Any, ballots: Sequence[Any]) -> Any:
@@ -124,7 +124,7 @@ def one_vote_is_enough() -> Any:
 
 
 def outputs_stand_where_they_came() -> Any:
-    """An output that came late stands behind what was said meanwhile."""
+    """A late output stays behind the messages that came before it."""
 
     def pair(found: Any, seal: str = "", **_: Any) -> Any:
         return found.list_items_for_model(seal)
@@ -133,17 +133,17 @@ def outputs_stand_where_they_came() -> Any:
 
 
 def a_run_may_wait_for_nobody() -> Any:
-    """The last decision frees no run."""
+    """The last decision makes no run ready."""
     return patch.object(moves, "resume_run_if_unblocked", lambda *_, **__: False)
 
 
 def what_is_left_of_a_plan_runs() -> Any:
-    """A step that failed does not stop the rest."""
+    """A failed step does not stop the rest of the plan."""
     return patch.object(worker, "_should_cancel_later_calls", lambda _call: False)
 
 
 def messages_are_settled_when_read() -> Any:
-    """What is said is settled when it is read, and held for no run."""
+    """Messages are settled when read, and held for no run."""
     return patch.object(
         inbox,
         "hold_message_until_next_turn",
@@ -151,11 +151,11 @@ def messages_are_settled_when_read() -> Any:
     )
 
 
-# where two workspaces are at one process
+# breaks of two workspaces in one process
 
 
 def now_and_then_the_other_is_chosen() -> Any:
-    """One of forty payloads goes to the workspace that it is not for."""
+    """One of forty payloads goes to the wrong workspace."""
     real, payloads_so_far = payloads.find_installation, count(1)
 
     def find(*given: Any) -> Any:
@@ -168,12 +168,12 @@ def now_and_then_the_other_is_chosen() -> Any:
 
 
 def the_first_with_such_a_bot_is_chosen() -> Any:
-    """Which workspace the payload names makes no difference where several know the bot's id."""
+    """The workspace named by the payload is ignored if several know the bot's id."""
     return patch.object(payloads, "_choose", lambda owners, _named: next(iter(owners), None))
 
 
 def both_post_with_one_token() -> Any:
-    """What one has to say goes to the other's Slack."""
+    """One workspace's messages go to the other's Slack."""
     real = HostedProcess._assemble
     slacks: list[Any] = []
 
@@ -185,7 +185,7 @@ def both_post_with_one_token() -> Any:
 
 
 def both_keep_messages_in_one_store() -> Any:
-    """What is said in one workspace is stored in the record of the other."""
+    """Messages in one workspace are stored in the record of the other."""
     real, real_start = HostedProcess.keep, HostedProcess.start
     begun: list[HostedProcess] = []
 

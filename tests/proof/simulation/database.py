@@ -1,4 +1,4 @@
-"""The record as the simulation reads it, by a driver alone: from a file, or from a server."""
+"""The record as the simulation reads it, with a driver alone: from a file, or from a server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sqlalchemy import make_url
 from storage.postgres_session import DEFAULT_SCHEMA
 from tests.records import ON_A_SERVER, new_record
 
-Row = Any  # its columns by number and by name
+Row = Any  # columns by number and by name
 
 
 class Database(Protocol):
     """A connection that only reads, each query by itself."""
 
     def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        """The rows of a query, whose places are marked ?."""
+        """The rows of a query, whose parameters are marked ?."""
         ...
 
     def list_tables(self) -> list[str]:
@@ -28,16 +28,16 @@ class Database(Protocol):
         ...
 
     def is_sound(self) -> bool:
-        """Whether the database finds nothing amiss with itself."""
+        """Whether the database finds itself intact."""
         ...
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the connection."""
         ...
 
 
-def database_of(path: Path) -> Database:
-    """The record for `path`, which is there."""
+def open_database(path: Path) -> Database:
+    """The record for `path`, which exists."""
     return _Served(new_record(path)) if ON_A_SERVER else _Filed(path)
 
 
@@ -84,7 +84,7 @@ class _Served:
         return [name for (name,) in found]
 
     def is_sound(self) -> bool:
-        return True  # it checks its pages as it reads them
+        return True  # it checks pages as it reads them
 
     def close(self) -> None:
         self._connection.close()

@@ -1,4 +1,4 @@
-"""What has to be true once everything has come to its end."""
+"""What must be true once everything has ended."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from storage.models import Message
 from storage.states import DRAWN_MESSAGE_KINDS, MessageStatus
 from storage.store import Store
 from storage.transaction import fetch_rows
-from tests.proof.simulation.people import buttons
+from tests.proof.simulation.people import iterate_buttons
 from tests.record_checks import find_first_broken_row
 
 if TYPE_CHECKING:
     from tests.proof.simulation.world import World
 
 DECIDES = (Action.APPROVE, Action.APPROVE_ALL, Action.REJECT_NOW)
-OVER = ("completed", "failed", "cancelled")
+ENDED_STATUSES = ("completed", "failed", "cancelled")
 
 
-def all_is_well(world: World) -> None:
+def check_end(world: World) -> None:
     """Check all of it; raises AssertionError."""
-    everything_is_over(world)
-    every_call_has_one_output(world)
-    the_model_is_told_the_truth(world)
-    nothing_acknowledged_is_lost(world)
-    every_request_was_heard(world)
-    every_message_stands_as_wanted(world)
-    nobody_is_offered_what_is_over(world)
-    what_ran_without_approval_is_looked_at(world)
+    check_everything_ended(world)
+    check_outputs(world)
+    check_output_texts(world)
+    check_deliveries(world)
+    check_requests(world)
+    check_messages(world)
+    check_buttons(world)
+    check_unapproved_calls(world)
     store: Store = world.processes[0].store
     with Store.read(store) as tx:
         assert find_first_broken_row(tx) is None, "the chain is broken"
     assert world.record.is_sound()
 
 
-def everything_is_over(world: World) -> None:
-    """No request is open, and no call waits or runs."""
-    open_ = world.record.all("SELECT id, status FROM run WHERE status NOT IN (?, ?, ?)", *OVER)
+def check_everything_ended(world: World) -> None:
+    """No request may be open, and no call may wait or run."""
+    open_ = world.record.all(
+        "SELECT id, status FROM run WHERE status NOT IN (?, ?, ?)", *ENDED_STATUSES
+    )
     assert not open_, [tuple(each) for each in open_]
     waiting = world.record.all(
         "SELECT id, status FROM call WHERE status IN ('pending', 'running', 'entrusted')"
@@ -54,28 +56,28 @@ def everything_is_over(world: World) -> None:
         assert world.record.calls[id_].status == status, f"{id_} is {status} unsaid"
 
 
-def _outputs(world: World, run: str) -> list[dict[str, Any]]:
+def _list_outputs(world: World, run: str) -> list[dict[str, Any]]:
     found = world.record.all("SELECT body FROM item WHERE run_id = ?", run)
     items = [json.loads(each["body"]) for each in found]
     return [each for each in items if each.get("type") == "function_call_output"]
 
 
-def every_call_has_one_output(world: World) -> None:
-    """Of a request that has not failed, the transcript has one output for each call."""
+def check_outputs(world: World) -> None:
+    """The transcript of a request that has not failed must have one output for each call."""
     for run in world.record.all("SELECT id FROM run WHERE status != 'failed'"):
-        told = Counter(each["call_id"] for each in _outputs(world, run["id"]))
+        told = Counter(each["call_id"] for each in _list_outputs(world, run["id"]))
         proposed = world.record.all("SELECT * FROM call WHERE run_id = ?", run["id"])
         for call in proposed:
             assert told[call["provider_id"]] == 1, f"{call['id']} {call['status']}: {told}"
 
 
-def the_model_is_told_the_truth(world: World) -> None:
-    """Nothing is told as done that did not happen, nor the other way round."""
+def check_output_texts(world: World) -> None:
+    """Nothing may be reported as done that did not happen, nor the other way round."""
     for call in world.record.all("SELECT * FROM call"):
         done, effects = f"did {call['id']}", world.record.effects[call["id"]]
         outputs = [
             each["output"]
-            for each in _outputs(world, call["run_id"])
+            for each in _list_outputs(world, call["run_id"])
             if each["call_id"] == call["provider_id"]
         ]
         for each in outputs:
@@ -88,8 +90,8 @@ def the_model_is_told_the_truth(world: World) -> None:
             assert effects or not by_tool, f"{call['id']} succeeded without its effect"
 
 
-def nothing_acknowledged_is_lost(world: World) -> None:
-    """Each is in the inbox, and has been dealt with."""
+def check_deliveries(world: World) -> None:
+    """Each acknowledged delivery must be in the inbox and handled."""
     rows_ = world.record.all("SELECT key, status, run_id FROM delivery")
     stored = {each["key"]: each["status"] for each in rows_}
     lost = world.acknowledged - set(stored)
@@ -103,16 +105,16 @@ def nothing_acknowledged_is_lost(world: World) -> None:
     assert not held, f"never heard: {[each[0] for each in held]}"
 
 
-def every_request_was_heard(world: World) -> None:
-    """A request that was answered is in the transcript in its person's words."""
+def check_requests(world: World) -> None:
+    """An answered request must be in the transcript in its person's words."""
     for run in world.record.all("SELECT id FROM run WHERE status = 'completed'"):
         found = world.record.all("SELECT body FROM item WHERE run_id = ?", run["id"])
         said = [each for each in found if json.loads(each["body"]).get("role") == "user"]
         assert said, f"{run['id']} was answered, and nobody heard what it was"
 
 
-def every_message_stands_as_wanted(world: World) -> None:
-    """Each is in Slack as it would be drawn now, or was given up for a reason."""
+def check_messages(world: World) -> None:
+    """Each message must be in Slack as it would be drawn now, or have failed for a reason."""
     process = next(each for each in world.processes if each.first)
     with Store.read(process.store) as tx:
         found = fetch_rows(tx, Message, select(Message))
@@ -121,20 +123,20 @@ def every_message_stands_as_wanted(world: World) -> None:
         if row.kind not in DRAWN_MESSAGE_KINDS or row.status is not MessageStatus.SENT:
             continue
         post = world.slack.posts.get((row.channel, row.ts))
-        if post is None:  # somebody has deleted it, and nothing has changed since
+        if post is None:  # somebody deleted it, and nothing has changed since
             continue
         drawn, _, _ = process.renderer.render_message(row)
-        shown = sorted(buttons(post.blocks))
-        assert shown == sorted(buttons(drawn.blocks)), f"{row.key} shows {shown}"
-        named, _, _ = process.renderer.render_new_message(row)  # as it is until it is changed
+        shown = sorted(iterate_buttons(post.blocks))
+        assert shown == sorted(iterate_buttons(drawn.blocks)), f"{row.key} shows {shown}"
+        named, _, _ = process.renderer.render_new_message(row)  # as it is until a change
         right = (drawn.text, named.text)
         assert post.text in right, f"{row.key} says {post.text!r}, not {drawn.text!r}"
 
 
-def nobody_is_offered_what_is_over(world: World) -> None:
-    """No message in Slack has a button that decides about a call; all are decided."""
+def check_buttons(world: World) -> None:
+    """No message in Slack may have a button that decides about a call; all are decided."""
     for post in world.slack.posts.values():
-        for action, value in buttons(post.blocks):
+        for action, value in iterate_buttons(post.blocks):
             meant = decode_click(action, value)
             live = isinstance(meant, Click) and meant.action in DECIDES
             assert not live, f"{post.key or post.ts} still offers {action} {value}"
@@ -142,8 +144,10 @@ def nobody_is_offered_what_is_over(world: World) -> None:
                 assert meant.target.call in world.record.calls
 
 
-def what_ran_without_approval_is_looked_at(world: World) -> None:
-    """Somebody has looked, or people were asked to and will be again; about nothing else."""
+def check_unapproved_calls(world: World) -> None:
+    """Somebody has looked at them, or was asked to and will be again; nothing else is to be looked
+    at.
+    """
     record = world.record
     for call in record.all("SELECT * FROM call"):
         votes = record.all(

@@ -1,4 +1,4 @@
-"""Threads that take turns: one runs at a time, and a seed chooses which goes on next.
+"""Threads that take turns: one runs at a time, and a seed chooses the next.
 
 Each is a real thread, so the product needs to know nothing of it. It gives its turn back wherever
 it begins or ends a transaction, asks Slack or the model, or waits; nothing waits in real time.
@@ -19,11 +19,11 @@ from tests.storage.builders import AT
 NEVER = datetime.max.replace(tzinfo=AT.tzinfo)
 
 
-class Gone(BaseException):
-    """The process that this thread belonged to is no more; nothing catches it."""
+class ProcessEnded(BaseException):
+    """The process of this thread has ended; nothing catches it."""
 
 
-def _free() -> bool:
+def _is_always_ready() -> bool:
     return True
 
 
@@ -33,7 +33,7 @@ class Fiber:
     def __init__(self, owner: object, name: str, body: Callable[[], Any]) -> None:
         """It belongs to `owner` and ends with it."""
         self.owner, self.name, self.body = owner, name, body
-        self.until: Callable[[], bool] = _free
+        self.until: Callable[[], bool] = _is_always_ready
         self.latest = NEVER
         self.at = "begins"
         self.begun = self.over = self.doomed = False
@@ -45,23 +45,23 @@ class Scheduler:
     """Virtual time, and whose turn it is."""
 
     def __init__(self, random: Random) -> None:
-        """All choices are `random`'s."""
+        """`random` makes all choices."""
         self.random, self.now = random, AT
         self.fibers: list[Fiber] = []
         self.current: Fiber | None = None
-        self.building: object = None  # to whom the threads made now belong
+        self.building: object = None  # the owner of threads that are created now
         self.steps = 0
-        self.told: deque[str] = deque(maxlen=400)  # the last things that happened
+        self.recent_events: deque[str] = deque(maxlen=400)  # the last events
         self.failure: BaseException | None = None
         self._back = _thread.allocate_lock()
         self._back.acquire()
         self._carriers: list[_Carrier] = []
 
-    # for whoever takes turns
+    # for threads that take turns
 
     def pause(self, what: str) -> None:
         """Give the turn back, and go on some time."""
-        self.wait(_free, None, what)
+        self.wait(_is_always_ready, None, what)
 
     def rest(self, seconds: float, what: str) -> None:
         """Go on after so many seconds of virtual time."""
@@ -73,42 +73,42 @@ class Scheduler:
         if fiber is None:  # the scheduler's own thread: a process is being started
             return until()
         if fiber.doomed:
-            raise Gone
+            raise ProcessEnded
         fiber.until, fiber.at = until, what
         fiber.latest = NEVER if seconds is None else self.now + timedelta(seconds=seconds)
         self._back.release()
         fiber.go.acquire()
         if fiber.doomed:
-            raise Gone
+            raise ProcessEnded
         return until()
 
-    # for whoever gives turns
+    # for the simulation that gives turns
 
     def spawn(self, owner: object, name: str, body: Callable[[], Any]) -> Fiber:
-        """Have a thread of `owner` do this."""
+        """Start a thread of `owner` with this body."""
         fiber = Fiber(owner, name, body)
         self.fibers.append(fiber)
         return fiber
 
-    def able(self) -> list[Fiber]:
-        """Those that could go on now."""
+    def list_ready_fibers(self) -> list[Fiber]:
+        """The fibers that could go on now."""
         now = self.now
         return [each for each in self.fibers if each.latest <= now or each.until()]
 
     def next_moment(self) -> datetime:
-        """When the first that waits for a moment goes on."""
+        """When the first fiber that waits for a time goes on."""
         return min((each.latest for each in self.fibers), default=NEVER)
 
-    def turn(self, fiber: Fiber) -> None:
-        """Let it go on to where it gives its turn back."""
+    def run_turn(self, fiber: Fiber) -> None:
+        """Let a fiber run until it gives its turn back."""
         self.steps += 1
-        self.told.append(f"{self.now:%d %H:%M:%S.%f} {fiber.name}: {fiber.at}")
+        self.recent_events.append(f"{self.now:%d %H:%M:%S.%f} {fiber.name}: {fiber.at}")
         self._resume(fiber)
         if self.failure is not None:
             raise self.failure
 
     def kill(self, owner: object) -> None:
-        """End all threads of `owner` where they are; what they know is lost."""
+        """End all threads of `owner` where they are; their state is lost."""
         while mine := [each for each in self.fibers if each.owner is owner]:
             fiber = mine[0]
             fiber.doomed = True
@@ -154,7 +154,7 @@ class _Slot:
 
 
 class _Carrier:
-    """A real thread that carries one fiber after the other."""
+    """A real thread that carries one fiber after another."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -171,7 +171,7 @@ class _Carrier:
                 return
             try:
                 fiber.body()
-            except Gone:
+            except ProcessEnded:
                 pass
             except BaseException as error:  # noqa: BLE001  # told by whoever gave the turn
                 self._scheduler.failure = error

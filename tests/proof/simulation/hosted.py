@@ -1,11 +1,10 @@
-"""Two workspaces at one process, from one seed: each is a world of its own, on a record of its own.
+"""Two workspaces in one process, from one seed: each is a world with a record of its own.
 
-Ids of channels, people and messages are the same in both. The product's dispatcher and its record
-of installations, real ones, choose from a payload as Slack sends it whose it is; what was chosen
-parses it as the listeners do. The product's host is not there: its threads wait for locks that
-others hold at a wait, which threads that take turns cannot. So here a workspace that does not work
-at the moment refuses what reaches it, where the host would start it at once; and signed pages go by
-the workspace in their path.
+Ids of channels, people and messages are the same in both. The product's real dispatcher and its
+record of installations choose the workspace from a payload as Slack sends it; the workspace parses
+it as the listeners do. The product's host is not used: its threads wait for locks that others hold
+while they wait, which threads that take turns cannot do. So a stopped workspace refuses deliveries
+here, where the host would start it at once; and signed pages go by the workspace in their path.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from bot.workspaces.hosted import NotServedError
 from storage.installations import InstallationRecord
 from storage.models import Delivery
 from storage.states import DeliveryKind
-from tests.proof.simulation.ending import all_is_well
-from tests.proof.simulation.fibers import Gone, Scheduler
+from tests.proof.simulation.ending import check_end
+from tests.proof.simulation.fibers import ProcessEnded, Scheduler
 from tests.proof.simulation.process import Process
 from tests.proof.simulation.workspace import BOTH, Workspace
 from tests.proof.simulation.world import (
-    REDELIVERED,
+    MAX_REDELIVERIES,
     ROUNDS,
     ViolationError,
     World,
@@ -44,16 +43,16 @@ from tests.runs.fakes import BOT
 from tests.workspaces.builders import installed
 
 Json = dict[str, Any]
-SLEEPS = 0.0005  # of each thing that happens: one workspace is stopped for a while
-AGAIN = 60.0  # seconds until Slack delivers what was refused once more
-SHARED = "C0FINANCE"  # a channel of which Slack says that other companies are in it
+SLEEP_CHANCE = 0.0005  # chance at each event that one workspace is stopped for a while
+REDELIVERY_SECONDS = 60.0  # seconds until Slack delivers a refused message again
+SHARED = "C0FINANCE"  # a channel that Slack says is shared with other companies
 
 
 class TwoWorlds:
-    """Both, and the process that they are at."""
+    """Two worlds, and the process that they share."""
 
     def __init__(self, seed: int, steps: int, *, signed: bool = False) -> None:
-        """As a single world's; the steps are those of both together."""
+        """As for a single world; the steps are those of both together."""
         self.seed, self.most = seed, steps
         self.scheduler = Scheduler(Random(seed))
         self.random = self.scheduler.random
@@ -62,18 +61,18 @@ class TwoWorlds:
         self.dispatcher = WorkspaceDispatcher(
             self._record, self.use_app, lambda _: None, WebClient(retry_handlers=[])
         )
-        self.connection = object()  # to whom what Slack delivers belongs: anew in each life
+        self.connection = object()  # the owner of Slack's deliveries, a new one in each life
 
     @property
     def steps(self) -> int:
-        """How many things have happened."""
+        """How many events there were."""
         return self.scheduler.steps
 
     def run(self) -> None:
-        """Go through it; raises ViolationError."""
+        """Run both; raises ViolationError."""
         with ExitStack() as ends:
             for part in self.parts:
-                ends.enter_context(part._apart())
+                ends.enter_context(part._isolate())
             ends.callback(self._record.close)
             with errors_as_violations():
                 self._record.open()
@@ -87,10 +86,10 @@ class TwoWorlds:
                 self._end()
 
     def _next(self) -> None:
-        """One thing more, in either."""
+        """One more event, in either."""
         part = self.random.choice(self.parts)
         part.wake_up_if_due()
-        if part.processes and not part.users and self.random.random() < SLEEPS:
+        if part.processes and not part.users and self.random.random() < SLEEP_CHANCE:
             part.fall_asleep()
         else:
             part._next()
@@ -100,12 +99,12 @@ class TwoWorlds:
             part.wake_up_if_due(at_once=True)
             part._calm()
         for _ in range(ROUNDS):
-            self.parts[0]._settle()  # the turns are those of both
+            self.parts[0]._settle()  # turns belong to both
             if all(part._is_over() for part in self.parts):
                 break
             self.scheduler.now += timedelta(hours=1)
         for part in self.parts:
-            all_is_well(part)
+            check_end(part)
         for part in self.parts:
             part.look_for_foreign()
 
@@ -122,7 +121,7 @@ class TwoWorlds:
             found.users -= 1
 
     def replace_process(self, *, orderly: bool) -> None:
-        """The process ends with both workspaces, and another begins with both."""
+        """The process ends with both workspaces, and another one starts with both."""
         self.scheduler.kill(self.connection)
         self.connection = object()
         for part in self.parts:
@@ -139,11 +138,11 @@ class TwoWorlds:
         return [wrong for part in self.parts for wrong in part.find_own_wrong()]
 
     def tally(self) -> Counter[str]:
-        """How often what happened, in both."""
+        """How often each event happened, in both."""
         return sum((part.tally() for part in self.parts), Counter())
 
     def report(self) -> str:
-        """The last things that happened, and how the calls of each stand."""
+        """The last events, and the state of the calls of each."""
         return "\n".join(part.report() for part in reversed(self.parts))
 
 
@@ -158,10 +157,10 @@ class HostedProcess(Process):
         return SimpleNamespace(core=self.core, bolt=bolt, directory=directory)
 
     def _dispatch(self, request: BoltRequest) -> BoltResponse:
-        """Store what arrives, as the listeners do."""
+        """Store a payload, as the listeners do."""
         body: Json = dict(request.body)
         row = parse_delivery(body, self.team) or _build_submission_delivery(body)
-        row.key = body.get("trigger_id") or row.key  # as the simulation knows it
+        row.key = body.get("trigger_id") or row.key  # the simulation's own key
         self.scheduler.pause(f"{row.key} arrives")
         self.keep(row)
         self.scheduler.pause(f"{row.key} is acknowledged")
@@ -169,26 +168,26 @@ class HostedProcess(Process):
 
 
 class HostedWorld(World):
-    """One of the two."""
+    """One of the two worlds."""
 
     process_class = HostedProcess
     processes: list[HostedProcess]  # type: ignore[assignment]  # they are made as `process_class`
 
     def __init__(self, whole: TwoWorlds, workspace: Workspace, *, signed: bool) -> None:
         self.whole, self._wakes_up = whole, 0
-        self.users = 0  # deliveries that are with its app: it is not stopped amid one
+        self.users = 0  # deliveries in its app, during which it is not stopped
         super().__init__(
             whole.seed, whole.most, signed=signed, workspace=workspace, scheduler=whole.scheduler
         )
 
     def fall_asleep(self) -> None:
-        """It is stopped while the other one works."""
+        """Stop it while the other one works."""
         self._happen("a workspace falls asleep")
         self._crash(orderly=True)
         self._wakes_up = self.steps + self.random.randrange(300)
 
     def wake_up_if_due(self, *, at_once: bool = False) -> None:
-        """Start it again, where its time has come."""
+        """Start it again, if its time has come."""
         if not self.processes and (at_once or self.steps >= self._wakes_up):
             self._start()
 
@@ -203,7 +202,7 @@ class HostedWorld(World):
         self.whole.replace_process(orderly=orderly)
 
     def _deliver(self, row: Delivery, late: float, times: int) -> None:
-        """Slack hands it to the process; a message that is refused, or cut off, comes again."""
+        """Slack delivers it to the process; a message that is refused or cut off comes again."""
         self._happen(f"{row.user} does {row.key}")
 
         def body() -> None:
@@ -212,14 +211,14 @@ class HostedWorld(World):
                 if late:
                     self.scheduler.rest(late, f"{row.key} is late")
                 while not self._is_taken(row):
-                    if row.kind is not DeliveryKind.MESSAGE or tried == REDELIVERED:
+                    if row.kind is not DeliveryKind.MESSAGE or tried == MAX_REDELIVERIES:
                         return
                     tried += 1
-                    self.scheduler.rest(AGAIN, f"{row.key} was refused")
+                    self.scheduler.rest(REDELIVERY_SECONDS, f"{row.key} was refused")
                 self.acknowledged.add(row.key)
-            except Gone:
-                if tried < REDELIVERED and row.kind is DeliveryKind.MESSAGE:
-                    self._again.append((row, tried + 1))
+            except ProcessEnded:
+                if tried < MAX_REDELIVERIES and row.kind is DeliveryKind.MESSAGE:
+                    self._redeliveries.append((row, tried + 1))
                 raise
 
         self.scheduler.spawn(self.whole.connection, row.kind, body)
@@ -265,7 +264,7 @@ def build_payload(row: Delivery, workspace: Workspace) -> Json:
             "authorizations": [{**authorized, "is_bot": True, "is_enterprise_install": False}],
         }
     made = {
-        "team": {"id": row.team},  # of whoever clicks
+        "team": {"id": row.team},  # the workspace of the person
         "user": {"id": row.user, "team_id": row.team},
         "channel": {"id": row.channel},
         "trigger_id": row.key,

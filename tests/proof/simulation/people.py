@@ -1,6 +1,6 @@
-"""People: they write, change their minds, and click on what they see or saw, late and twice.
+"""People write, change their minds, and click on what they see or saw, late and twice.
 
-A button is one that stands or stood in Slack; what a person does is a delivery, which others carry.
+Every button is or was in Slack; an action of a person is a delivery, which others carry.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tests.proof.simulation.wire import Post, Slack
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS
 
 Json = dict[str, Any]
-# Ana's counts its signatures: where two come out of order, it looks like a copy
+# Ana's counts its signatures: two in the wrong order look like a copied key
 PASSKEYS = {who: Authenticator(step=int(who == ANA)) for who in (ANA, BEN, CLEO, DAN, EVE, GUS)}
-OTHER_COMPANY = "T0OTHERCO"  # of Eve
+OTHER_COMPANY = "T0OTHERCO"  # Eve's workspace
 CLICKERS = (ANA, ANA, ANA, ANA, CLEO, CLEO, CLEO, CLEO, DAN, DAN, BEN, BEN, GUS, EVE)
 ASKERS = (BEN, BEN, DAN, ANA)
 WORDS = ("do it", "again", "do that", "something else", "more", "cancel", "help", "yes", "")
@@ -40,7 +40,7 @@ SAID_EXACTLY = ("cancel", "help", "yes", "")
 PLACES = ("C0SUPPORT", "C0SUPPORT", "C0FINANCE")
 NOT_STORED = LOOK_ACTIONS | HOME_PAGE_ACTIONS | {Action.FEEDBACK, Action.REQUEST, Action.ASK_AGAIN}
 NOT_STORED |= {Action.OPEN_PAGE}
-RECENT = 16  # messages that people still look at
+RECENT = 16  # the newest messages, which people still look at
 WEIGHTS = {
     Action.APPROVE: 14,
     Action.APPROVE_ALL: 14,
@@ -76,14 +76,15 @@ class People:
         is_open: Callable[[str], bool],
         links: Callable[[], Sequence[Any]],
     ) -> None:
-        """`is_open`: whether that call waits for people: such are clicked most. `links`: the newest
-        rows of links by which people sign.
+        """`is_open`: whether that call waits for people, who click such calls most.
+
+        `links`: the newest rows of signing links.
         """
         self._random, self._slack, self._is_open = random, slack, is_open
         self._links, self._team, self._mark = links, slack.workspace.team, slack.workspace.mark
         self._number = 0
-        self.threads: list[tuple[str, str, str]] = []  # channel, ts, who began it
-        self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, who
+        self.threads: list[tuple[str, str, str]] = []  # channel, ts, person who began it
+        self.said: list[tuple[str, str, str, str]] = []  # channel, ts, thread, person
 
     def act(self) -> list[Delivery]:
         """Somebody does something: nothing, one thing, or the same twice."""
@@ -120,10 +121,12 @@ class People:
         text += self._mark if text not in SAID_EXACTLY else ""
         event = _message(channel, ts, thread, person, mention + text)
         key = f"msg:{self._team}:{channel}:{ts}"
-        return self._delivery(key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event})
+        return self._make_delivery(
+            key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event}
+        )
 
     def _reword(self) -> Delivery:
-        """Edit or delete what one has written."""
+        """Edit or delete one's own message."""
         channel, ts, thread, person = self._random.choice(self.said[-4:])
         self._number += 1
         was = _message(channel, ts, thread, person, f"<@{BOT}> do it{self._mark}")
@@ -135,17 +138,17 @@ class People:
             now = {**was, "text": f"<@{BOT}> do something else{self._mark}"}
             event |= {"subtype": "message_changed", "message": now}
         key = f"event:E{self._number}"
-        return self._delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
+        return self._make_delivery(key, DeliveryKind.MESSAGE, "", channel, thread, {"event": event})
 
     def _sign(self, link: Any) -> Delivery:
-        """Sign on the page; now and then with another's passkey, or one that does not ask who."""
+        """Sign on the page; sometimes with another's passkey, or one that verifies nobody."""
         chance, person = self._random.random(), link["person"]
         key = PASSKEYS[person if chance < 0.9 else ANA]
         key.flags = PRESENT if chance > 0.95 else PRESENT | VERIFIED
         said = {"link": link["hash"], "call": link["call_id"]}
         said["credential"] = key.sign(hashlib.sha256(link["statement"].encode()).digest())
         kind = DeliveryKind.SIGNATURE
-        made = self._delivery(f"sign:{link['hash']}", kind, person, "", "", said)
+        made = self._make_delivery(f"sign:{link['hash']}", kind, person, "", "", said)
         made.team, made.surface = self._team, Surface.PAGE
         return made
 
@@ -156,10 +159,10 @@ class People:
             blocks = each.blocks
             if each.before and self._random.random() < 0.2:
                 blocks = self._random.choice(each.before)
-            found += [(each, action, value) for action, value in buttons(blocks)]
+            found += [(each, action, value) for action, value in iterate_buttons(blocks)]
         if not found:
             return None
-        weights = [self._drawn_to(action, value) for _, action, value in found]
+        weights = [self._weigh(action, value) for _, action, value in found]
         post, action_id, value = self._random.choices(found, weights)[0]
         meant = decode_click(action_id, value)
         if not isinstance(meant, Click) or meant.action in NOT_STORED:
@@ -175,10 +178,10 @@ class People:
         place = {"channel_id": post.channel, "message_ts": post.ts}
         body = {"actions": [element], "container": place}
         key, thread = f"action:{self._number}", post.thread_ts
-        return self._delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
+        return self._make_delivery(key, DeliveryKind.ACTION, person, post.channel, thread, body)
 
-    def _drawn_to(self, action_id: str, value: str) -> int:
-        """How much more people are drawn to some buttons, and to what is still to be decided."""
+    def _weigh(self, action_id: str, value: str) -> int:
+        """How likely people click this button: some more than others, and open calls most."""
         meant = decode_click(action_id, value)
         if not isinstance(meant, Click) or meant.action in NOT_STORED:
             return 1
@@ -193,12 +196,12 @@ class People:
         view = {
             "callback_id": dialog,
             "private_metadata": encode_dialog_metadata(about),
-            "state": {"values": self._state(dialog)},
+            "state": {"values": self._make_state(dialog)},
         }
         key, kind = f"submission:{self._number}", DeliveryKind.SUBMISSION
-        return self._delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
+        return self._make_delivery(key, kind, person, post.channel, post.thread_ts, {"view": view})
 
-    def _state(self, dialog: DialogId) -> Json:
+    def _make_state(self, dialog: DialogId) -> Json:
         """What is entered in a dialog."""
         choose, mark = self._random.choice, self._mark
         words: Json = {"words": {"text": {"value": choose(("no", f"not so{mark}", ""))}}}
@@ -223,7 +226,7 @@ class People:
             case _:
                 return words
 
-    def _delivery(
+    def _make_delivery(
         self, key: str, kind: DeliveryKind, user: str, channel: str, thread: str, body: Json
     ) -> Delivery:
         return Delivery(
@@ -237,7 +240,7 @@ class People:
         )
 
 
-def buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
+def iterate_buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
     """The id and value of each button, and of each choice of a menu."""
     for block in blocks:
         elements = list(block.get("elements") or [])

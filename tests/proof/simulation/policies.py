@@ -1,4 +1,4 @@
-"""The policies that a simulation goes through, and what each asks for, said a second time."""
+"""The policies of a simulation, and what each requires, stated a second time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTE = '\n[[rule]]\ntool = "note"\n'
 
 @dataclass(frozen=True)
 class Terms:
-    """What a policy asks for."""
+    """What a policy requires."""
 
     name: str
     text: str
@@ -25,8 +25,8 @@ class Terms:
     allows: tuple[str, ...] = ("free", "peek", "ask_person", "desk")
     denies: tuple[str, ...] = ()
     remembers: tuple[str, ...] = ()
-    alone: tuple[str, ...] = ()  # who runs it without approval
-    starts: timedelta | None = None  # how long after midnight, in UTC, what is approved starts
+    alone: tuple[str, ...] = ()  # people who may break glass
+    starts: timedelta | None = None  # start time of approved calls, after midnight in UTC
 
 
 POLICIES = (

@@ -1,6 +1,6 @@
-"""One life of the product on the database: the real core, loop and outbox, on threads of ours.
+"""One life of the product on the database: the real core, loop and outbox, on simulated threads.
 
-It ends between any two of their turns; nothing but the file and what stands in Slack remains.
+It ends between any two of their turns; only the file and the messages in Slack remain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.fibers import Scheduler
 from tests.proof.simulation.model import SimModel
 from tests.proof.simulation.people import PASSKEYS
-from tests.proof.simulation.waiting import SimPool, signals_of
+from tests.proof.simulation.waiting import SimPool, make_signals
 from tests.proof.simulation.wire import SimClient, Slack
 from tests.records import new_record
 from tests.runs.fakes import BOT, LIMITS
@@ -48,12 +48,12 @@ class SimClock:
         self._scheduler = scheduler
 
     def now(self) -> Any:
-        """As bot.clock.Clock's."""
+        """See bot.clock.Clock."""
         return self._scheduler.now
 
 
 class SimStore(Store):
-    """The product's store; others have their turn before each transaction and after each commit."""
+    """The product's store; others have turns before each transaction and after each commit."""
 
     def __init__(self, path: Path, scheduler: Scheduler, committed: Callable[[], None]) -> None:
         super().__init__(new_record(path), key=KEY)
@@ -64,7 +64,7 @@ class SimStore(Store):
     def write(
         self, *, durable: bool = True, needs_sync: bool = True, counted: bool = True
     ) -> Iterator[Transaction]:
-        """As the product's."""
+        """As in the product."""
         self._scheduler.pause("writes")
         with super().write(durable=durable, needs_sync=needs_sync, counted=counted) as tx:
             self.writing = True
@@ -76,24 +76,24 @@ class SimStore(Store):
         self._scheduler.pause("has written")
 
     def read(self) -> Transaction:
-        """As the product's."""
+        """As in the product."""
         if not self.writing:
             self._scheduler.pause("reads")
         return super().read()
 
     def crash(self) -> None:
-        """The process is no more; what it would do in an orderly end is not done."""
+        """The process is gone; nothing of a proper end is done."""
         if self._head_file is not None:
             self._head_file.close()
             self._head_file = None
         self.close()
 
 
-class Quiet:
+class SilentPresence:
     """A presence that nobody sees."""
 
     def show_working(self, run: Run) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     show_waiting = show_done = show_working
 
@@ -114,7 +114,7 @@ class Process:
         alone: bool,
         first: bool,
     ) -> None:
-        """Put it together; `alone`: no other process writes the same database."""
+        """Build it; `alone`: no other process writes the same database."""
         self.scheduler, self.first = scheduler, first
         scheduler.building = self
         policy = path.with_name("policy.toml")
@@ -125,8 +125,8 @@ class Process:
         )
         self.policy = current
         self.store = SimStore(path, scheduler, lambda: committed(self))
-        self.signals, self.clock = signals_of(scheduler), SimClock(scheduler)
-        directory = directory.of(self, self.signals.work.notify)
+        self.signals, self.clock = make_signals(scheduler), SimClock(scheduler)
+        directory = directory.copy_for(self, self.signals.work.notify)
         authority: Any = Authority(directory, slack.workspace.team)
         settings = Settings(
             slack_bot_token="xoxb-1",
@@ -155,7 +155,7 @@ class Process:
     def _assemble(self, slack: Slack, directory: SimDirectory, model: SimModel) -> None:
         posting, reading = SimClient(slack, clock=self.clock), SimClient(slack)
         self.clients, store, clock, core = (posting, reading), self.store, self.clock, self.core
-        quiet, no_portal = Quiet(), lambda: None
+        quiet, no_portal = SilentPresence(), lambda: None
         pool = SimPool(self.scheduler, WORKERS * 2, "tool")
         worker = core.build_worker(
             model,
@@ -166,7 +166,7 @@ class Process:
             ).get_or_create_answer,
             quiet,
         )
-        deciding = core.copy_with_directory(directory.hurried())
+        deciding = core.copy_with_directory(directory.copy_without_waiting())
         known: Any = directory
         intake = deciding.build_intake(known, lambda _: None)
         workers = WorkerPool(worker.advance_run, core.settings.workers, self.signals)
@@ -184,7 +184,7 @@ class Process:
         return self.core.identity.team
 
     def start(self) -> None:
-        """Take up what an earlier life left, and begin."""
+        """Recover from an earlier life, and start."""
         self.scheduler.building = self
         self._add_passkeys()
         self.core.build_restored_record_settler().settle_work_if_restored()
@@ -194,7 +194,7 @@ class Process:
             self.scheduler.spawn(self, "outbox", self.outbox.run)
 
     def _add_passkeys(self) -> None:
-        """Everybody has one, from the first life on."""
+        """Give everybody a passkey, in the first life."""
         with self.store.write() as tx:
             for person, key in PASSKEYS.items():
                 if passkeys.find_passkey_by_credential(tx, key.credential_id) is None:
@@ -215,7 +215,7 @@ class Process:
             client.close()
 
     def keep(self, delivery: Delivery) -> None:
-        """Store a delivery and have the loop look, as the listeners do."""
+        """Store a delivery and wake the loop, as the listeners do."""
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
             fresh = inbox.insert_delivery(tx, delivery)

@@ -1,7 +1,7 @@
-"""What has to be true of the record, looked at after each commit and, whole, at the end.
+"""What must be true of the record, checked after each commit.
 
-It reads the database by itself and keeps its own small idea of how each call and request stands,
-so that the product's own tables and checks are not what vouches for them.
+It reads the database by itself and keeps its own small model of each call and request, so that the
+product's own tables and checks are not what proves them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.proof.simulation.database import Row, database_of
+from tests.proof.simulation.database import Row, open_database
 from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.policies import Terms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDS = "succeeded failed cancelled superseded"
-CALLS = {  # as the design has them; not read from the product
+CALLS = {  # as in the design; not read from the product
     "pending": "approved rejected answered expired cancelled superseded invalidated",
     "approved": "running cancelled superseded invalidated pending",
     "running": "succeeded failed unknown pending entrusted",
@@ -34,16 +34,16 @@ RUNS = {
     "waiting": "ready cancelled",
     "failed": "ready",
 }
-AGAIN = ("put", "peek", "desk")  # tools that a crash may repeat, under the same key
+REPEATABLE_TOOLS = ("put", "peek", "desk")  # tools that a crash may repeat, with the same key
 
 
 @dataclass
-class Stands:
-    """How a call stands, by what the audit has said so far."""
+class CallState:
+    """The state of a call, according to the audit so far."""
 
     status: str
     tool: str
-    may_run: bool  # it was approved, and has not been started since
+    may_run: bool  # approved, and not started since
     starts: int = 0
     restarts: int = 0
 
@@ -52,19 +52,19 @@ class Record:
     """The promises, as checks."""
 
     def __init__(self, path: Path, directory: SimDirectory, terms: Mapping[str, Terms]) -> None:
-        """`terms`: what each policy asks for, by its digest."""
+        """`terms`: what each policy requires, by its digest."""
         self._directory, self._terms = directory, terms
-        self.calls: dict[str, Stands] = {}
+        self.calls: dict[str, CallState] = {}
         self.runs: dict[str, str] = {}
         self.effects: Counter[str] = Counter()
         self.votes: Counter[str] = Counter()
         self.grants: Counter[tuple[str, str]] = Counter()  # uses given, and used
         self.wrong: list[str] = []
         self._audit = self._vote = 0
-        self._database = database_of(path)
+        self._database = open_database(path)
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the connection."""
         self._database.close()
 
     def read_all(self) -> str:
@@ -74,11 +74,11 @@ class Record:
         return "\n".join(repr(tuple(row)) for row in rows)
 
     def is_sound(self) -> bool:
-        """Whether the database finds nothing amiss with itself."""
+        """Whether the database finds itself intact."""
         return self._database.is_sound()
 
     def all(self, sql: str, *values: Any) -> list[Row]:
-        """The rows of a query, whose places are marked ?."""
+        """The rows of a query, whose parameters are marked ?."""
         return self._database.all(sql, values)
 
     def one(self, sql: str, *values: Any) -> Row:
@@ -90,11 +90,11 @@ class Record:
         if not holds:
             self.wrong.append(what)
 
-    def look(self, policy: str, now: datetime) -> None:
-        """Check what the last commit has added, under the policy of that digest."""
+    def check_new_rows(self, policy: str, now: datetime) -> None:
+        """Check what the last commit added, under the policy of that digest."""
         for row in self.all("SELECT * FROM vote WHERE seq > ? ORDER BY seq", self._vote):
             self._vote = row["seq"]
-            self._voted(row)
+            self._check_vote(row)
         for row in self.all("SELECT * FROM audit WHERE seq > ? ORDER BY seq", self._audit):
             self._audit = row["seq"]
             data = json.loads(row["data"])
@@ -103,21 +103,23 @@ class Record:
             if row["event"].startswith("run.born"):
                 self.runs[row["run_id"]] = "ready"
             elif row["event"].startswith("run.") and "to" in data:
-                self._run_moved(row["run_id"], data)
+                self._check_run_change(row["run_id"], data)
             elif row["call_id"]:
-                self._call_moved(row, data, policy, now)
+                self._check_call_change(row, data, policy, now)
 
-    def _run_moved(self, run: str, data: dict[str, Any]) -> None:
+    def _check_run_change(self, run: str, data: dict[str, Any]) -> None:
         before = self.runs.get(run, "")
         self.expect(before == data["from"], f"run {run} was {before}, moved from {data['from']}")
         self.expect(data["to"] in RUNS.get(before, "").split(), f"run: {before} to {data['to']}")
         self.runs[run] = data["to"]
 
-    def _call_moved(self, row: Row, data: dict[str, Any], policy: str, now: datetime) -> None:
+    def _check_call_change(
+        self, row: Row, data: dict[str, Any], policy: str, now: datetime
+    ) -> None:
         call, event = row["call_id"], row["event"]
         if event.startswith("call.born."):
             status = event.removeprefix("call.born.")
-            self.calls[call] = Stands(status, data["tool"], status == "approved")
+            self.calls[call] = CallState(status, data["tool"], status == "approved")
             self.expect(status in ("pending", "approved", "refused"), f"{call}: {event}")
             return
         stands = self.calls.get(call)
@@ -125,7 +127,7 @@ class Record:
             self.expect(not event.startswith("call.running"), f"{call}: {event} before its birth")
             return
         if data.get("again"):
-            repeats = stands.tool in AGAIN and stands.status == "running"
+            repeats = stands.tool in REPEATABLE_TOOLS and stands.status == "running"
             self.expect(repeats, f"{call} {stands.tool} is started again")
             stands.restarts += 1
             return
@@ -138,14 +140,14 @@ class Record:
         if to == "approved":
             stands.may_run = True
         elif to == "running":
-            self._started(call, stands, policy, now)
+            self._check_start(call, stands, policy, now)
         elif to == "pending":
             stands.may_run = False
         elif event == "call.expired":
-            self._expired(call, now)
+            self._check_expiry(call, now)
 
-    def _started(self, call: str, stands: Stands, policy: str, now: datetime) -> None:
-        """Check that it was approved for this start, by enough people, as it is shown."""
+    def _check_start(self, call: str, stands: CallState, policy: str, now: datetime) -> None:
+        """Check that the call was approved for this start, by enough people, as shown."""
         self.expect(stands.may_run, f"{call} starts a second time on one approval")
         stands.may_run, stands.starts = False, stands.starts + 1
         row = self.one("SELECT * FROM call WHERE id = ?", call)
@@ -171,14 +173,14 @@ class Record:
         if stands.tool in terms.allows and gate["verdict"] == "allow":
             return
         if row["grant_id"]:
-            self._granted(row, terms)
+            self._check_grant(row, terms)
             return
-        # once something was rejected, what is allowed is asked of those, and as that was asked
+        # after a rejection, an allowed call is asked of the same people under the same gate
         allowed = stands.tool in terms.allows and gate.get("would_allow")
         unsigned = not terms.signed or allowed
         given = [v for v in votes if v["digest"] == row["digest"] and (unsigned or v["passkey_id"])]
         alone = [vote["person"] for vote in given if vote["verb"] == "break_glass"]
-        if alone:  # its gate names them; policy still does by now, or asks nobody
+        if alone:  # its gate names them, and policy still does, or asks nobody
             held = stands.tool in terms.allows or set(alone) <= set(terms.alone)
             self.expect(held, f"{call} starts without approval by {alone}, under {terms.name}")
             return
@@ -195,7 +197,7 @@ class Record:
         enough = len(people) >= (1 if allowed else terms.quorum)
         self.expect(enough, f"{call} {stands.tool} starts with {people}, under {terms.name}")
 
-    def _granted(self, row: Row, terms: Terms) -> None:
+    def _check_grant(self, row: Row, terms: Terms) -> None:
         call = row["id"]
         self.expect(row["tool"] in terms.remembers, f"{call} runs on what is not remembered")
         grant = self.one("SELECT * FROM remembered WHERE id = ?", row["grant_id"])
@@ -209,7 +211,7 @@ class Record:
         given = self.grants["grant.given", grant["id"]]
         self.expect(started <= given, f"{call}: its grant for {given} was used {started} times")
 
-    def _voted(self, vote: Row) -> None:
+    def _check_vote(self, vote: Row) -> None:
         """Check that this person could vote on this, in time."""
         call = self.one("SELECT * FROM call WHERE id = ?", vote["call_id"])
         run = self.one("SELECT * FROM run WHERE id = ?", call["run_id"])
@@ -217,29 +219,29 @@ class Record:
         self.votes[f"votes {vote['verb']}"] += 1
         about = f"{vote['verb']} of {call['id']} by {person}"
         gate = json.loads(call["gate"])
-        self._signed(vote, gate, about)
-        if gate["verdict"] == "allow":  # to run again what asked nobody: who asked for it may
+        self._check_signature(vote, gate, about)
+        if gate["verdict"] == "allow":  # the requester may run again a call that asked nobody
             self.expect(person == run["requester"], f"{about}, who has not asked for it")
             return
         if vote["verb"] == "break_glass":
             named = (gate.get("break_glass") or {}).get("users", ())
             self.expect(person in named, f"{about}, whom nobody has named")
             self.expect(len(vote["reason"]) > 9, f"{about} for no reason")
-            self._shown_in_time(vote, call, about)
+            self._check_shown_in_time(vote, call, about)
             return
-        self.expect(self._directory.led(person, at), f"{about}, who may not")
+        self.expect(self._directory.was_lead(person, at), f"{about}, who may not")
         if vote["verb"] == "reject":
             return
         if vote["verb"] in ("look", "object"):
-            self._looked(vote, call, about)
+            self._check_look(vote, call, about)
         self.expect(person != run["requester"], f"{about}, who asked for it")
-        self._shown_in_time(vote, call, about)
+        self._check_shown_in_time(vote, call, about)
         authors = self.all("SELECT author FROM revision WHERE call_id = ?", call["id"])
         edited = person in {each["author"] for each in authors}
         self.expect(not edited or gate.get("editor_counts"), f"{about}, who has edited it")
 
-    def _signed(self, vote: Row, gate: dict[str, Any], about: str) -> None:
-        """Check that it is signed, for exactly this, where its gate asks for that."""
+    def _check_signature(self, vote: Row, gate: dict[str, Any], about: str) -> None:
+        """Check that the vote is signed, for exactly this, if its gate requires that."""
         wanted = any(stage.get("signature") for stage in gate.get("stages", ()))
         if vote["verb"] in ("approve", "break_glass"):
             self.expect(bool(vote["passkey_id"]) >= wanted, f"{about}, which nobody has signed")
@@ -249,16 +251,16 @@ class Record:
         self.expect(len(found) == bool(vote["passkey_id"]), f"{about} has {len(found)} signatures")
         self.votes["votes that are signed"] += len(found)
 
-    def _shown_in_time(self, vote: Row, call: Row, about: str) -> None:
-        """Check that it is a vote on what is shown, before the deadline if there is one yet."""
+    def _check_shown_in_time(self, vote: Row, call: Row, about: str) -> None:
+        """Check that the vote is on what is shown, before the deadline if there is one."""
         self.expect(vote["digest"] == call["digest"], f"{about} is of another digest")
         self.expect(vote["revision"] == call["revision"], f"{about} is of another revision")
         open_ = call["status"] != "unknown" and vote["verb"] not in ("look", "object")
         if open_ and call["deadline"] is not None:
             self.expect(vote["created_at"] < call["deadline"], f"{about} after the deadline")
 
-    def _looked(self, vote: Row, call: Row, about: str) -> None:
-        """Check that somebody else looked, once, at what goes ahead without approval."""
+    def _check_look(self, vote: Row, call: Row, about: str) -> None:
+        """Check that somebody else looked, once, at a call that ran without approval."""
         others = self.all(
             "SELECT * FROM vote WHERE call_id = ? AND revision = ? AND seq < ?",
             call["id"],
@@ -271,8 +273,8 @@ class Record:
         first = not any(each["verb"] in ("look", "object") for each in others)
         self.expect(first, f"{about}, at which somebody had looked")
 
-    def _expired(self, call: str, now: datetime) -> None:
-        """Check that its deadline has passed, and that no click in time is undecided."""
+    def _check_expiry(self, call: str, now: datetime) -> None:
+        """Check that the deadline has passed, and that no click in time is undecided."""
         row = self.one("SELECT * FROM call WHERE id = ?", call)
         micros = (now - EPOCH) // timedelta(microseconds=1)
         self.expect(row["deadline"] <= micros, f"{call} expires before its deadline")
@@ -285,11 +287,11 @@ class Record:
         self.expect(not mine, f"{call} expires before a click that was stored in time")
 
     def is_open(self, call: str) -> bool:
-        """Whether people have a say about it."""
+        """Whether people can decide about it."""
         return call in self.calls and self.calls[call].status in ("pending", "unknown")
 
-    def before_a_deadline(self, now: datetime, random: Random) -> datetime:
-        """A moment before the next deadline falls; `now` where none will, or it has."""
+    def choose_time_before_deadline(self, now: datetime, random: Random) -> datetime:
+        """A time just before the next deadline; `now` if there is none, or it has passed."""
         [nearest] = self.one("SELECT min(deadline) FROM call WHERE status = 'pending'")
         if nearest is None:
             return now
@@ -297,8 +299,8 @@ class Record:
 
     # tools
 
-    def begins(self, tool: str, arguments: Mapping[str, Any], call: str) -> None:
-        """Check a tool's beginning: RUNNING is written, and it was given what was shown."""
+    def check_tool_start(self, tool: str, arguments: Mapping[str, Any], call: str) -> None:
+        """Check a tool's start: RUNNING is written, and it was given what was shown."""
         stands = self.calls[call]
         self.expect(stands.status in ("running", "unknown"), f"{tool} {call} is {stands.status}")
         row = self.one("SELECT * FROM call WHERE id = ?", call)
@@ -308,7 +310,7 @@ class Record:
         same = row["tool"] == tool and json.loads(shown["arguments"]) == arguments
         self.expect(same, f"{tool} is given {arguments}, shown was {shown['arguments']}")
 
-    def happens(self, call: str) -> None:
+    def check_effect(self, call: str) -> None:
         """Check a tool's effect: once for each start."""
         stands = self.calls[call]
         self.effects[call] += 1

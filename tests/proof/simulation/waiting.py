@@ -1,6 +1,6 @@
 """What the product's threads wait on, in virtual time: signals, pools, the alarm, a tool's clock.
 
-They stand where the standard library's and APScheduler's stood; the product's own code is as it is.
+They replace classes of the standard library and APScheduler; the product's code is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bot.signals import (
 from bot.slack import answer_streams, channel_queues
 from bot.tools import runner
 from storage import models
-from tests.proof.simulation.fibers import Gone, Scheduler
+from tests.proof.simulation.fibers import ProcessEnded, Scheduler
 
 
 class SimSignal(Signal):
@@ -36,11 +36,11 @@ class SimSignal(Signal):
         self._scheduler, self._name = scheduler, name
 
     def wait(self, seconds: float | None = None) -> None:
-        """As the product's."""
+        """As in the product."""
         self._scheduler.wait(self.is_set, seconds, f"waits for {self._name}")
 
 
-class SimPrecedence(DecisionPriority):
+class SimDecisionPriority(DecisionPriority):
     """Decisions go first, in virtual time."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -48,7 +48,7 @@ class SimPrecedence(DecisionPriority):
         self._scheduler = scheduler
 
     def wait_for_decisions(self, seconds: float = 0.5) -> None:
-        """As the product's."""
+        """As in the product."""
         if not self._scheduler.wait(self._no_decisions.is_set, seconds, "gives way to decisions"):
             self._no_decisions.set()
 
@@ -61,7 +61,7 @@ class SimArrivals(UnacknowledgedDeliveries):
         self._scheduler = scheduler
 
     def wait_until_acknowledged(self, seconds: float = ACKNOWLEDGE_FIRST_SECONDS) -> None:
-        """As the product's."""
+        """As in the product."""
         self._scheduler.wait(lambda: not self._open_count, seconds, "gives way to arrivals")
 
 
@@ -73,19 +73,19 @@ class SimEvent(threading.Event):
         self._scheduler = scheduler
 
     def wait(self, timeout: float | None = None) -> bool:
-        """As the library's."""
+        """As in the library."""
         return self._scheduler.wait(self.is_set, timeout, "is patient")
 
 
-def signals_of(scheduler: Scheduler) -> Signals:
+def make_signals(scheduler: Scheduler) -> Signals:
     """The signals of one process."""
     signals = Signals(
         work=SimSignal(scheduler, "work"),
         outbox=SimSignal(scheduler, "posts"),
-        decisions=SimPrecedence(scheduler),
+        decisions=SimDecisionPriority(scheduler),
         stopping=SimEvent(scheduler),
     )
-    # made by itself; whoever takes part has not asked for it yet
+    # a field that no constructor takes; nobody has used it yet
     object.__setattr__(signals, "arrivals", SimArrivals(scheduler))
     return signals
 
@@ -98,7 +98,7 @@ class SimPool(Executor):
         self._owner, self._running = scheduler.building, 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Begin it when a thread is free."""
+        """Start it when a thread is free."""
         future: Future[Any] = Future()
 
         def body() -> None:
@@ -108,7 +108,7 @@ class SimPool(Executor):
             self._running += 1
             try:
                 result = fn(*args, **kwargs)
-            except Gone:
+            except ProcessEnded:
                 raise
             except BaseException as error:  # noqa: BLE001  # as a pool keeps it
                 self._running -= 1
@@ -122,7 +122,7 @@ class SimPool(Executor):
 
 
 class SimAlarm:
-    """Wakes a loop at an interval, and at moments it is told."""
+    """Wakes a loop at an interval, and at set times."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self._scheduler, self._wake = scheduler, wake
@@ -132,18 +132,18 @@ class SimAlarm:
         self._changed = self._started = False
 
     def start(self, interval: float) -> None:
-        """From now on."""
+        """Start waking."""
         self._every, self._started = timedelta(seconds=interval), True
         self._scheduler.spawn(self._owner, "alarm", self._run)
 
     def schedule_wake(self, wait: timedelta, name: str) -> None:
-        """Once, in place of what was told under that name."""
+        """Wake once, instead of an earlier time under that name."""
         if self._started:
             self._moments[name] = self._scheduler.now + wait
             self._changed = True
 
     def stop(self) -> None:
-        """No more."""
+        """Stop waking."""
         self._started = False
 
     def _run(self) -> None:
@@ -163,7 +163,7 @@ class SimAlarm:
 
 @contextmanager
 def in_virtual_time(scheduler: Scheduler) -> Iterator[None]:
-    """Have threads, moments and ids come from the scheduler and its seed."""
+    """Take threads, times and ids from the scheduler and its seed."""
 
     def pool(most: int, thread_name_prefix: str = "") -> SimPool:
         return SimPool(scheduler, most, thread_name_prefix)

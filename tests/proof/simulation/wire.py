@@ -1,6 +1,6 @@
-"""A Slack that keeps what it is told, and loses answers, limits and fails as its weather has it.
+"""A Slack that keeps messages, and loses answers, limits and fails as its weather has it.
 
-It stands behind slack_sdk's client, in the place of HTTP.
+It is behind slack_sdk's client, in place of HTTP.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tests.proof.simulation.workspace import ALONE, Workspace
 from tests.runs.fakes import BOT
 
 Json = dict[str, Any]
-REMEMBERED = 4  # earlier states of a message that somebody may still have before them
+MAX_EARLIER_STATES = 4  # earlier states of a message that somebody may still see
 PERIOD = 86_400  # seconds in which the n-th messages of two workspaces have the same time
 READS = ("conversations.replies", "conversations.history", "chat.getPermalink")
 
 
 @dataclass
 class Weather:
-    """How often things go wrong, of one call each."""
+    """How often things go wrong, for each call."""
 
     limited: float = 0.02
-    broken: float = 0.02  # the connection breaks before Slack has it
-    lost: float = 0.03  # after
-    failing: float = 0.02  # a 500, whether Slack has it or not
+    broken: float = 0.02  # the connection breaks before Slack has the call
+    lost: float = 0.03  # it breaks afterwards
+    failing: float = 0.02  # a 500, whether or not Slack has the call
     down: float = 0.03  # a look-up fails
 
     def calm(self) -> None:
@@ -42,7 +42,7 @@ class Weather:
 
 @dataclass
 class Post:
-    """One message as it stands in Slack."""
+    """One message as it is in Slack."""
 
     channel: str
     ts: str
@@ -50,18 +50,18 @@ class Post:
     text: str
     blocks: list[Json]
     bot: str
-    key: str = ""  # of the outbox, in its metadata
+    key: str = ""  # the outbox's key, in its metadata
     streaming: str = ""
-    before: list[list[Json]] = field(default_factory=list)  # what it showed
+    before: list[list[Json]] = field(default_factory=list)  # its earlier blocks
 
     def show(self, text: str, blocks: list[Json]) -> None:
-        """From now on it shows this."""
+        """Show this from now on."""
         if blocks != self.blocks:
-            self.before = [*self.before, self.blocks][-REMEMBERED:]
+            self.before = [*self.before, self.blocks][-MAX_EARLIER_STATES:]
         self.text, self.blocks = text, blocks
 
     def as_json(self) -> Json:
-        """As Slack tells it."""
+        """The message as Slack returns it."""
         made: Json = {"type": "message", "ts": self.ts, "text": self.text, "user": BOT}
         made |= {"bot_id": self.bot, "blocks": self.blocks, "thread_ts": self.thread_ts}
         if self.key:
@@ -72,12 +72,12 @@ class Post:
         return made
 
 
-class Refused(Exception):
+class SlackRefusal(Exception):
     """Slack answers with this error."""
 
 
 class Slack:
-    """What stands in a workspace's Slack, of all processes' lives."""
+    """All messages in a workspace's Slack, over all lives of processes."""
 
     def __init__(
         self, scheduler: Scheduler, weather: Weather, workspace: Workspace = ALONE
@@ -103,7 +103,7 @@ class Slack:
         }
 
     def new_ts(self, *, said: bool = False) -> str:
-        """The next message's, which is nobody else's here; `said`: a person has written it."""
+        """The timestamp of the next message; `said`: a person writes it."""
         second = int(self._scheduler.now.timestamp())
         if not self.workspace.has_times_of_other:
             self._number += 1
@@ -113,7 +113,7 @@ class Slack:
         return f"{second}.{said:d}{self._times[second, said]:05d}"
 
     def answer(self, method: str, given: Json) -> tuple[int, Json, Json]:
-        """Return status, headers and answer; raises URLError where none comes."""
+        """Return status, headers and answer; raises URLError if there is none."""
         chance, weather = self._scheduler.random.random, self.weather
         self._scheduler.pause(f"asks {method}")
         if chance() < weather.limited:
@@ -125,7 +125,7 @@ class Slack:
             return 500, {}, {"ok": False, "error": "internal_error"}
         try:
             told = {"ok": True, **self._methods[method](given)}
-        except Refused as error:
+        except SlackRefusal as error:
             told = {"ok": False, "error": str(error)}
         self._scheduler.pause(f"awaits {method}")
         if chance() < weather.failing:
@@ -134,7 +134,7 @@ class Slack:
             raise URLError(ConnectionResetError("simulated"))
         return 200, {}, told
 
-    def _put(self, given: Json, text: str, streaming: str = "") -> Post:
+    def _add_post(self, given: Json, text: str, streaming: str = "") -> Post:
         channel, thread = given["channel"], given.get("thread_ts") or ""
         metadata = given.get("metadata") or {}
         key = (metadata.get("event_payload") or {}).get("key", "")
@@ -146,37 +146,37 @@ class Slack:
         return post
 
     def _post(self, given: Json) -> Json:
-        return {"ts": self._put(given, given["text"]).ts}
+        return {"ts": self._add_post(given, given["text"]).ts}
 
     def _whisper(self, given: Json) -> Json:
         return {"message_ts": self.new_ts()}
 
-    def _found(self, given: Json) -> Post:
+    def _find_post(self, given: Json) -> Post:
         found = self.posts.get((given["channel"], given["ts"]))
         if found is None:
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         return found
 
     def _update(self, given: Json) -> Json:
-        post = self._found(given)
+        post = self._find_post(given)
         if post.streaming == "in_progress":
-            raise Refused("streaming_state_conflict")
+            raise SlackRefusal("streaming_state_conflict")
         post.show(given["text"], given.get("blocks") or [])
         return {"ts": post.ts}
 
     def _start_stream(self, given: Json) -> Json:
-        return {"ts": self._put(given, _streamed(given), "in_progress").ts}
+        return {"ts": self._add_post(given, _get_streamed_text(given), "in_progress").ts}
 
     def _append_stream(self, given: Json) -> Json:
-        post = self._found(given)
+        post = self._find_post(given)
         if post.streaming != "in_progress":
-            raise Refused("message_not_in_streaming_state")
-        post.text += _streamed(given)
+            raise SlackRefusal("message_not_in_streaming_state")
+        post.text += _get_streamed_text(given)
         return {"ts": post.ts}
 
     def _stop_stream(self, given: Json) -> Json:
         self._append_stream(given)
-        post = self._found(given)
+        post = self._find_post(given)
         post.streaming = "completed"
         post.show(post.text, given.get("blocks") or [])
         return {"ts": post.ts}
@@ -194,13 +194,13 @@ class Slack:
         return {"messages": found}
 
 
-def _streamed(given: Json) -> str:
+def _get_streamed_text(given: Json) -> str:
     chunks = [each.get("text") or "" for each in given.get("chunks") or []]
     return (given.get("markdown_text") or "") + "".join(chunks)
 
 
 class SimClient(SlackClient):
-    """The product's client, with this Slack in the place of HTTP."""
+    """The product's client, with this Slack in place of HTTP."""
 
     def __init__(self, slack: Slack, **options: Any) -> None:
         super().__init__("xoxb-1", retry_handlers=[], **options)

@@ -1,4 +1,4 @@
-"""Which workspace a world is: what it has of its own where two are at one process."""
+"""The workspace of a world, and what marks it if two are in one process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Workspace:
     """One workspace; ids of channels, people and messages are the same in each."""
 
     team: str = TEAM
-    bot: str = "BBOT00001"  # by which Slack says whose a card is, so no two bots have the same
-    mark: str = ""  # at the end of everything that is written in it
-    foreign: tuple[str, ...] = ()  # what may stand nowhere in it, as it is the other's
-    has_times_of_other: bool = False  # the n-th message of a day has one time in both
+    bot: str = "BBOT00001"  # tells Slack's cards apart, so no two bots share it
+    mark: str = ""  # ends every text written in it
+    foreign: tuple[str, ...] = ()  # texts of the other one, which must not appear in it
+    has_times_of_other: bool = False  # the n-th message of a day has the same timestamp in both
 
     def find_foreign(self, text: str) -> str:
-        """Return what there is of the other's in a text; "" for nothing."""
+        """Return a text of the other workspace found in this text; "" for none."""
         return next((each for each in self.foreign if each in text), "")
 
 

@@ -1,6 +1,6 @@
-"""One world from one seed: people, Slack, the model and some lives of the product on one database.
+"""One world from one seed: people, Slack, the model and some lives of the product on a database.
 
-Whatever happens next is the seed's choice; the same seed does the same again.
+The seed chooses what happens next; the same seed does the same again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from storage.models import Delivery
 from storage.states import DeliveryKind
 from tests.proof.simulation.directory import SimDirectory
 from tests.proof.simulation.effects import Complaints, Effects
-from tests.proof.simulation.ending import all_is_well
-from tests.proof.simulation.fibers import NEVER, Gone, Scheduler
+from tests.proof.simulation.ending import check_end
+from tests.proof.simulation.fibers import NEVER, ProcessEnded, Scheduler
 from tests.proof.simulation.model import SimModel
 from tests.proof.simulation.people import People
 from tests.proof.simulation.policies import POLICIES
@@ -37,19 +37,19 @@ from tests.proof.simulation.workspace import ALONE, Workspace
 from tests.records import drop, new_record
 from tests.runs.fakes import ANA, CLEO, DAN, make_tools
 
-MEMORY = Path("/dev/shm")  # where a disk costs nothing
-REDELIVERED = 3  # times, by Slack
+MEMORY_DISK = Path("/dev/shm")  # a disk in memory
+MAX_REDELIVERIES = 3  # by Slack
 LEADS = (*[{ANA, CLEO}] * 4, *[{ANA, CLEO, DAN}] * 4, {ANA}, set[str]())
-ROUNDS = 200  # an hour each, in which everything has to come to its end
+ROUNDS = 200  # an hour each, in which everything must end
 
 
 class ViolationError(AssertionError):
-    """A promise does not hold."""
+    """A promise was broken."""
 
 
 @contextmanager
 def errors_as_violations() -> Iterator[None]:
-    """Whatever goes wrong is a promise that does not hold."""
+    """Turn any error into a violation."""
     try:
         yield
     except ViolationError:
@@ -72,28 +72,28 @@ class World:
         workspace: Workspace = ALONE,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """Go for about so many steps before everything is left to come to its end.
+        """Run about so many steps before nothing more is started.
 
-        `signed`: whoever approves has to sign. `scheduler`: another world's, for a workspace that
-        is at the same process.
+        `signed`: all approvals have to be signed. `scheduler`: another world's, for a
+        workspace in the same process.
         """
         self.seed, self.most, self.workspace = seed, steps, workspace
         self.scheduler = scheduler or Scheduler(Random(seed))
         self.random = self.scheduler.random
-        parent = MEMORY if MEMORY.is_dir() else None
+        parent = MEMORY_DISK if MEMORY_DISK.is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=parent))
         self.path = self.folder / "db"
         self.weather = Weather()
         self.slack = Slack(self.scheduler, self.weather, workspace)
         self.directory = SimDirectory(self.scheduler, self.weather, workspace.team)
         self.model = SimModel(self.scheduler, workspace)
-        # else two processes share the database
+        # otherwise two processes share the database
         self.alone = scheduler is not None or self.random.random() < 0.7
         self.processes: list[Process] = []
         self.complaints = Complaints()
         self.acknowledged: set[str] = set()
         self.happened: Counter[str] = Counter()
-        self._again: list[tuple[Delivery, int]] = []  # what Slack has yet to deliver once more
+        self._redeliveries: list[tuple[Delivery, int]] = []  # deliveries that Slack will repeat
         self._policies = [each for each in POLICIES if each.signed or not signed]
         terms = {parse(each.text).digest: each for each in POLICIES}
         new_record(self.path)
@@ -107,19 +107,19 @@ class World:
 
     @property
     def steps(self) -> int:
-        """How many things have happened."""
+        """How many events there were."""
         return self.scheduler.steps
 
     def run(self) -> None:
-        """Go through it; raises ViolationError."""
-        with self._apart(), errors_as_violations():
+        """Run it; raises ViolationError."""
+        with self._isolate(), errors_as_violations():
             self._start()
             while self.steps < self.most:
                 self._next()
             self._end()
 
     @contextmanager
-    def _apart(self) -> Iterator[None]:
+    def _isolate(self) -> Iterator[None]:
         log = logging.getLogger("countersign")
         levels = {name: logging.getLogger(name).level for name in ("countersign", "bot")}
         for name in levels:
@@ -147,10 +147,10 @@ class World:
     # what happens
 
     def _next(self) -> None:
-        """One thing more."""
+        """One more event."""
         chance = self.random.random()
         if chance < 0.93:
-            able = self.scheduler.able()
+            able = self.scheduler.list_ready_fibers()
             if able:
                 self._turn(able)
                 return
@@ -163,7 +163,9 @@ class World:
             return
         elif chance < 0.9304:
             self._happen("a deadline is near")
-            self.scheduler.now = self.record.before_a_deadline(self.scheduler.now, self.random)
+            self.scheduler.now = self.record.choose_time_before_deadline(
+                self.scheduler.now, self.random
+            )
             return
         elif chance < 0.9312:
             self._happen("a process ends")
@@ -181,7 +183,7 @@ class World:
             self._lose_a_card()
             return
         elif chance < 0.975:
-            able = self.scheduler.able()
+            able = self.scheduler.list_ready_fibers()
             if able:
                 self._turn(able)
                 return
@@ -190,7 +192,7 @@ class World:
             self._deliver(delivery, late, 0)
 
     def _turn(self, able: list[Any]) -> None:
-        self.scheduler.turn(self.random.choice(able))
+        self.scheduler.run_turn(self.random.choice(able))
         self.scheduler.now += timedelta(microseconds=self.random.randrange(50, 200_000))
         if wrong := self._find_wrong():
             raise ViolationError("; ".join(wrong))
@@ -207,7 +209,7 @@ class World:
     def _happen(self, what: str) -> None:
         self.scheduler.steps += 1
         self.happened["things that people do" if " does " in what else what] += 1
-        self.scheduler.told.append(f"{self.scheduler.now:%d %H:%M:%S.%f} {what}")
+        self.scheduler.recent_events.append(f"{self.scheduler.now:%d %H:%M:%S.%f} {what}")
 
     def _set_policy(self, text: str) -> None:
         (self.folder / "policy.toml").write_text(text, "utf-8")
@@ -239,15 +241,15 @@ class World:
             process.start()
 
     def _replace_process(self, *, orderly: bool) -> None:
-        """One ends anywhere, and another begins, at once or after a while."""
+        """One process ends anywhere, and another starts, at once or after a while."""
         self._crash(orderly=orderly)
         self.scheduler.now += timedelta(minutes=self.random.choice((0, 0, 1, 70)))
         self._start()
         self._deliver_again()
 
     def _deliver_again(self) -> None:
-        while self._again:
-            row, times = self._again.pop()
+        while self._redeliveries:
+            row, times = self._redeliveries.pop()
             self._deliver(row, self.random.choice((1.0, 60.0)), times)
 
     def _crash(self, *, orderly: bool) -> None:
@@ -256,12 +258,12 @@ class World:
         process.end(orderly=orderly)
 
     def _committed(self, process: Process) -> None:
-        self.record.look(process.policy.digest, self.scheduler.now)
+        self.record.check_new_rows(process.policy.digest, self.scheduler.now)
 
     # deliveries
 
     def _deliver(self, row: Delivery, late: float, times: int) -> None:
-        """Slack hands it to a process; what is not acknowledged comes again, but for a click."""
+        """Slack delivers it to a process; only clicks are not repeated until acknowledged."""
         self._happen(f"{row.user} does {row.key}")
         process = self.random.choice(self.processes)
 
@@ -274,9 +276,9 @@ class World:
                     process.keep(row)
                     self.scheduler.pause(f"{row.key} is acknowledged")
                 self.acknowledged.add(row.key)
-            except Gone:
-                if times < REDELIVERED and row.kind is DeliveryKind.MESSAGE:
-                    self._again.append((row, times + 1))
+            except ProcessEnded:
+                if times < MAX_REDELIVERIES and row.kind is DeliveryKind.MESSAGE:
+                    self._redeliveries.append((row, times + 1))
                 raise
 
         self.scheduler.spawn(process, row.kind, body)
@@ -289,20 +291,20 @@ class World:
         self.weather.calm()
 
     def _end(self) -> None:
-        """Nobody does anything more, and nothing goes wrong: all comes to its end."""
+        """Nobody does anything more, and nothing goes wrong: everything ends."""
         self._calm()
         for _ in range(ROUNDS):
             self._settle()
             if self._is_over():
                 break
             self.scheduler.now += timedelta(hours=1)
-        all_is_well(self)
+        check_end(self)
 
     def _settle(self) -> None:
-        """Let all that can be done within the next two minutes be done."""
+        """Do all that can be done within the next two minutes."""
         until = self.scheduler.now + timedelta(minutes=2)
         for _ in range(20_000):
-            able = self.scheduler.able()
+            able = self.scheduler.list_ready_fibers()
             if able:
                 self._turn(able)
             elif self.scheduler.next_moment() <= until:
@@ -320,7 +322,7 @@ class World:
         return not runs and not left
 
     def tally(self) -> Counter[str]:
-        """How often what happened, by its name in the record."""
+        """How often each event happened, by its name in the record."""
         found = Counter(self.happened)
         found["turns of the model"] = self.model.turns
         found["effects"] = sum(self.record.effects.values())
@@ -334,7 +336,10 @@ class World:
         return found
 
     def report(self) -> str:
-        """The last things that happened, and how the calls stand."""
-        lines = [f"seed {self.seed}, {self.steps} steps of {self.most}", *self.scheduler.told]
+        """The last events, and the state of the calls."""
+        lines = [
+            f"seed {self.seed}, {self.steps} steps of {self.most}",
+            *self.scheduler.recent_events,
+        ]
         lines += [json.dumps({id: vars(each)}) for id, each in self.record.calls.items()]
         return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""Ends of each command that serves, by signals at random moments, while something hangs."""
+"""Stops of each serving command by signals at random moments, while something hangs."""

@@ -17,13 +17,13 @@ from tests.proof.stops.lives import LONGEST, Stop, stopped_at_random
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make the stops that `argv` says (None: as started); return 1 where one took too long."""
+    """Make the stops chosen by `argv` (None: the command line); return 1 if one took too long."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--most", type=int, default=500, help="how many stops (500)")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first (0)")
     parser.add_argument("--minutes", type=float, default=120, help="begin none after so long (120)")
     arguments = parser.parse_args(argv)
-    # a shell has what it starts in the background ignore Ctrl-C, and that what it starts itself
+    # a shell makes background processes and their children ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begun, told = time.monotonic(), []
     with ExitStack() as stack:
@@ -32,19 +32,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         for seed in range(arguments.first, arguments.first + arguments.most):
             if time.monotonic() - begun > arguments.minutes * 60:
                 break
-            # a socket's path is short
+            # the path of a socket must be short
             with TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:
                 if server is not None:
                     server.fresh("stops")
                 told.append(stopped_at_random(Path(folder), seed, server))
             if told[-1].wrong:
                 print(f"seed {seed}: {told[-1]}", file=sys.stderr, flush=True)
-    print("\n".join(table(told)))
+    print("\n".join(list_table_lines(told)))
     return int(any(each.wrong for each in told))
 
 
-def table(told: Sequence[Stop]) -> list[str]:
-    """How often each was stopped, and how long the longest end took; a table in Markdown."""
+def list_table_lines(told: Sequence[Stop]) -> list[str]:
+    """How often each command was stopped, and the longest end; a table in Markdown."""
     found: dict[tuple[str, str], list[Stop]] = defaultdict(list)
     for each in told:
         found[each.command, each.hung].append(each)

@@ -1,4 +1,4 @@
-"""One life of a command, in which something hangs, and how long its end by signals took."""
+"""One life of a command in which something hangs, and how long its end by signals took."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from tests.stories.process import BotProcess, run_bot
 from tests.stories.typist import ROOT, Typist
 
 LONGEST = 15.0  # seconds from the first signal to the end
-POSTS = ("chat.postMessage", "chat.update", "assistant.threads.setStatus")
-LOOKS = ("users.info", "users.list", "usergroups.users.list", "conversations.info")
+POST_METHODS = ("chat.postMessage", "chat.update", "assistant.threads.setStatus")
+LOOK_UP_METHODS = ("users.info", "users.list", "usergroups.users.list", "conversations.info")
 HANGS = ("nothing", "slack", "model", "tool", "look-up", "webhook", "import", "database")
-SOON = 2.0  # seconds within which a life that is to be up already is struck
-LATE = 6.0  # and one that only begins
+SECONDS_WHEN_UP = 2.0  # a life that is up is struck within so many seconds
+SECONDS_AT_START = 6.0  # a life that only starts, within so many
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What was done, and what came of it."""
+    """One stop, and its result."""
 
     command: str
     hung: str
@@ -63,19 +63,19 @@ class Stop:
 
 
 class _Stuck(importlib.abc.MetaPathFinder):
-    """Has the import of the model's client never end."""
+    """Makes the import of the model's client hang."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Hang at the first word of it."""
+        """Hang at its name."""
         if name.partition(".")[0] == "openai":
             threading.Event().wait(3600)
         return None
 
 
 def run_stuck(command: str, environ: dict[str, str], log: str) -> None:
-    """The bot where importing the model's client hangs, though who forks it has done so."""
+    """Run the bot with a hanging import of the model's client, which the parent has imported."""
     for name in [each for each in sys.modules if each.partition(".")[0] == "openai"]:
         del sys.modules[name]
     sys.modules.pop("bot.agent.planner", None)
@@ -84,17 +84,17 @@ def run_stuck(command: str, environ: dict[str, str], log: str) -> None:
 
 
 @contextmanager
-def silent() -> Iterator[str]:
-    """The address of a server that takes connections and never answers."""
+def open_silent_server() -> Iterator[str]:
+    """The address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
 
 
-def struck(
+def send_signals(
     chance: random.Random, kill: Callable[[int], None], wait: Callable[[float], bool]
 ) -> tuple[int, float]:
-    """Send one to ten signals of both kinds, at once and with pauses; how many, and how long the
-    end took. `wait` returns whether it has ended within so many seconds.
+    """Send one to ten signals of both kinds, at once and with pauses; returns how many, and the
+    time until the end. `wait` returns whether it has ended within so many seconds.
     """
     number = chance.choice([1, 2, 2, 3, 3, 10])
     begun = time.monotonic()
@@ -106,12 +106,12 @@ def struck(
     return number, time.monotonic() - begun
 
 
-def stop_of_a_bot(
+def stop_bot(
     folder: Path, chance: random.Random, over: Transport, hung: str, server: Server | None = None
 ) -> Stop:
-    """The bot over Socket Mode or HTTP, or as a replica on that server."""
+    """Stop the bot over Socket Mode or HTTP, or as a replica on that server."""
     with ExitStack() as stack:
-        silence = stack.enter_context(silent())
+        silence = stack.enter_context(open_silent_server())
         slack, planner = (
             stack.enter_context(build_local_slack()),
             stack.enter_context(StrictPlanner()),
@@ -122,46 +122,46 @@ def stop_of_a_bot(
         is_up = hung in ("tool", "look-up", "webhook") or chance.random() < 0.7
         try:
             bot.start(wait=is_up)
-        except TimeoutError:  # the machine is busy: it is struck as it starts, then
+        except TimeoutError:  # the machine is busy: it is struck while it starts
             is_up = False
         process = bot.process
         assert process is not None
         if is_up:
-            _have_it_hang(bot, hung, silence, stack)
+            _make_it_hang(bot, hung, silence, stack)
             for _ in range(chance.randint(1, 3)):
                 planner.script(Turn(calls=[("look", {"text": "x"})]), Turn(text="Here you are."))
                 slack.person("ben").say(SUPPORT, "@bot please")
-        # any moment: of the start, of a request, of the rest after it
-        process.join(chance.random() * (SOON if is_up else LATE))
+        # at any moment: during the start, a request, or afterwards
+        process.join(chance.random() * (SECONDS_WHEN_UP if is_up else SECONDS_AT_START))
         pid = process.pid or 0
 
         def ended(seconds: float) -> bool:
             process.join(max(seconds, 0.0))
             return not process.is_alive()
 
-        number, took = struck(chance, lambda what: os.kill(pid, what), ended)
+        number, took = send_signals(chance, lambda what: os.kill(pid, what), ended)
         if process.is_alive():
             process.kill()
             process.join(5)
         said = (each.event for each in slack.deliveries if each.ok)
         heard = {each["ts"] for each in said if each.get("user") == "UBEN00001" and "ts" in each}
     name = {Transport.SOCKET: "run", Transport.HTTP: "serve"}[over]
-    wrong = "" if server is not None or hung == "database" else _lost(folder, heard)
-    return Stop("replica" if server else name, hung, number, took, _late(took) or wrong)
+    wrong = "" if server is not None or hung == "database" else _describe_lost(folder, heard)
+    return Stop("replica" if server else name, hung, number, took, _describe_delay(took) or wrong)
 
 
 def _settings(hung: str, silence: str, server: Server | None) -> dict[str, str]:
     asks = {"OPENAI_BASE_URL": silence} if hung == "model" else {}
     if server is not None:
         asks |= {"DATABASE_URL": server.url("stops", "owner"), "COUNTERSIGN_KEY": KEY}
-        asks["XDG_RUNTIME_DIR"] = str(server.folder)  # where the socket of one that is killed stays
+        asks["XDG_RUNTIME_DIR"] = str(server.folder)  # a killed process leaves its socket there
     return asks
 
 
-def _have_it_hang(bot: BotProcess, hung: str, silence: str, stack: ExitStack) -> None:
+def _make_it_hang(bot: BotProcess, hung: str, silence: str, stack: ExitStack) -> None:
     match hung:
         case "slack" | "look-up":
-            for method in POSTS if hung == "slack" else LOOKS:
+            for method in POST_METHODS if hung == "slack" else LOOK_UP_METHODS:
                 bot.slack.faults.hang(method, times=100)
         case "tool":
             os.mkfifo(bot.folder / "hang")
@@ -175,7 +175,7 @@ def _have_it_hang(bot: BotProcess, hung: str, silence: str, stack: ExitStack) ->
 
 
 def _ask_by_program(bot: BotProcess, silence: str) -> None:
-    """A program asks for what runs at once, and is told of it at an address that never answers."""
+    """A program requests a call that runs at once, with a webhook that never answers."""
     record = bot.folder / "countersign.db"
     try:
         key = make_key(record, "program", "@ben", ["look"], webhook=silence).key
@@ -190,8 +190,8 @@ def _ask_by_program(bot: BotProcess, silence: str) -> None:
     line.close()
 
 
-def _lost(folder: Path, heard: set[str]) -> str:
-    """What was acknowledged to Slack and is not stored; "" for nothing."""
+def _describe_lost(folder: Path, heard: set[str]) -> str:
+    """Messages acknowledged to Slack that are not stored; "" for none."""
     store = store_of(folder / "countersign.db")
     if not store.path.exists():
         return ""
@@ -202,14 +202,14 @@ def _lost(folder: Path, heard: set[str]) -> str:
     return f"an acknowledged message is lost: {lost}" if lost else ""
 
 
-def _late(took: float) -> str:
+def _describe_delay(took: float) -> str:
     return "TOO LONG" if took >= LONGEST else ""
 
 
-def stop_of_a_command(
+def stop_command(
     folder: Path, chance: random.Random, name: str, *words: str, **environ: Any
 ) -> Stop:
-    """Another command, as a process of its own, struck at any moment of its start and after it."""
+    """Stop another command, as a process of its own, at any moment of its start and after it."""
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT), **environ}
     with subprocess.Popen(
         [sys.executable, "-m", "bot", *words],
@@ -225,28 +225,30 @@ def stop_of_a_command(
                 process.wait(max(seconds, 0.0))
             return process.returncode is not None
 
-        ended(chance.random() * LATE)
-        number, took = struck(chance, process.send_signal, ended)
+        ended(chance.random() * SECONDS_AT_START)
+        number, took = send_signals(chance, process.send_signal, ended)
         process.kill()
-    return Stop(name, "all behind it" if environ else "nothing", number, took, _late(took))
+    return Stop(
+        name, "all behind it" if environ else "nothing", number, took, _describe_delay(took)
+    )
 
 
-def stop_of_a_demo(folder: Path, chance: random.Random) -> Stop:
-    """The demo, at any moment."""
-    return stop_of_a_command(folder, chance, "demo", "demo", "--port", "0")
+def stop_demo(folder: Path, chance: random.Random) -> Stop:
+    """Stop the demo, at any moment."""
+    return stop_command(folder, chance, "demo", "demo", "--port", "0")
 
 
-def stop_of_a_proxy(folder: Path, chance: random.Random) -> Stop:
-    """`mcp-proxy`, whose server says nothing, and neither does the bot."""
+def stop_proxy(folder: Path, chance: random.Random) -> Stop:
+    """Stop `mcp-proxy`, whose server does not answer, nor does the bot."""
     (folder / "server.py").write_text("import time\nwhile True: time.sleep(9)\n")
     behind = ("mcp-proxy", "--", sys.executable, str(folder / "server.py"))
-    with silent() as silence:
+    with open_silent_server() as silence:
         named = {"COUNTERSIGN_URL": silence.removesuffix("/v1"), "COUNTERSIGN_API_KEY": "x" * 43}
-        return stop_of_a_command(folder, chance, "mcp-proxy", *behind, **named)
+        return stop_command(folder, chance, "mcp-proxy", *behind, **named)
 
 
-def stop_of_a_chat(folder: Path, chance: random.Random) -> Stop:
-    """`countersign chat` at a terminal, with a bot that says nothing."""
+def stop_chat(folder: Path, chance: random.Random) -> Stop:
+    """Stop `countersign chat` at a terminal, with a bot that does not answer."""
     database = folder / "countersign.db"
     store_of(database).open().close()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
@@ -260,25 +262,25 @@ def stop_of_a_chat(folder: Path, chance: random.Random) -> Stop:
                 process.wait(max(seconds, 0.0))
             return process.returncode is not None
 
-        ended(chance.random() * LATE)
-        number, took = struck(chance, process.send_signal, ended)
+        ended(chance.random() * SECONDS_AT_START)
+        number, took = send_signals(chance, process.send_signal, ended)
         process.kill()
         process.wait()
         typist.close()
-    return Stop("chat", "the bot", number, took, _late(took))
+    return Stop("chat", "the bot", number, took, _describe_delay(took))
 
 
 def stopped_at_random(folder: Path, seed: int, server: Server | None) -> Stop:
-    """The life of that number; `server` for replicas, where there is one."""
+    """The stop of that seed; `server` is for replicas, if there is one."""
     chance = random.Random(seed)
     what = chance.choice(["run"] * 5 + ["serve"] * 4 + ["replica"] * 2 + ["demo", "proxy", "chat"])
     match what:
         case "demo":
-            return stop_of_a_demo(folder, chance)
+            return stop_demo(folder, chance)
         case "proxy":
-            return stop_of_a_proxy(folder, chance)
+            return stop_proxy(folder, chance)
         case "chat":
-            return stop_of_a_chat(folder, chance)
+            return stop_chat(folder, chance)
     over = Transport.HTTP if what == "serve" else Transport.SOCKET
     on = server if what == "replica" else None
     possible = [
@@ -286,4 +288,4 @@ def stopped_at_random(folder: Path, seed: int, server: Server | None) -> Stop:
         for each in HANGS
         if (each != "webhook" or what == "serve") and (each != "database" or on is None)
     ]
-    return stop_of_a_bot(folder, chance, over, chance.choice(possible), on)
+    return stop_bot(folder, chance, over, chance.choice(possible), on)
