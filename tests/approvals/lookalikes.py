@@ -132,15 +132,17 @@ def make_tools() -> dict[str, Tool[Any]]:
 
 def make_arguments(chance: Random) -> dict[str, Any]:
     """Random arguments, nested at most five levels deep."""
-    return {chance.choice(KEYS): _value(chance, 1) for _ in range(chance.randint(0, 5))}
+    return {chance.choice(KEYS): _make_value(chance, 1) for _ in range(chance.randint(0, 5))}
 
 
-def _value(chance: Random, depth: int) -> Any:
+def _make_value(chance: Random, depth: int) -> Any:
     kind = chance.random()
     if depth < 5 and kind < 0.2:
-        return {chance.choice(KEYS): _value(chance, depth + 1) for _ in range(chance.randint(0, 3))}
+        return {
+            chance.choice(KEYS): _make_value(chance, depth + 1) for _ in range(chance.randint(0, 3))
+        }
     if depth < 5 and kind < 0.35:
-        return [_value(chance, depth + 1) for _ in range(chance.randint(0, 3))]
+        return [_make_value(chance, depth + 1) for _ in range(chance.randint(0, 3))]
     return chance.choice((*TEXTS, *NUMBERS, None, True, False))
 
 
@@ -161,7 +163,7 @@ def change_one_thing(given: dict[str, Any], chance: Random) -> dict[str, Any]:
     for step in way:
         parent = parent[step]
     if not made or chance.random() < 0.15:
-        made[chance.choice(KEYS)] = _value(chance, 4)
+        made[chance.choice(KEYS)] = _make_value(chance, 4)
         return made
     now = parent[last]
     act = chance.random()

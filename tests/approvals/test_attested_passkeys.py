@@ -32,8 +32,8 @@ class Maker:
 
     def __init__(self, name: str) -> None:
         self.root_key, self.key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-        self.root = _certificate(name, self.root_key, name, self.root_key)
-        self.leaf = _certificate(f"{name} device", self.key, name, self.root_key)
+        self.root = _make_certificate(name, self.root_key, name, self.root_key)
+        self.leaf = _make_certificate(f"{name} device", self.key, name, self.root_key)
 
     @property
     def pem(self) -> str:
@@ -46,7 +46,7 @@ class Maker:
         return {"alg": -7, "sig": signature, "x5c": [self.leaf.public_bytes(Encoding.DER)]}
 
 
-def _certificate(
+def _make_certificate(
     name: str, key: ec.EllipticCurvePrivateKey, issuer: str, by: ec.EllipticCurvePrivateKey
 ) -> x509.Certificate:
     def named(text: str) -> x509.Name:
@@ -59,7 +59,7 @@ def _certificate(
     return made.add_extension(is_root, critical=True).sign(by, hashes.SHA256())
 
 
-def attest_self(key: Authenticator) -> Callable[[bytes], dict[str, Any]]:
+def make_self_attestation(key: Authenticator) -> Callable[[bytes], dict[str, Any]]:
     """A device's attestation of itself, without a maker."""
     assert isinstance(key.key, ec.EllipticCurvePrivateKey)
     own = key.key
@@ -82,7 +82,7 @@ def test_only_a_makers_attestation_proves_a_named_model() -> None:
     refused = [
         verify_passkey(OTHER, maker.attest),
         verify_passkey(MODEL, None),
-        verify_passkey(MODEL, attest_self(key)),
+        verify_passkey(MODEL, make_self_attestation(key)),
         verify_passkey(MODEL, stranger.attest),
     ]
     assert [each.why for each in refused] == ["model", "model", "model", "attestation"]
@@ -92,7 +92,9 @@ def test_only_a_makers_attestation_proves_a_named_model() -> None:
 def test_any_authenticator_is_accepted_if_no_model_is_named(enrol: Any) -> None:
     """The model is what the device says, and does not count as attested."""
     key = Authenticator()
-    made = make_credential(key, compute_challenge(LINK), aaguid=MODEL, attest=attest_self(key))
+    made = make_credential(
+        key, compute_challenge(LINK), aaguid=MODEL, attest=make_self_attestation(key)
+    )
     found = verify_new_passkey(made, LINK, ADDRESS, PasskeyTerms(enrol=enrol), AT)
     assert isinstance(found, Passkey)
     assert (found.aaguid, found.attested) == (MODEL, False)

@@ -87,7 +87,7 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
     """
     chance, folded = Random(part), 0
     for sample, stored in make_samples(source, part):
-        tool, args = _with_effect(sample.tool, chance), load_arguments(sample.tool, stored)
+        tool, args = _add_effect(sample.tool, chance), load_arguments(sample.tool, stored)
         why = explain_incomplete_display(tool, stored, {})
         assert why in ("", TOO_LONG_TO_SHOW_ERROR), (why, stored)
         if why:
@@ -117,7 +117,7 @@ def test_every_leaf_is_shown_or_nobody_is_asked(source: str, part: int) -> None:
     assert folded > 10 or source == "server"  # its effect sentences are not by its author
 
 
-def _with_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
+def _add_effect(tool: Tool[Any], chance: Random) -> Tool[Any]:
     """The tool with an effect sentence of its author's that contains some of its arguments."""
     around = (
         "{{{}}}",
@@ -181,7 +181,7 @@ def test_the_edit_dialog_shows_and_keeps_every_leaf(source: str, part: int) -> N
         parsed = parse_edit_submission(tool, given, state)
         assert isinstance(parsed, ParsedEdit), (parsed, stored)
         assert not parsed.changed, (parsed, stored)
-        edited = _edited(modal, state)
+        edited = _change_one_text(modal, state)
         if edited is None:
             continue
         parsed = parse_edit_submission(tool, given, edited)
@@ -202,7 +202,7 @@ def test_the_edit_dialog_shows_and_keeps_every_leaf(source: str, part: int) -> N
         )
 
 
-def _edited(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | None:
+def _change_one_text(modal: dict[str, Any], state: dict[str, Any]) -> dict[str, Any] | None:
     """The state after somebody changed one plain text in the dialog."""
     for block in modal["blocks"]:
         element = block.get("element", {})

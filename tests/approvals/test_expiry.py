@@ -64,7 +64,7 @@ def expiring(store: Store) -> ExpiryWorld:
     return ExpiryWorld(store)
 
 
-def expired_line(*effects: str) -> str:
+def make_expired_line(*effects: str) -> str:
     """What the thread is told about these calls."""
     return notices.nobody_decided_in_time_line(effects, AT + HOUR, BEN)
 
@@ -77,7 +77,7 @@ def test_due_calls_expire_once_with_one_line_for_each_plan(expiring: ExpiryWorld
     assert expiring.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in range(3)] == [C.EXPIRED, C.UNKNOWN, C.EXPIRED]
     assert (made.call(1).deadline, other.call().deadline) == (None, None)
-    assert expiring.get_notice(made) == expired_line("note “note 0”", "note “note 2”")
+    assert expiring.get_notice(made) == make_expired_line("note “note 0”", "note “note 2”")
     assert expiring.get_notice(other) == ""
     assert expiring.expiry.expire_due_calls() is False
 
@@ -181,7 +181,7 @@ def test_an_expired_call_without_an_effect_sentence_names_its_tool(expiring: Exp
     """Its arguments cannot be read."""
     made = expiring.add_due_calls(names="{")
     expiring.expiry.expire_due_calls()
-    assert (made.call().status, expiring.get_notice(made)) == (C.EXPIRED, expired_line("note"))
+    assert (made.call().status, expiring.get_notice(made)) == (C.EXPIRED, make_expired_line("note"))
 
 
 @pytest.mark.file
@@ -197,4 +197,4 @@ def test_a_call_that_cannot_be_read_does_not_keep_others_from_expiring(
     with expiring.store.write() as tx:
         tx.execute(update(Call).where(col(Call.id) == made.ids[1]).values(created_at=AT))
     assert made.call(1).status is C.PENDING
-    assert expiring.get_notice(made, 2) == expired_line("note “note 2”")
+    assert expiring.get_notice(made, 2) == make_expired_line("note “note 2”")

@@ -150,7 +150,7 @@ def test_open_calls_count_however_old_they_are(ledger: Ledger, status: CallStatu
 
 @pytest.mark.parametrize("status", [C.SUCCEEDED, C.UNKNOWN])
 def test_ended_calls_count_for_one_day(ledger: Ledger, status: CallStatus) -> None:
-    """Until exactly a day after their end, or after the decision if no end is known."""
+    """The day begins at their end, or at the decision if no end is known."""
     ledger.add_call(
         "1.00",
         status,

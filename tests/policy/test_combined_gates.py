@@ -93,7 +93,7 @@ def test_votes_that_meet_the_combined_gate_meet_both_gates(shown: Ask, now: Ask)
 
 @given(asks, asks)
 def test_a_combined_gate_asks_for_no_more_than_both_together(shown: Ask, now: Ask) -> None:
-    """Of the same approvers: no more stages than one gate, and no more people than both."""
+    """Of the same approvers it has no more stages than one gate, nor more people than both."""
     both = combine_gates(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:

@@ -130,30 +130,30 @@ def one_step(harness: FencedHarness) -> None:
     harness.work()
 
 
-def asking(harness: FencedHarness) -> None:
+def propose_a_call(harness: FencedHarness) -> None:
     """The model proposes a call, and the run waits."""
     harness.propose("note")
 
 
-def answering(harness: FencedHarness) -> None:
+def answer_only(harness: FencedHarness) -> None:
     """The model only answers."""
     harness.say("hello")
     harness.loop.tick()
 
 
-def approved(harness: FencedHarness) -> None:
+def approve_a_call(harness: FencedHarness) -> None:
     """An approved call runs, and the model answers."""
     harness.propose("note")
     harness.work()
     harness.approve()
 
 
-def looking_first(harness: FencedHarness) -> None:
+def read_then_propose(harness: FencedHarness) -> None:
     """A read runs at once, and then people decide."""
     harness.propose("peek", "note")
 
 
-def refused_first(harness: FencedHarness) -> None:
+def fail_the_first_of_two_calls(harness: FencedHarness) -> None:
     """The first of two calls fails, so the second is cancelled."""
     harness.propose("note", "wipe")
     harness.work()
@@ -161,19 +161,19 @@ def refused_first(harness: FencedHarness) -> None:
     harness.outcome = "refuses"
 
 
-def lost(harness: FencedHarness) -> None:
+def lose_the_outcome(harness: FencedHarness) -> None:
     """The outcome of the call is unknown."""
-    approved(harness)
+    approve_a_call(harness)
     harness.outcome = "loses"
 
 
-def recovered(harness: FencedHarness) -> None:
+def leave_a_call_running(harness: FencedHarness) -> None:
     """A dead worker has left a call running."""
-    approved(harness)
+    approve_a_call(harness)
     harness.crash_and_restart("after")
 
 
-def repeated(harness: FencedHarness) -> None:
+def leave_a_repeatable_call_running(harness: FencedHarness) -> None:
     """A dead worker has left a call running that may run again."""
     harness.propose("put")
     harness.work()
@@ -181,13 +181,13 @@ def repeated(harness: FencedHarness) -> None:
     harness.crash_and_restart("after")
 
 
-def recovered_unasked(harness: FencedHarness) -> None:
+def leave_an_unasked_call_running(harness: FencedHarness) -> None:
     """The same for a call that nobody was asked about, which has no card yet."""
     harness.propose("free")
     harness.crash_and_restart("after")
 
 
-def nobody_left(harness: FencedHarness) -> None:
+def leave_nobody_to_ask(harness: FencedHarness) -> None:
     """Policy asks about an allowed call now, and there is nobody to ask."""
     harness.propose("note", "free")
     harness.work()
@@ -196,28 +196,28 @@ def nobody_left(harness: FencedHarness) -> None:
     harness.core.policy.policy = parse(stricter)
 
 
-def failing(harness: FencedHarness) -> None:
+def fail_the_model(harness: FencedHarness) -> None:
     """The model fails."""
     harness.model.script = ["fail"]
     harness.say("please")
     harness.loop.tick()
 
 
-def aged(harness: FencedHarness) -> None:
+def age_an_approval(harness: FencedHarness) -> None:
     """It was approved too long ago, and people are asked again."""
-    approved(harness)
+    approve_a_call(harness)
     harness.clock.at += timedelta(days=2)
 
 
-def tampered(harness: FencedHarness) -> None:
+def tamper_with_a_call(harness: FencedHarness) -> None:
     """The call that would run is not the one that was shown."""
-    approved(harness)
+    approve_a_call(harness)
     with closing(sqlite3.connect(harness.path)) as other:
         other.execute("UPDATE call SET digest = 'x'")
         other.commit()
 
 
-def spoken_to(harness: FencedHarness) -> None:
+def write_while_people_decide(harness: FencedHarness) -> None:
     """Somebody writes while people decide."""
     harness.propose("note")
     harness.work()
@@ -225,27 +225,27 @@ def spoken_to(harness: FencedHarness) -> None:
     harness.loop.tick()
 
 
-def with_a_sub_agent(harness: FencedHarness) -> None:
+def ask_a_sub_agent(harness: FencedHarness) -> None:
     """A sub-agent is asked, and answers."""
     harness.propose("desk")
 
 
 STORIES: list[Callable[[FencedHarness], None]] = [
-    asking,
-    answering,
-    approved,
-    looking_first,
-    refused_first,
-    lost,
-    recovered,
-    repeated,
-    recovered_unasked,
-    nobody_left,
-    failing,
-    aged,
-    tampered,
-    spoken_to,
-    with_a_sub_agent,
+    propose_a_call,
+    answer_only,
+    approve_a_call,
+    read_then_propose,
+    fail_the_first_of_two_calls,
+    lose_the_outcome,
+    leave_a_call_running,
+    leave_a_repeatable_call_running,
+    leave_an_unasked_call_running,
+    leave_nobody_to_ask,
+    fail_the_model,
+    age_an_approval,
+    tamper_with_a_call,
+    write_while_people_decide,
+    ask_a_sub_agent,
 ]
 
 

@@ -22,7 +22,7 @@ Trouble = Callable[[LoopHarness], AbstractContextManager[None]]
 
 
 @contextmanager
-def full(harness: LoopHarness) -> Iterator[None]:
+def fill_disk(harness: LoopHarness) -> Iterator[None]:
     """The disk is full meanwhile."""
     disk = FullDisk(harness.store)
     disk.fill()
@@ -31,7 +31,7 @@ def full(harness: LoopHarness) -> Iterator[None]:
 
 
 @contextmanager
-def locked(harness: LoopHarness) -> Iterator[None]:
+def lock_database(harness: LoopHarness) -> Iterator[None]:
     """Somebody else writes meanwhile, longer than SQLite waits."""
     with read_only(harness.store, "PRAGMA busy_timeout=1"):
         other = sqlite3.connect(harness.path, isolation_level=None, check_same_thread=False)
@@ -42,7 +42,7 @@ def locked(harness: LoopHarness) -> Iterator[None]:
 
 
 @contextmanager
-def broken(harness: LoopHarness) -> Iterator[None]:
+def forbid_writing(harness: LoopHarness) -> Iterator[None]:
     """The file cannot be written meanwhile."""
     with read_only(harness.store):
         yield
@@ -86,7 +86,7 @@ def get_call_and_run_status(harness: LoopHarness) -> tuple[Call, RunStatus]:
     return call, run.status
 
 
-@pytest.mark.parametrize("trouble", [full, locked, broken])
+@pytest.mark.parametrize("trouble", [fill_disk, lock_database, forbid_writing])
 def test_a_result_is_kept_until_the_database_can_store_it(
     harness: LoopHarness, log_watch: LogWatch, trouble: Trouble
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_result_kept_when_the_process_ends_is_unknown_afterwards(
 ) -> None:
     """The call stays RUNNING until the next start says so."""
     at_work = threading.Thread(target=harness.work)
-    trying = locked(harness)
+    trying = lock_database(harness)
     harness.meanwhile = trying.__enter__
     at_work.start()
     assert log_watch.kept.wait(20)

@@ -56,7 +56,7 @@ def count_restorations(harness: LoopHarness) -> int:
     return sum(row.event == "record.restored" for row in harness.all()[2])
 
 
-def asked(harness: LoopHarness) -> None:
+def propose_a_call(harness: LoopHarness) -> None:
     """People are asked."""
     harness.model.script = [[("note", "once")]]
     harness.say("please")
@@ -64,22 +64,22 @@ def asked(harness: LoopHarness) -> None:
     harness.work()
 
 
-def approved(harness: LoopHarness) -> None:
+def approve_a_call(harness: LoopHarness) -> None:
     """The call was approved, and has not started."""
-    asked(harness)
+    propose_a_call(harness)
     click_and_tick(harness, "approve", 1)
 
 
-def clicked(harness: LoopHarness) -> None:
+def click_approve(harness: LoopHarness) -> None:
     """The click was stored, and has not been decided."""
-    asked(harness)
+    propose_a_call(harness)
     [call] = harness.all()[1]
     harness.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
 
 
-def started(harness: LoopHarness) -> None:
+def start_the_call(harness: LoopHarness) -> None:
     """The process ended before the effect."""
-    approved(harness)
+    approve_a_call(harness)
     harness.pool.die = "before"
     with suppress(Crash):
         harness.work()
@@ -99,7 +99,7 @@ def run_until_effect(harness: LoopHarness) -> None:
     assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
 
 
-@pytest.mark.parametrize("until", [asked, approved, clicked, started])
+@pytest.mark.parametrize("until", [propose_a_call, approve_a_call, click_approve, start_the_call])
 def test_open_calls_of_a_restored_backup_are_asked_again(
     harness: LoopHarness, until: Callable[[LoopHarness], None]
 ) -> None:
@@ -117,9 +117,9 @@ def test_open_calls_of_a_restored_backup_are_asked_again(
         harness.work()
     [call] = harness.all()[1]
     assert (harness.effects[call.id], count_restorations(harness)) == (1, 1)
-    assert call.status is (C.UNKNOWN if until is started else C.PENDING)
+    assert call.status is (C.UNKNOWN if until is start_the_call else C.PENDING)
     assert "put back from an older copy" in call.note
-    click_and_tick(harness, "run_again" if until is started else "approve", call.revision)
+    click_and_tick(harness, "run_again" if until is start_the_call else "approve", call.revision)
     harness.work()
     assert harness.effects[call.id] == 2
     assert harness.all()[1][0].status is C.SUCCEEDED
@@ -127,7 +127,7 @@ def test_open_calls_of_a_restored_backup_are_asked_again(
 
 def test_cards_asked_again_keep_saying_that_it_may_have_been_done(harness: LoopHarness) -> None:
     """Here the approval has become too old as well, and the new card says both."""
-    asked(harness)
+    propose_a_call(harness)
     copy = back_up(harness)
     run_until_effect(harness)
     put_back(harness, copy)
@@ -167,7 +167,7 @@ def test_restored_requests_that_ask_nobody_end(harness: LoopHarness) -> None:
 
 def test_a_record_without_its_head_file_counts_as_restored(harness: LoopHarness) -> None:
     """A copy on another machine has none, so nobody knows what was done since."""
-    asked(harness)
+    propose_a_call(harness)
     harness.stop()
     harness.path.with_name("countersign.db.head").unlink()
     harness.start()
@@ -176,7 +176,7 @@ def test_a_record_without_its_head_file_counts_as_restored(harness: LoopHarness)
 
 def test_an_ordinary_start_asks_nothing_again(harness: LoopHarness) -> None:
     """It may follow a proper end or a kill."""
-    asked(harness)
+    propose_a_call(harness)
     harness.stop()
     harness.start()
     lock: Any = harness.store.database._lock
@@ -187,7 +187,7 @@ def test_an_ordinary_start_asks_nothing_again(harness: LoopHarness) -> None:
 
 def test_a_backup_restored_twice_is_noticed_twice(harness: LoopHarness) -> None:
     """The head of the restored record is written from its first row on."""
-    asked(harness)
+    propose_a_call(harness)
     copy = back_up(harness)
     again = copy.with_name("again.db")
     again.write_bytes(copy.read_bytes())

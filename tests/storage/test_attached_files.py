@@ -36,7 +36,7 @@ def make_file(run: Run, ts: str, media: str = "image/png", size: int = 7) -> Att
 
 
 def test_attached_bytes_are_summed_for_the_thread(store: Store) -> None:
-    """Pictures and PDFs in all its requests count until withheld; texts do not."""
+    """Pictures and PDFs of all its requests count until withheld, but texts do not."""
     run, later = seed(store).run(), seed(store).run()
     with store.write() as tx:
         picture = make_file(run, "1.1", size=100)

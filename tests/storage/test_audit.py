@@ -20,7 +20,7 @@ TABLES = ("audit", "revision", "vote", "item")
 
 
 @pytest.fixture
-def decided(store: Store) -> Seeded:
+def decided_call(store: Store) -> Seeded:
     """A database with at least one row in each append-only table."""
     seeded = seed(store)
     with store.write() as tx:
@@ -50,7 +50,7 @@ def find_break(store: Store) -> int | None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_append_only_tables_refuse_update_delete_and_replace(
-    decided: Seeded, raw: sqlite3.Connection, table: str
+    decided_call: Seeded, raw: sqlite3.Connection, table: str
 ) -> None:
     """They do so for one row and for all at once."""
     before = raw.execute(f"SELECT * FROM {table}").fetchall()
@@ -68,17 +68,17 @@ def test_append_only_tables_refuse_update_delete_and_replace(
     assert raw.execute(f"SELECT * FROM {table}").fetchall() == before
 
 
-def test_our_own_connections_cannot_replace_rows_either(decided: Seeded) -> None:
+def test_our_own_connections_cannot_replace_rows_either(decided_call: Seeded) -> None:
     """All of them have `recursive_triggers` on."""
     for table in TABLES:
-        with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
+        with pytest.raises(Exception, match="append-only"), decided_call.store.write() as tx:
             tx.exec_driver_sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
 
 
-def test_each_audit_row_has_the_hash_of_the_one_before(decided: Seeded) -> None:
+def test_each_audit_row_has_the_hash_of_the_one_before(decided_call: Seeded) -> None:
     """The first has 64 zeros, and the whole chain verifies."""
-    assert find_break(decided.store) is None
-    with closing(sqlite3.connect(decided.store.path)) as connection:
+    assert find_break(decided_call.store) is None
+    with closing(sqlite3.connect(decided_call.store.path)) as connection:
         links = connection.execute("SELECT previous, hash FROM audit ORDER BY seq").fetchall()
     assert len(links) == 3
     assert [previous for previous, _ in links] == ["0" * 64, *(own for _, own in links[:-1])]
@@ -103,25 +103,27 @@ CHANGES = {
 
 @pytest.mark.parametrize("column", CHANGES)
 def test_a_change_of_any_column_is_found_at_its_row(
-    decided: Seeded, raw: sqlite3.Connection, column: str
+    decided_call: Seeded, raw: sqlite3.Connection, column: str
 ) -> None:
     """The triggers were dropped first."""
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute(f"UPDATE audit SET {CHANGES[column]} WHERE seq = 1")
-    assert find_break(decided.store) == 1
+    assert find_break(decided_call.store) == 1
 
 
-def test_a_removed_or_moved_row_breaks_the_chain(decided: Seeded, raw: sqlite3.Connection) -> None:
+def test_a_removed_or_moved_row_breaks_the_chain(
+    decided_call: Seeded, raw: sqlite3.Connection
+) -> None:
     """The break is found where it happened."""
     raw.execute("DROP TRIGGER audit_no_delete")
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute("UPDATE audit SET seq = seq + 10 WHERE seq = 2")
-    assert find_break(decided.store) == 3
+    assert find_break(decided_call.store) == 3
     raw.execute("DELETE FROM audit WHERE seq = 12")
-    assert find_break(decided.store) == 3
+    assert find_break(decided_call.store) == 3
 
 
-def test_a_row_added_by_hand_does_not_verify(decided: Seeded, raw: sqlite3.Connection) -> None:
+def test_a_row_added_by_hand_does_not_verify(decided_call: Seeded, raw: sqlite3.Connection) -> None:
     """It is at the end and names the row before it."""
     raw.execute(
         "INSERT INTO audit"
@@ -129,7 +131,7 @@ def test_a_row_added_by_hand_does_not_verify(decided: Seeded, raw: sqlite3.Conne
         "SELECT at, run_id, call_id, 'UEVE00001', event, data, payload, key_id, hash, 'made up'"
         " FROM audit WHERE seq = 3"
     )
-    assert find_break(decided.store) == 4
+    assert find_break(decided_call.store) == 4
 
 
 def test_secrets_are_masked_before_the_audit_is_hashed(store: Store) -> None:

@@ -30,14 +30,14 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.fixture
-def asked(record: Store) -> Seeded:
+def waiting_call(record: Store) -> Seeded:
     """A call of Ben's in a thread; nothing is remembered."""
     with record.write() as tx:
         tx.execute(delete(Grant))
     return seed(record)
 
 
-def add_grant(asked: Seeded, **columns: Any) -> Grant:
+def add_grant(waiting_call: Seeded, **columns: Any) -> Grant:
     """Remember an approval that allows as much as possible, but for `columns`."""
     given: dict[str, Any] = {
         "team": TEAM,
@@ -46,27 +46,27 @@ def add_grant(asked: Seeded, **columns: Any) -> Grant:
         "schema_digest": "s",
         "until": AT + HOUR,
         "uses": 2,
-        "call_id": asked.ids[0],
+        "call_id": waiting_call.ids[0],
         "given_by": ANA,
         "given_at": AT,
         **columns,
     }
     grant = Grant(**given)
-    with asked.store.write() as tx:
-        grants.give_grant(tx, grant, run_id=asked.run_id)
+    with waiting_call.store.write() as tx:
+        grants.give_grant(tx, grant, run_id=waiting_call.run_id)
     return grant
 
 
-def list_usable(asked: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
+def list_usable(waiting_call: Seeded, arguments: str = '{"text":"a"}') -> list[str]:
     """The ids of the grants that the call may use now."""
-    with asked.store.read() as tx:
-        found = grants.list_usable_grants(tx, asked.run(), "note", "s", arguments, AT)
+    with waiting_call.store.read() as tx:
+        found = grants.list_usable_grants(tx, waiting_call.run(), "note", "s", arguments, AT)
     return [each.id for each in found]
 
 
-def find_grant_row(asked: Seeded, grant: Grant) -> Grant:
+def find_grant_row(waiting_call: Seeded, grant: Grant) -> Grant:
     """The grant as it is now."""
-    with asked.store.read() as tx:
+    with waiting_call.store.read() as tx:
         found = grants.find_grant(tx, grant.id)
     assert found is not None
     return found
@@ -88,42 +88,45 @@ NOT_FOR_IT = {
 
 
 @pytest.mark.parametrize("why", NOT_FOR_IT)
-def test_a_grant_does_not_allow_a_call_outside_its_bounds(asked: Seeded, why: str) -> None:
+def test_a_grant_does_not_allow_a_call_outside_its_bounds(waiting_call: Seeded, why: str) -> None:
     """Each bound by itself is enough."""
-    add_grant(asked, **NOT_FOR_IT[why])
-    assert list_usable(asked) == []
+    add_grant(waiting_call, **NOT_FOR_IT[why])
+    assert list_usable(waiting_call) == []
 
 
-def test_usable_grants_are_listed_soonest_end_first(asked: Seeded) -> None:
+def test_usable_grants_are_listed_soonest_end_first(waiting_call: Seeded) -> None:
     """They are for the thread, the channel or everywhere, and for given values or any."""
-    wide = add_grant(asked, until=AT + 3 * HOUR, uses=1)
-    there = add_grant(asked, channel="C0SUPPORT", pinned='{"text":"a"}', until=AT + 2 * HOUR)
-    here = add_grant(asked, channel="C0SUPPORT", thread_ts="1.0", until=AT + TICK)
-    assert list_usable(asked, '{"text":"a","more":1}') == [here.id, there.id, wide.id]
+    wide = add_grant(waiting_call, until=AT + 3 * HOUR, uses=1)
+    there = add_grant(waiting_call, channel="C0SUPPORT", pinned='{"text":"a"}', until=AT + 2 * HOUR)
+    here = add_grant(waiting_call, channel="C0SUPPORT", thread_ts="1.0", until=AT + TICK)
+    assert list_usable(waiting_call, '{"text":"a","more":1}') == [here.id, there.id, wide.id]
 
 
-def test_a_grants_values_are_compared_as_json(asked: Seeded) -> None:
+def test_a_grants_values_are_compared_as_json(waiting_call: Seeded) -> None:
     """1 is neither true nor "1", and the order of keys does not count."""
-    one = add_grant(asked, pinned='{"n":1}')
-    assert list_usable(asked, '{"n":1}') == [one.id]
-    assert list_usable(asked, '{"n":true}') == []
-    assert list_usable(asked, '{"n":"1"}') == []
+    one = add_grant(waiting_call, pinned='{"n":1}')
+    assert list_usable(waiting_call, '{"n":1}') == [one.id]
+    assert list_usable(waiting_call, '{"n":true}') == []
+    assert list_usable(waiting_call, '{"n":"1"}') == []
     ids = {
-        add_grant(asked, pinned=pinned).id
+        add_grant(waiting_call, pinned=pinned).id
         for pinned in ('{"n":{"a":1,"b":2}}', '{"n":{"b":2,"a":1}}')
     }
-    assert set(list_usable(asked, '{"n":{"b":2,"a":1}}')) == ids
+    assert set(list_usable(waiting_call, '{"n":{"b":2,"a":1}}')) == ids
 
 
-def test_each_use_of_a_grant_is_counted_and_audited(asked: Seeded) -> None:
+def test_each_use_of_a_grant_is_counted_and_audited(waiting_call: Seeded) -> None:
     """The audit's row is beside that of the call."""
-    grant, other = add_grant(asked), add_grant(asked)
-    call = asked.call()
-    with asked.store.write() as tx:
+    grant, other = add_grant(waiting_call), add_grant(waiting_call)
+    call = waiting_call.call()
+    with waiting_call.store.write() as tx:
         found = [grants.use_grant(tx, grant.id, AT, call) for _ in range(3)]
     assert found == [True, True, False]
-    assert (find_grant_row(asked, grant).uses, find_grant_row(asked, other).uses) == (0, 2)
-    told = asked.audit()
+    assert (find_grant_row(waiting_call, grant).uses, find_grant_row(waiting_call, other).uses) == (
+        0,
+        2,
+    )
+    told = waiting_call.audit()
     assert [each.event for each in told] == ["grant.given"] * 2 + ["grant.used"] * 2
     about = {"grant": grant.id, "tool": "note", "revision": 1, "digest": "digest-0"}
     assert json.loads(told[-1].data) == about
@@ -139,53 +142,53 @@ def test_each_use_of_a_grant_is_counted_and_audited(asked: Seeded) -> None:
 
 @pytest.mark.parametrize(("columns"), [{"until": AT}, {"revoked_at": AT}, {"uses": 0}])
 def test_an_ended_revoked_or_used_up_grant_is_not_used(
-    asked: Seeded, columns: dict[str, Any]
+    waiting_call: Seeded, columns: dict[str, Any]
 ) -> None:
     """Its end itself is too late."""
-    grant = add_grant(asked, **columns)
-    with asked.store.write() as tx:
-        assert grants.use_grant(tx, grant.id, AT, asked.call()) is False
-    assert find_grant_row(asked, grant).uses == grant.uses
+    grant = add_grant(waiting_call, **columns)
+    with waiting_call.store.write() as tx:
+        assert grants.use_grant(tx, grant.id, AT, waiting_call.call()) is False
+    assert find_grant_row(waiting_call, grant).uses == grant.uses
 
 
-def test_a_grant_is_revoked_once(asked: Seeded) -> None:
+def test_a_grant_is_revoked_once(waiting_call: Seeded) -> None:
     """Its row says by whom and when; the second attempt is told."""
-    grant, other = add_grant(asked), add_grant(asked)
-    with asked.store.write() as tx:
+    grant, other = add_grant(waiting_call), add_grant(waiting_call)
+    with waiting_call.store.write() as tx:
         assert grants.revoke_grant(tx, grant.id, BEN, AT) is True
         assert grants.revoke_grant(tx, grant.id, ANA, AT + HOUR) is False
-    found = find_grant_row(asked, grant)
+    found = find_grant_row(waiting_call, grant)
     assert (found.revoked_at, found.revoked_by) == (AT, BEN)
-    assert find_grant_row(asked, other).revoked_at is None
+    assert find_grant_row(waiting_call, other).revoked_at is None
 
 
-def test_revoking_all_grants_leaves_ended_ones(asked: Seeded) -> None:
+def test_revoking_all_grants_leaves_ended_ones(waiting_call: Seeded) -> None:
     """Those used up or revoked before stay as well."""
-    holds = add_grant(asked, uses=1)
+    holds = add_grant(waiting_call, uses=1)
     over, used, gone = (
-        add_grant(asked, until=AT),
-        add_grant(asked, uses=0),
-        add_grant(asked, revoked_at=AT - HOUR),
+        add_grant(waiting_call, until=AT),
+        add_grant(waiting_call, uses=0),
+        add_grant(waiting_call, revoked_at=AT - HOUR),
     )
-    with asked.store.write() as tx:
+    with waiting_call.store.write() as tx:
         grants.revoke_all_grants(tx, AT)
-    found = [find_grant_row(asked, each).revoked_at for each in (holds, over, used, gone)]
+    found = [find_grant_row(waiting_call, each).revoked_at for each in (holds, over, used, gone)]
     assert found == [AT, None, None, AT - HOUR]
-    assert find_grant_row(asked, holds).revoked_by == "system"
+    assert find_grant_row(waiting_call, holds).revoked_by == "system"
 
 
-def test_a_persons_usable_grants_are_listed(asked: Seeded) -> None:
+def test_a_persons_usable_grants_are_listed(waiting_call: Seeded) -> None:
     """They requested or gave them; the soonest end comes first."""
-    late = add_grant(asked, until=AT + 2 * HOUR, uses=1)
-    soon = add_grant(asked, until=AT + TICK)
+    late = add_grant(waiting_call, until=AT + 2 * HOUR, uses=1)
+    soon = add_grant(waiting_call, until=AT + TICK)
     for columns in (
         {"team": "T0OTHERCO"},
         {"revoked_at": AT},
         {"until": AT},
         {"uses": 0},
     ):
-        add_grant(asked, **columns)
-    with asked.store.read() as tx:
+        add_grant(waiting_call, **columns)
+    with waiting_call.store.read() as tx:
         found = {
             who: grants.list_usable_grants_involving_person(tx, TEAM, who, AT)
             for who in (BEN, ANA, DAN)
@@ -198,9 +201,9 @@ def test_a_persons_usable_grants_are_listed(asked: Seeded) -> None:
     }
 
 
-def test_a_grant_round_trips_through_json(asked: Seeded) -> None:
+def test_a_grant_round_trips_through_json(waiting_call: Seeded) -> None:
     """Other programs can use it; JSON that is no grant is refused."""
-    grant = add_grant(asked)
+    grant = add_grant(waiting_call)
     assert grants.load_grant(grants.dump_grant(grant)) == grant
     for wrong in ("{}", grants.dump_grant(grant).replace("{", '{"more":1,', 1)):
         with pytest.raises(ValidationError):

@@ -40,7 +40,7 @@ def append_row(store: Store, text: str, *, durable: bool = True) -> None:
 
 
 @pytest.fixture
-def written(store: Store) -> Store:
+def five_row_store(store: Store) -> Store:
     """A record of five rows."""
     for number in range(5):
         append_row(store, str(number))
@@ -79,14 +79,14 @@ def reseal_rows_under_another_key(db: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("attack", [cut_rows, reseal_rows, reseal_rows_under_another_key])
 def test_rows_cut_off_or_sealed_with_another_key_are_found(
-    written: Store, attack: Callable[[sqlite3.Connection], None]
+    five_row_store: Store, attack: Callable[[sqlite3.Connection], None]
 ) -> None:
     """The attacker can write the database and has not got the key."""
-    with closing(sqlite3.connect(written.path, isolation_level=None)) as db:
+    with closing(sqlite3.connect(five_row_store.path, isolation_level=None)) as db:
         db.execute("DROP TRIGGER audit_no_delete")
         db.execute("DROP TRIGGER audit_no_update")
         attack(db)
-    assert list_problems(written) != []
+    assert list_problems(five_row_store) != []
 
 
 def test_a_vote_or_status_that_the_audit_lacks_is_found(store: Store) -> None:
@@ -130,17 +130,19 @@ def list_rows(store: Store) -> list[Audit]:
         return list(iterate_rows(tx, Audit))
 
 
-def test_a_torn_or_unsigned_line_leaves_the_other_head(written: Store) -> None:
+def test_a_torn_or_unsigned_line_leaves_the_other_head(five_row_store: Store) -> None:
     """The file has two lines, and the other one counts."""
-    path = audit_head_file_path(written.path)
+    path = audit_head_file_path(five_row_store.path)
     whole = path.read_bytes()
     second = whole.index(b"countersign-head 5")
     path.write_bytes(whole[: second + 40] + b" " * 40 + whole[second + 80 :])
-    assert (get_head(written) or AuditHead()).seq == 4
+    assert (get_head(five_row_store) or AuditHead()).seq == 4
     path.write_bytes(whole.replace(b"countersign-head 5", b"countersign-head 9"))
-    assert (get_head(written) or AuditHead()).seq == 4
+    assert (get_head(five_row_store) or AuditHead()).seq == 4
     path.unlink()
-    assert list_problems(written) == ["the head file is missing or not signed with the key in use"]
+    assert list_problems(five_row_store) == [
+        "the head file is missing or not signed with the key in use"
+    ]
 
 
 def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:

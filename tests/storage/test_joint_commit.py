@@ -16,7 +16,7 @@ from tests.storage.builders import AT
 CLICKS = 24
 
 
-def delivery(number: int, team: str = "T1") -> Delivery:
+def make_click(number: int, team: str = "T1") -> Delivery:
     """A click."""
     return Delivery(key=f"click:{number}", kind=DeliveryKind.ACTION, team=team, user="UANA00001")
 
@@ -66,7 +66,7 @@ def test_deliveries_that_arrive_during_a_commit_share_the_next_one(store: Store)
     store.trace = watch = CommitGate()
     told: list[str] = []
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda each: told.append(each.key))
-    came = store_at_once(arrivals, watch, [delivery(number) for number in range(CLICKS)])
+    came = store_at_once(arrivals, watch, [make_click(number) for number in range(CLICKS)])
     assert came == [True] * CLICKS
     assert watch.commits == 2
     assert sorted(told) == sorted(f"click:{number}" for number in range(CLICKS))
@@ -78,7 +78,7 @@ def test_one_of_two_equal_deliveries_in_a_commit_is_new(store: Store) -> None:
     """The other one is reported as known."""
     store.trace = watch = CommitGate()
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
-    came = store_at_once(arrivals, watch, [delivery(0), delivery(1), delivery(1)])
+    came = store_at_once(arrivals, watch, [make_click(0), make_click(1), make_click(1)])
     assert sorted(map(bool, came)) == [False, True, True]
 
 
@@ -86,9 +86,9 @@ def test_a_delivery_that_cannot_be_stored_fails_alone(store: Store) -> None:
     """The deliveries that waited with it are stored."""
     store.trace = watch = CommitGate()
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
-    broken = delivery(2)
+    broken = make_click(2)
     broken.__dict__["status"] = "nonsense"
-    came = store_at_once(arrivals, watch, [delivery(0), delivery(1), broken, delivery(3)])
+    came = store_at_once(arrivals, watch, [make_click(0), make_click(1), broken, make_click(3)])
     assert [came[0], came[1], came[3]] == [True, True, True]
     assert isinstance(came[2], Exception)
 
@@ -98,4 +98,4 @@ def test_a_closed_store_raises_for_a_delivery(store: Store) -> None:
     arrivals = DeliveryGroupWriter(store, lambda: AT, lambda _each: None)
     store.close()
     with pytest.raises(Exception, match="closed"):
-        arrivals.commit_delivery(delivery(0))
+        arrivals.commit_delivery(make_click(0))

@@ -187,7 +187,7 @@ def test_masking_json_keeps_its_shape() -> None:
 
 
 @pytest.fixture
-def written() -> Iterator[io.StringIO]:
+def log_output() -> Iterator[io.StringIO]:
     """The output of a handler at the root logger."""
     stream, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(stream)
@@ -199,7 +199,7 @@ def written() -> Iterator[io.StringIO]:
     root.removeHandler(handler)
 
 
-def test_log_messages_and_tracebacks_are_masked(written: io.StringIO) -> None:
+def test_log_messages_and_tracebacks_are_masked(log_output: io.StringIO) -> None:
     """The arguments of messages are masked, too."""
     log = logging.getLogger("countersign.test")
     log.warning("it says %s of %d", "xoxb-123456789012-abc", 7)
@@ -207,7 +207,7 @@ def test_log_messages_and_tracebacks_are_masked(written: io.StringIO) -> None:
         raise ValueError("postgres://app:hunter2@db/shop")
     except ValueError:
         log.exception("call %s failed", "c1")
-    text = written.getvalue()
+    text = log_output.getvalue()
     assert f"it says xoxb-{MASK} of 7" in text
     assert f"ValueError: postgres://app:{MASK}@db/shop" in text
     assert "Traceback" in text
@@ -215,7 +215,7 @@ def test_log_messages_and_tracebacks_are_masked(written: io.StringIO) -> None:
 
 
 def test_an_unreachable_database_is_logged_in_one_line(
-    written: io.StringIO, tmp_path: Path
+    log_output: io.StringIO, tmp_path: Path
 ) -> None:
     """The line says what the database said; any other error has its traceback."""
     log = logging.getLogger("countersign.test")
@@ -229,7 +229,7 @@ def test_an_unreachable_database_is_logged_in_one_line(
         engine.dispose()
         engine = create_engine("sqlite://")
     engine.dispose()
-    away, *mistake = written.getvalue().splitlines()
+    away, *mistake = log_output.getvalue().splitlines()
     assert away.endswith("call c1 failed: unable to open database file")
     assert mistake[0].endswith("call c1 failed")
     assert mistake[1].startswith("Traceback")

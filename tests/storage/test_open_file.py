@@ -173,7 +173,7 @@ LOST: list[Callable[[Path], None]] = [
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Store:
+def open_store(tmp_path: Path) -> Store:
     """A record in a folder of its own, with an older copy beside it, and something in its log."""
     folder = tmp_path / "record"
     folder.mkdir()
@@ -191,32 +191,32 @@ def opened(tmp_path: Path) -> Store:
 
 @pytest.mark.parametrize("lose", LOST)
 def test_nothing_is_stored_once_the_file_is_lost(
-    opened: Store, lose: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    open_store: Store, lose: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next commit fails with a temporary error, and one log line says what to do."""
-    lose(opened.path)
+    lose(open_store.path)
     for _ in range(2):
         with pytest.raises(OperationalError) as failed:
-            store_delivery(opened, "never")
+            store_delivery(open_store, "never")
         assert is_temporary_database_error(failed.value)
     told = [each for each in caplog.records if each.levelname == "CRITICAL"]
     assert len(told) == 1
     assert "nothing is stored and nothing runs until" in told[0].getMessage()
     assert "start" in told[0].getMessage()
-    opened.close()
+    open_store.close()
 
 
 @pytest.mark.parametrize("lose", LOST)
 def test_commits_that_were_not_waited_for_are_checked_before_use(
-    opened: Store, lose: Callable[[Path], None]
+    open_store: Store, lose: Callable[[Path], None]
 ) -> None:
     """A commit that waits for no disk is accepted, but the wait before anybody is told fails."""
-    with opened.write(durable=False) as tx:
+    with open_store.write(durable=False) as tx:
         inbox.insert_delivery(tx, delivery("soft", "event"))
-    lose(opened.path)
+    lose(open_store.path)
     with pytest.raises(OperationalError):
-        opened.sync_commits()
-    opened.close()
+        open_store.sync_commits()
+    open_store.close()
 
 
 class ActBeforeCommit(Trace):
@@ -234,57 +234,59 @@ class ActBeforeCommit(Trace):
 
 @pytest.mark.parametrize("lose", [removed, without_log, replaced_by_its_copy])
 def test_a_file_lost_during_a_transaction_is_noticed_at_its_commit(
-    opened: Store, lose: Callable[[Path], None]
+    open_store: Store, lose: Callable[[Path], None]
 ) -> None:
     """Its last statement was executed already."""
-    opened.trace = ActBeforeCommit(lambda: lose(opened.path))
+    open_store.trace = ActBeforeCommit(lambda: lose(open_store.path))
     with pytest.raises(OperationalError, match="nothing is stored"):
-        store_delivery(opened, "never")
-    opened.trace = None
-    opened.close()
+        store_delivery(open_store, "never")
+    open_store.trace = None
+    open_store.close()
 
 
-def test_a_lost_file_is_not_created_again(opened: Store) -> None:
+def test_a_lost_file_is_not_created_again(open_store: Store) -> None:
     """With all connections in use, a new one would create an empty database at the path."""
-    with opened.read():
-        removed(opened.path)
-        with pytest.raises(OperationalError, match="is gone"), opened.read(), opened.read():
+    with open_store.read():
+        removed(open_store.path)
+        with pytest.raises(OperationalError, match="is gone"), open_store.read(), open_store.read():
             pass
-    assert not opened.path.exists()
-    opened.close()
+    assert not open_store.path.exists()
+    open_store.close()
 
 
 @pytest.mark.parametrize("there_and_back", [renamed, moved_folder, made_read_only])
 def test_work_goes_on_once_the_file_is_put_back(
-    opened: Store, there_and_back: Callable[[Path], None]
+    open_store: Store, there_and_back: Callable[[Path], None]
 ) -> None:
     """It has to be the same file at the same place."""
-    there_and_back(opened.path)
+    there_and_back(open_store.path)
     with pytest.raises(OperationalError):
-        store_delivery(opened, "never")
+        store_delivery(open_store, "never")
     if there_and_back is renamed:
-        opened.path.with_name("elsewhere.db").rename(opened.path)
+        open_store.path.with_name("elsewhere.db").rename(open_store.path)
     elif there_and_back is moved_folder:
-        opened.path.parent.with_name("moved").rename(opened.path.parent)
+        open_store.path.parent.with_name("moved").rename(open_store.path.parent)
     else:
-        opened.path.chmod(0o600)
-    store_delivery(opened, "fourth")
-    opened.close()
-    assert count_deliveries(opened.path) == 4
+        open_store.path.chmod(0o600)
+    store_delivery(open_store, "fourth")
+    open_store.close()
+    assert count_deliveries(open_store.path) == 4
 
 
 @pytest.mark.parametrize("lose", [without_log, another_log, without_index])
-def test_the_content_of_a_lost_log_is_saved(opened: Store, lose: Callable[[Path], None]) -> None:
+def test_the_content_of_a_lost_log_is_saved(
+    open_store: Store, lose: Callable[[Path], None]
+) -> None:
     """The open log is written back at once, so a killed process loses nothing."""
-    lose(opened.path)
+    lose(open_store.path)
     with pytest.raises(OperationalError, match="is saved"):
-        store_delivery(opened, "never")
-    alone = opened.path.with_name("alone.db")
-    shutil.copyfile(opened.path, alone)
+        store_delivery(open_store, "never")
+    alone = open_store.path.with_name("alone.db")
+    shutil.copyfile(open_store.path, alone)
     with closing(sqlite3.connect(alone)) as found:
         assert found.execute("SELECT count(*) FROM delivery").fetchone() == (3,)
-    opened.close()
-    assert count_deliveries(opened.path) == 3
+    open_store.close()
+    assert count_deliveries(open_store.path) == 3
 
 
 def touched(path: Path) -> None:
@@ -323,26 +325,26 @@ def copied_away(path: Path) -> None:
     "act", [touched, read_by_another, written_by_another, made_smaller, copied_away]
 )
 def test_other_programs_may_use_the_file_through_sqlite(
-    opened: Store, act: Callable[[Path], None]
+    open_store: Store, act: Callable[[Path], None]
 ) -> None:
     """They may read, checkpoint, pack and copy it."""
-    store_delivery(opened, "fourth")
-    act(opened.path)
-    store_delivery(opened, "fifth")
-    opened.close()
-    assert count_deliveries(opened.path) == 5
+    store_delivery(open_store, "fourth")
+    act(open_store.path)
+    store_delivery(open_store, "fifth")
+    open_store.close()
+    assert count_deliveries(open_store.path) == 5
 
 
-def test_our_own_checkpoints_are_not_taken_for_a_loss(opened: Store) -> None:
+def test_our_own_checkpoints_are_not_taken_for_a_loss(open_store: Store) -> None:
     """The database changes whenever the log is written back."""
     for number in range(40):
-        with opened.write() as tx:
+        with open_store.write() as tx:
             inbox.insert_delivery(
                 tx, delivery(f"long {number}", "event", body=f'"{"x" * 200_000}"')
             )
             append_audit_row(tx)
-    opened.close()
-    assert count_deliveries(opened.path) == 43
+    open_store.close()
+    assert count_deliveries(open_store.path) == 43
 
 
 def test_a_log_written_back_in_part_is_not_taken_for_a_loss(store: Store) -> None:

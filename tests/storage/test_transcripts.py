@@ -24,7 +24,7 @@ def seeded(store: Store) -> Seeded:
     return seed(store)
 
 
-def stored_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
+def read_stored_items(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     """The items of the run's thread as its rows hold them, in order."""
     there = (col(Run.channel) == run.channel, col(Run.thread_ts) == run.thread_ts)
     of_thread = select(Item.body).join(Run).where(*there).order_by(col(Item.seq))
@@ -58,7 +58,7 @@ def test_each_reading_has_all_items_added_meanwhile(seeded: Seeded) -> None:
                 known.read_transcript(tx, seeded.run()),
                 TranscriptCache().read_transcript(tx, seeded.run()),
             )
-            assert list(read.items) == stored_items(tx, seeded.run())
+            assert list(read.items) == read_stored_items(tx, seeded.run())
         assert read == fresh
     assert (read.proposed_call_ids, read.answered_call_ids) == ({"c1"}, {"c1"})
 
@@ -79,7 +79,7 @@ def test_items_of_two_requests_in_a_thread_are_read_in_order(seeded: Seeded) -> 
         tx.execute(build_insert(Item), get_column_values(half))
     with seeded.store.read() as tx:
         read = TranscriptCache().read_transcript(tx, other)
-        assert list(read.items) == stored_items(tx, other)
+        assert list(read.items) == read_stored_items(tx, other)
     assert read.items[-1]["content"] == "\ud800"
 
 

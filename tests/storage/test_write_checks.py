@@ -41,7 +41,7 @@ def disk() -> Iterator[Path]:
 
 
 @pytest.fixture
-def on_a_server(disk: Path) -> Iterator[Store]:
+def server_store(disk: Path) -> Iterator[Store]:
     """A record on a server, whose tables are on that disk and whose log is not."""
     programs = binaries()
     if programs is None:
@@ -67,20 +67,20 @@ def read_up_metric(store: Store) -> bool:
     return value.endswith(" 1.0")
 
 
-def test_a_full_disk_of_the_server_is_found_at_once(on_a_server: Store, disk: Path) -> None:
+def test_a_full_disk_of_the_server_is_found_at_once(server_store: Store, disk: Path) -> None:
     """Existing rows could still be overwritten."""
-    assert check_writable(on_a_server) == OK
-    assert read_up_metric(on_a_server)
+    assert check_writable(server_store) == OK
+    assert read_up_metric(server_store)
     ballast = fill(disk)
-    with on_a_server.write() as tx:
+    with server_store.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
     with pytest.raises(OperationalError, match="No space left on device") as failed:
-        check_database_writable(on_a_server)
+        check_database_writable(server_store)
     assert is_temporary_database_error(failed.value)
-    assert not read_up_metric(on_a_server)
+    assert not read_up_metric(server_store)
     ballast.unlink()
-    assert check_writable(on_a_server) == OK
-    assert read_up_metric(on_a_server)
+    assert check_writable(server_store) == OK
+    assert read_up_metric(server_store)
 
 
 @pytest.mark.file

@@ -31,7 +31,7 @@ EVERY = 50  # tellings between two lines about the progress
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the matrix with `argv` (None: the command line); return 1 if anything was wrong."""
-    arguments = _parser().parse_args(argv)
+    arguments = _build_parser().parse_args(argv)
     begun = time.monotonic()
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         folder = Path(name)
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(bool(wrong))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     names = [each.value for each in Trouble]
     parser.add_argument("--story", nargs="*", default=list(BY_NAME), choices=BY_NAME)

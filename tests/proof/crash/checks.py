@@ -63,14 +63,14 @@ def list_violations(story: Story, world: World) -> list[str]:
     """Everything that breaks a promise; nobody works any more."""
     store = world.store()
     try:
-        found = [*_of_effects(story, world), *of_slack(world), *of_the_record(store, world)]
-        found += [*_of_signatures(world), *_of_passkeys(world)]
+        found = [*_check_effects(story, world), *of_slack(world), *of_the_record(store, world)]
+        found += [*_check_signatures(world), *_check_passkeys(world)]
     finally:
         store.close()
     return found
 
 
-def _of_signatures(world: World) -> Iterator[str]:
+def _check_signatures(world: World) -> Iterator[str]:
     """Each signed vote must have its signature and one used link; no other signature may exist."""
     votes = {(v.call_id, v.revision, v.person, v.verb) for v in world.all(Vote) if v.passkey_id}
     kept = [(s.call_id, s.revision, s.person, s.verb) for s in world.all(VoteSignature)]
@@ -86,7 +86,7 @@ def _of_signatures(world: World) -> Iterator[str]:
         yield "a vote was cast that nobody has signed"
 
 
-def _of_passkeys(world: World) -> Iterator[str]:
+def _check_passkeys(world: World) -> Iterator[str]:
     """Each used link must have added one passkey, which counts once, by a call that has run."""
     links = [each for each in world.all(SigningLink) if each.kind is SigningLinkKind.ENROL]
     used = [each for each in links if each.used_at is not None]
@@ -102,7 +102,7 @@ def _of_passkeys(world: World) -> Iterator[str]:
             yield f"passkey {row.id} counts by a call that has not run, or {times} times"
 
 
-def _of_effects(story: Story, world: World) -> Iterator[str]:
+def _check_effects(story: Story, world: World) -> Iterator[str]:
     """No effect may happen twice, and none without enough votes committed before."""
     lines = world.ledger.lines()
     for text, times in Counter(line["text"] for line in lines).items():
@@ -127,7 +127,7 @@ def of_slack(world: InspectedWorld) -> Iterator[str]:
     yield from (f"delivery {row.key} is {row.status}: {row.note}" for row in left)
     messages: list[Message] = world.all(Message)
     yield from _list_lost(world, stored)
-    yield from _of_messages(world, messages)
+    yield from _check_messages(world, messages)
     for row in messages:
         if row.kind in DRAWN_MESSAGE_KINDS and (row.status, row.shown) != (
             MessageStatus.SENT,
@@ -136,7 +136,7 @@ def of_slack(world: InspectedWorld) -> Iterator[str]:
             yield f"the card {row.key} is {row.status}, shows {row.shown} and not {row.wanted}"
 
 
-def _of_messages(world: InspectedWorld, messages: list[Message]) -> Iterator[str]:
+def _check_messages(world: InspectedWorld, messages: list[Message]) -> Iterator[str]:
     """Each message of ours must belong to one row, once, and have no outdated button."""
     known, proposed = {row.ts for row in messages}, world.all(Call)
     live = {(name, call.status) for call in proposed for name in (call.id, call.plan_id)}

@@ -43,7 +43,7 @@ BREAK_GLASS = """
 approvers = ["UCLEO0001", "UDAN00001"]
 quorum = 2
 break_glass = ["UANA00001"]
-urgent = true  # at some hours of the machine's clock both are outside of their hours
+urgent = true  # at some hours of the machine's clock both of them sleep
 """
 REMEMBERS = """
 [defaults]

@@ -96,7 +96,7 @@ class Session:
                 break
             self.tried.append(self._try(change, items))
             if self.tried[-1].end != CAUGHT:
-                _say(json.dumps(vars(self.tried[-1])))
+                _print_line(json.dumps(vars(self.tried[-1])))
         return True
 
     def _learn(self, items: list[pytest.Item]) -> None:
@@ -113,7 +113,7 @@ class Session:
                 for path, first in found["through"]:
                     self.coverage.through[path, first].append(found["test"])
         _even_out_seconds(self.coverage.seconds)
-        _say(f"{len(items)} tests, {sum(self.coverage.seconds.values()):.0f} s")
+        _print_line(f"{len(items)} tests, {sum(self.coverage.seconds.values()):.0f} s")
 
     def _try(self, change: Change, items: dict[str, pytest.Item]) -> TrialResult:
         tests = list(self._tests_of(change))
@@ -200,12 +200,12 @@ def _even_out_seconds(seconds: dict[str, float]) -> None:
             seconds[first] = min(seconds[first], median(seconds[each] for each in others))
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
-def _run(items: Sequence[pytest.Item], number: int) -> bool:
+def _run_test(items: Sequence[pytest.Item], number: int) -> bool:
     """Run one of the tests; return whether it passed or was skipped."""
     following = items[number + 1] if number + 1 < len(items) else None
     reports = runtestprotocol(items[number], nextitem=following, log=False)
@@ -227,7 +227,7 @@ def _run_learning_child(items: list[pytest.Item], names: set[str], told: str) ->
             threading.settrace(entered)
             sys.settrace(entered)
             begun = time.monotonic()
-            passed = _run(items, number)
+            passed = _run_test(items, number)
             seconds = time.monotonic() - begun
             sys.settrace(None)
             if passed:
@@ -249,7 +249,7 @@ def _run_trial_child(
             os.write(told, NO_MUTANT.encode())
             os._exit(0)
         for number, item in enumerate(items):
-            if not _run(items, number):
+            if not _run_test(items, number):
                 os.write(told, f"{CAUGHT}\n{item.nodeid}".encode())
                 os._exit(0)
     except BaseException:  # noqa: BLE001  # whatever it is, the change was noticed

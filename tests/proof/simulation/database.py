@@ -38,10 +38,10 @@ class Database(Protocol):
 
 def open_database(path: Path) -> Database:
     """The record for `path`, which exists."""
-    return _Served(new_record(path)) if ON_A_SERVER else _Filed(path)
+    return _ServerDatabase(new_record(path)) if ON_A_SERVER else _FileDatabase(path)
 
 
-class _Filed:
+class _FileDatabase:
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._connection.row_factory = sqlite3.Row
@@ -60,7 +60,7 @@ class _Filed:
         self._connection.close()
 
 
-class _Named(tuple[Any, ...]):
+class _NamedRow(tuple[Any, ...]):
     """A row whose columns have names as well."""
 
     names: dict[str, int]
@@ -69,10 +69,10 @@ class _Named(tuple[Any, ...]):
         return super().__getitem__(self.names[which] if isinstance(which, str) else which)
 
 
-class _Served:
+class _ServerDatabase:
     def __init__(self, url: str) -> None:
         plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        self._connection = psycopg.connect(plain, autocommit=True, row_factory=_naming)
+        self._connection = psycopg.connect(plain, autocommit=True, row_factory=_make_row_factory)
         self._connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}")
 
     def all(self, sql: str, values: Sequence[Any]) -> list[Row]:
@@ -90,8 +90,8 @@ class _Served:
         self._connection.close()
 
 
-def _naming(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], _Named]:
+def _make_row_factory(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], _NamedRow]:
     names = {each.name: number for number, each in enumerate(cursor.description or ())}
-    made = type("Named", (_Named,), {"names": names})
-    found: Callable[[Sequence[Any]], _Named] = made
+    made = type("Named", (_NamedRow,), {"names": names})
+    found: Callable[[Sequence[Any]], _NamedRow] = made
     return found

@@ -101,9 +101,9 @@ class People:
             return []
         again = self._random.random()
         if again < 0.06:
-            return [made, _copy(made)]  # Slack delivers it twice
+            return [made, _copy_delivery(made)]  # Slack delivers it twice
         if again < 0.14 and made.kind is not DeliveryKind.MESSAGE:
-            return [made, _copy(made, key=f"{made.key}:twice")]  # a double click
+            return [made, _copy_delivery(made, key=f"{made.key}:twice")]  # a double click
         return [made]
 
     def _say(self) -> Delivery:
@@ -119,7 +119,7 @@ class People:
         self.said.append((channel, ts, thread, person))
         mention = f"<@{BOT}> " if thread == ts or self._random.random() < 0.6 else ""
         text += self._mark if text not in SAID_EXACTLY else ""
-        event = _message(channel, ts, thread, person, mention + text)
+        event = _make_message(channel, ts, thread, person, mention + text)
         key = f"msg:{self._team}:{channel}:{ts}"
         return self._make_delivery(
             key, DeliveryKind.MESSAGE, person, channel, thread, {"event": event}
@@ -129,7 +129,7 @@ class People:
         """Edit or delete one's own message."""
         channel, ts, thread, person = self._random.choice(self.said[-4:])
         self._number += 1
-        was = _message(channel, ts, thread, person, f"<@{BOT}> do it{self._mark}")
+        was = _make_message(channel, ts, thread, person, f"<@{BOT}> do it{self._mark}")
         event: Json = {"type": "message", "channel": channel, "ts": self._slack.new_ts(said=True)}
         event |= {"previous_message": was}
         if self._random.random() < 0.5:
@@ -253,11 +253,11 @@ def iterate_buttons(blocks: Sequence[Json]) -> Iterator[tuple[str, str]]:
                 yield action, str(option.get("value") or "")
 
 
-def _message(channel: str, ts: str, thread: str, person: str, text: str) -> Json:
+def _make_message(channel: str, ts: str, thread: str, person: str, text: str) -> Json:
     made = {"type": "message", "user": person, "channel": channel, "ts": ts, "text": text}
     return made if thread == ts else {**made, "thread_ts": thread}
 
 
-def _copy(row: Delivery, **other: str) -> Delivery:
+def _copy_delivery(row: Delivery, **other: str) -> Delivery:
     names = ("key", "kind", "team", "user", "channel", "thread_ts", "body")
     return Delivery(**{**{name: getattr(row, name) for name in names}, **other})

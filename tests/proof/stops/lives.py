@@ -116,7 +116,9 @@ def stop_bot(
             stack.enter_context(build_local_slack()),
             stack.enter_context(StrictPlanner()),
         )
-        bot = BotProcess(folder, slack, planner, over=over, **_settings(hung, silence, server))
+        bot = BotProcess(
+            folder, slack, planner, over=over, **_build_settings(hung, silence, server)
+        )
         if hung == "import":
             bot.target = run_stuck
         is_up = hung in ("tool", "look-up", "webhook") or chance.random() < 0.7
@@ -150,7 +152,7 @@ def stop_bot(
     return Stop("replica" if server else name, hung, number, took, _describe_delay(took) or wrong)
 
 
-def _settings(hung: str, silence: str, server: Server | None) -> dict[str, str]:
+def _build_settings(hung: str, silence: str, server: Server | None) -> dict[str, str]:
     asks = {"OPENAI_BASE_URL": silence} if hung == "model" else {}
     if server is not None:
         asks |= {"DATABASE_URL": server.url("stops", "owner"), "COUNTERSIGN_KEY": KEY}

@@ -130,9 +130,9 @@ def test_calls_left_by_an_older_build_are_decided_and_run(revision: str, tmp_pat
     try:
         assert harness.app.core.store.mismatch_reason == ""
         for text in ("pending", "beside it"):
-            _click(harness, _call(harness, text), "approve")
+            _click_button(harness, _find_call(harness, text), "approve")
         for text in ("unknown", "running"):
-            _click(harness, _call(harness, text), "resolve_done")
+            _click_button(harness, _find_call(harness, text), "resolve_done")
         harness.slack.wait(lambda: all(c.status is C.SUCCEEDED for c in harness.all(Call)))
         harness.settle()
         assert {text: fakes.did("note", text) for text in ("pending", "approved", "beside it")} == {
@@ -148,18 +148,18 @@ def test_calls_left_by_an_older_build_are_decided_and_run(revision: str, tmp_pat
         harness.close()
 
 
-def _call(harness: Harness, text: str) -> Call:
-    [call] = [c for c in harness.all(Call) if _text(harness, c) == text]
+def _find_call(harness: Harness, text: str) -> Call:
+    [call] = [c for c in harness.all(Call) if _read_text(harness, c) == text]
     return call
 
 
-def _text(harness: Harness, call: Call) -> str:
+def _read_text(harness: Harness, call: Call) -> str:
     """The value of a call's only argument."""
     [row] = harness.all(Revision, col(Revision.call_id) == call.id)
     return str(json.loads(row.arguments)["text"])
 
 
-def _click(harness: Harness, call: Call, action: str) -> None:
+def _click_button(harness: Harness, call: Call, action: str) -> None:
     """Have Ana click the button of this call, on whichever card has it."""
 
     def look() -> tuple[dict[str, Any], str] | None:
