@@ -35,7 +35,7 @@ NAMING: ContextVar[SlackIdResolver | None] = ContextVar("NAMING", default=None)
 
 
 def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
-    """Arguments as they are proposed: names become ids. ToolError in words for the model."""
+    """Validate proposed arguments, turning names into ids; a ToolError has words for the model."""
     naming = NAMING.get()
     names = naming and replace(naming, asker=(where or context()).requester)
     try:
@@ -44,7 +44,7 @@ def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None
         raise ToolError("; ".join(each["msg"] for each in error.errors())) from error
 
 
-def use(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
+def use_tool(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Validate the values as the model's JSON would be and call the tool's function."""
     return tool.function(validated(tool, values, where), where or context())
 
@@ -60,10 +60,10 @@ def preview(tool: Tool[Any], **values: Any) -> str:
 def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042) -> Any:
     """Refund `amount` EUR under the call id `key`."""
     values = {"order_id": order_id, "amount": amount, "reason": "damaged"}
-    return use(orders["refund_order"], values, context(key))
+    return use_tool(orders["refund_order"], values, context(key))
 
 
 def outcome_after(tool: Tool[Any], values: dict[str, Any]) -> str:
-    """What people are told once the tool ran with these values."""
+    """The sentence that people read after the tool ran with these values."""
     args = validated(tool, values)
     return outcome_sentence(tool, args, tool.function(args, context()))

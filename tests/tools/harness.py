@@ -1,4 +1,4 @@
-"""Runs one tool: tools that end in a wanted way, and what a tool did on the local Slack."""
+"""Runs one tool: makes tools that end as a test wants, and reads what a tool did in Slack."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Nothing(BaseModel):
     token: str | None = None
 
 
-def making(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any]:
-    """A tool that returns `result`, or raises it, or calls it."""
+def make_tool(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any]:
+    """Make a tool that returns `result`, raises it, or calls it."""
 
     @tool(title="Try", effect="Try", does=does, **options)
     def attempt(_args: Nothing, _context: ToolContext) -> Any:
@@ -32,7 +32,7 @@ def making(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any
     return attempt
 
 
-def run(
+def run_one(
     tool: Tool[Any], executor: ThreadPoolExecutor, args: Nothing | None = None, **options: Any
 ) -> ToolOutcome:
     def no_portal() -> BlockingPortal:
@@ -43,15 +43,15 @@ def run(
     )
 
 
-def posted(slack: Sandbox, channel: str) -> list[dict[str, Any]]:
+def list_messages(slack: Sandbox, channel: str) -> list[dict[str, Any]]:
     return slack.person("ana").messages(channel)
 
 
-def calls(slack: Sandbox, method: str) -> list[dict[str, Any]]:
+def list_calls(slack: Sandbox, method: str) -> list[dict[str, Any]]:
     return [call.args for call in slack.requests if call.method == method]
 
 
-def outcome(
+def run_to_outcome(
     tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None
 ) -> ToolOutcome:
     def portal() -> Any:

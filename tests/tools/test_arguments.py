@@ -1,4 +1,4 @@
-"""Arguments on their way to the record and back: what is loaded is what was validated."""
+"""Arguments are stored and loaded again as they were validated."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Everything(BaseModel):
         return f"{self.size.value}-{self.number}"
 
 
-def tool_of(model: type[BaseModel]) -> Tool[Any]:
+def make_tool(model: type[BaseModel]) -> Tool[Any]:
     """A tool that takes this model."""
 
     def act(args: Any, context: ToolContext) -> None:
@@ -86,7 +86,7 @@ def tool_of(model: type[BaseModel]) -> Tool[Any]:
     )
 
 
-TOOL = tool_of(Everything)
+TOOL = make_tool(Everything)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 prices = st.decimals(min_value=-(10**20), max_value=10**20, allow_nan=False, allow_infinity=False)
 lines = st.builds(Line, sku=words, price=prices, password=st.none() | words.map(SecretStr))
@@ -115,10 +115,10 @@ everything = st.builds(
 
 
 @given(everything)
-def test_arguments_survive_the_round_trip(args: Everything) -> None:
-    """What was validated is what the tool gets, secrets included.
+def test_arguments_are_loaded_as_they_were_stored(args: Everything) -> None:
+    """The tool gets what was validated, secrets included.
 
-    It dumps to the very same text again.
+    Dumping them again gives the very same text.
     """
     text = dump_arguments(args)
     loaded = load_arguments(TOOL, text)
@@ -127,16 +127,16 @@ def test_arguments_survive_the_round_trip(args: Everything) -> None:
 
 
 @given(everything)
-def test_the_record_holds_fields_only(args: Everything) -> None:
-    """The text has every field by its own name, real secrets, and nothing that is derived."""
+def test_the_record_holds_fields_and_nothing_derived(args: Everything) -> None:
+    """Every field is stored under its own name; secrets are stored in clear."""
     stored = json.loads(dump_arguments(args))
     assert stored.keys() == Everything.model_fields.keys()
     assert stored["secret"] == args.secret.get_secret_value()
     assert [line["sku"] for line in stored["lines"]] == [line.sku for line in args.lines]
 
 
-def test_equal_arguments_have_one_text() -> None:
-    """Equal amounts, sets and moments are one text, so that a repeated call is recognised."""
+def test_equal_arguments_are_stored_as_the_same_text() -> None:
+    """This is how a repeated call is recognised."""
     for left, right in (
         ({"amount": "40.0"}, {"amount": "40.00"}),
         ({"amount": 40}, {"amount": "4e1"}),
@@ -150,7 +150,7 @@ def test_equal_arguments_have_one_text() -> None:
         assert len(texts) == 1, texts
 
 
-SETS = """
+DUMP_A_SET = """
 from tests.tools.test_arguments import TOOL
 from bot.tools.arguments import build_readable_arguments, dump_arguments, load_arguments
 from bot.tools.names import PersonId
@@ -158,12 +158,12 @@ print(dump_arguments(load_arguments(TOOL, '{"tags": ["a", "b", "c", "d", "e", "f
 """
 
 
-def test_a_restart_changes_no_text() -> None:
-    """Another process, which hashes strings otherwise, writes a set in the same order."""
+def test_a_set_is_stored_in_the_same_order_after_a_restart() -> None:
+    """Another process hashes strings differently."""
     root = Path(__file__).parents[2]
     ran = [
         subprocess.run(
-            [sys.executable, "-c", SETS],
+            [sys.executable, "-c", DUMP_A_SET],
             env=os.environ | {"PYTHONHASHSEED": seed},
             cwd=root,
             text=True,
@@ -187,53 +187,53 @@ def test_a_restart_changes_no_text() -> None:
         "[]",
     ],
 )
-def test_what_does_not_fit_is_not_loaded(text: str) -> None:
-    """Unknown fields, also in nested models, and anything but an object do not fit."""
+def test_arguments_that_do_not_fit_the_model_are_not_loaded(text: str) -> None:
+    """Unknown fields are refused, also in nested models, and so is anything but an object."""
     with pytest.raises(ValidationError):
         load_arguments(TOOL, text)
 
 
-def test_odd_numbers_are_not_stored() -> None:
-    """A float that is no number has no text."""
+def test_nan_and_infinity_are_not_stored() -> None:
+    """JSON has no text for them."""
     for odd in (float("nan"), float("inf")):
         with pytest.raises(NonCanonicalValueError):
             dump_arguments(Everything(ratio=odd))
 
 
-def test_each_id_in_a_set_has_its_name() -> None:
-    """People in a set are called by their names, as those in a list are, in the record's order."""
+def test_people_in_a_set_are_shown_by_name() -> None:
+    """They are shown like people in a list, in the order of the record."""
 
     class Invited(BaseModel):
         listed: list[PersonId]
         together: set[PersonId]
 
-    tool = tool_of(Invited)
+    tool = make_tool(Invited)
     both = ["UANA00001", "UDAN00001"]
     text = dump_arguments(Invited(listed=both, together={*both}))
     shown = build_readable_arguments(tool, text, {"UANA00001": "Zoe", "UDAN00001": "Ben"})
     assert shown["together"] == ["Zoe (UANA00001)", "Ben (UDAN00001)"] == shown["listed"]
 
 
-def test_a_set_reads_as_a_list_in_the_effect() -> None:
-    """What a call does names the members of a set, in one order in every process."""
+def test_an_effect_lists_the_members_of_a_set_in_a_fixed_order() -> None:
+    """The order is the same in every process."""
 
     class Invited(BaseModel):
         people: frozenset[PersonId] = frozenset()
 
-    tool = replace(tool_of(Invited), effect="Invite {people}")
+    tool = replace(make_tool(Invited), effect="Invite {people}")
     some = load_arguments(tool, '{"people": ["UDAN00001", "UANA00001"]}')
     assert tool.effect_sentence(some, {"UANA00001": "Zoe"}) == "Invite Zoe, UDAN00001"
     assert tool.effect_sentence(Invited()) == "Invite none"
 
 
-def test_a_member_of_a_list_stands_in_the_effect() -> None:
-    """An effect may name one member of a list; without that member the title stands for it."""
+def test_an_effect_may_name_one_member_of_a_list() -> None:
+    """Where the list has no such member, the tool's title is used instead."""
 
     class Tagged(BaseModel):
         tags: list[str] = []
         people: list[PersonId] = []
 
-    tool = replace(tool_of(Tagged), effect="Tag {people[1]} first as {tags[0]}, then {tags:.9}")
+    tool = replace(make_tool(Tagged), effect="Tag {people[1]} first as {tags[0]}, then {tags:.9}")
     some = load_arguments(tool, '{"tags": ["urgent", "red"], "people": ["UDAN00001", "UANA00001"]}')
     assert (
         tool.effect_sentence(some, {"UANA00001": "Zoe"})
@@ -242,8 +242,8 @@ def test_a_member_of_a_list_stands_in_the_effect() -> None:
     assert tool.effect_sentence(Tagged()) == tool.title
 
 
-def test_a_choice_stands_in_the_effect_by_its_value() -> None:
-    """A member of an enumeration reads as its value, alone, in a list and in a nested model."""
+def test_an_effect_shows_an_enum_member_by_its_value() -> None:
+    """This also holds for members in a list and in a nested model."""
 
     class Place(Enum):
         EU = "prod-eu"
@@ -259,7 +259,7 @@ def test_a_choice_stands_in_the_effect_by_its_value() -> None:
         plan: Plan = Plan()
 
     tool = replace(
-        tool_of(Restart),
+        make_tool(Restart),
         effect="Restart {size:>3} in {place}, {places} and {plan.place}, {place!r}, {place.name}",
     )
     sentence = "Restart l in prod-eu, prod-eu, prod-us and prod-eu, 'prod-eu', EU"

@@ -1,4 +1,4 @@
-"""An amount has as many decimals as its type declares, wherever it is read."""
+"""Amounts are shown everywhere with as many decimals as their type declares."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ GIVEN = (
 )
 
 
-def tool(model: type[BaseModel], effect: str = "Act") -> Tool[Any]:
-    """A tool that takes this."""
+def make_tool(model: type[BaseModel], effect: str = "Act") -> Tool[Any]:
+    """Make a tool that takes this model."""
 
     def act(args: BaseModel, context: ToolContext) -> None:
         return None
@@ -91,23 +91,23 @@ def tool(model: type[BaseModel], effect: str = "Act") -> Tool[Any]:
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_money_reads_as_money(given: str) -> None:
-    """On the card, in Review and in Edit, and as the tool is handed it: 412.50, never 412.5."""
-    what = tool(Holder)
-    stored = dump_arguments(load_arguments(what, given))
+def test_an_amount_is_shown_with_its_declared_decimals(given: str) -> None:
+    """The card, Review, Edit and the tool all see 412.50; the record keeps 412.5."""
+    tool = make_tool(Holder)
+    stored = dump_arguments(load_arguments(tool, given))
     assert "412.50" not in stored
     assert "412.5" in stored
-    again = load_arguments(what, stored)
+    again = load_arguments(tool, stored)
     assert "412.50" in str(again)
     assert dump_arguments(again) == stored
-    shown = [row.text for row in list_argument_values(what, build_readable_arguments(what, stored))]
+    shown = [row.text for row in list_argument_values(tool, build_readable_arguments(tool, stored))]
     assert any("412.50" in text for text in shown), shown
 
 
-def test_the_sentence_reads_like_the_card() -> None:
-    """What fills the sentence at the top has the same decimals."""
-    what = tool(Holder, "Refund {plain} EUR")
-    assert what.effect_sentence(load_arguments(what, '{"plain": 412.5}')) == "Refund 412.50 EUR"
+def test_the_effect_shows_an_amount_like_the_card() -> None:
+    """The sentence at the top of the card has the same decimals."""
+    tool = make_tool(Holder, "Refund {plain} EUR")
+    assert tool.effect_sentence(load_arguments(tool, '{"plain": 412.5}')) == "Refund 412.50 EUR"
 
 
 @pytest.mark.parametrize(
@@ -115,34 +115,34 @@ def test_the_sentence_reads_like_the_card() -> None:
     [("1e2", "100.00"), ("-0.5", "-0.50"), ("0", "0.00"), ("99999999999999999999.1", None)],
 )
 def test_no_digit_of_an_amount_is_lost(given: str, read: str | None) -> None:
-    """However it is written and however long it is, no digit of it is lost."""
-    what = tool(Root)
-    found = load_arguments(what, f'["{given}"]')
+    """This holds for exponents, negative amounts and amounts of more than 20 digits."""
+    tool = make_tool(Root)
+    found = load_arguments(tool, f'["{given}"]')
     (amount,) = found.root  # type: ignore[attr-defined] # of Root
     assert str(amount) == (read or f"{given}0")
     assert amount == Decimal(given)
 
 
-def test_a_number_without_declared_decimals_is_left_alone() -> None:
-    """Nobody is told of precision that nobody declared."""
+def test_a_number_without_declared_decimals_is_shown_as_it_is() -> None:
+    """The bot does not make up a precision."""
 
     class Loose(BaseModel):
         ratio: Decimal
         other: Eur = Decimal(1)
 
-    what = tool(Loose)
-    assert "ratio=Decimal('0.5')" in repr(load_arguments(what, '{"ratio": "0.5"}'))
+    tool = make_tool(Loose)
+    assert "ratio=Decimal('0.5')" in repr(load_arguments(tool, '{"ratio": "0.5"}'))
 
 
-def test_the_same_amount_typed_again_is_no_edit() -> None:
-    """412.50 in the dialog, 412.5 typed over it: nothing changed."""
-    what = tool(Holder)
-    given = build_readable_arguments(what, dump_arguments(load_arguments(what, '{"plain": 412.5}')))
-    modal = render_edit_dialog(what, given, target=CallTarget("call-1", 1), save_and_approve=False)
+def test_typing_the_same_amount_again_is_no_edit() -> None:
+    """The dialog shows 412.50; somebody types 412.5 over it."""
+    tool = make_tool(Holder)
+    given = build_readable_arguments(tool, dump_arguments(load_arguments(tool, '{"plain": 412.5}')))
+    modal = render_edit_dialog(tool, given, target=CallTarget("call-1", 1), save_and_approve=False)
     state = states(modal["blocks"])
     action = next(iter(state["f:plain"]))
     assert state["f:plain"][action]["value"] == "412.50"
     state["f:plain"] = {action: {**state["f:plain"][action], "value": "412.5"}}
-    parsed = parse_edit_submission(what, given, state)
+    parsed = parse_edit_submission(tool, given, state)
     assert isinstance(parsed, ParsedEdit)
     assert not parsed.changed

@@ -1,4 +1,4 @@
-"""What a call does is said in words, whatever kind of value the template names."""
+"""The sentence that says what a call does, for every kind of value in its template."""
 
 from __future__ import annotations
 
@@ -95,27 +95,29 @@ VALUES: list[tuple[Any, Any, str]] = [
 ]
 
 
-def nothing(_args: BaseModel, _context: ToolContext) -> str:
+def do_nothing(_args: BaseModel, _context: ToolContext) -> str:
     return ""
 
 
-def sentence(template: str, kind: Any, value: Any, names: dict[str, str] | None = None) -> str:
-    """What a call says whose one argument `v` has this type and value."""
+def build_sentence(
+    template: str, kind: Any, value: Any, names: dict[str, str] | None = None
+) -> str:
+    """Build the sentence of a call whose one argument `v` has this type and value."""
     model: Any = create_model("Given", v=(kind, ...))
-    return Tool("act", "Act", template, Effect.WRITE, model, nothing).effect_sentence(
+    return Tool("act", "Act", template, Effect.WRITE, model, do_nothing).effect_sentence(
         model(v=value), names
     )
 
 
 @pytest.mark.parametrize(("kind", "value", "said"), VALUES)
-def test_every_value_is_said_in_words(kind: Any, value: Any, said: str) -> None:
-    """As a person would write it, also where it is a member or is asked for as a text."""
-    assert sentence("Take {v}", kind, value) == f"Take {said}"
-    assert sentence("Take {v!s}", kind, value) == f"Take {said}"
+def test_every_kind_of_value_reads_as_words(kind: Any, value: Any, said: str) -> None:
+    """It reads as a person would write it, also as a member of a list and as `!s`."""
+    assert build_sentence("Take {v}", kind, value) == f"Take {said}"
+    assert build_sentence("Take {v!s}", kind, value) == f"Take {said}"
     if kind is not SecretStr:
         several = said != "none" and ", " in said
         member = f"({said})" if several else said
-        assert sentence("Take {v}", list[kind], [value, value]) == f"Take {member}, {member}"
+        assert build_sentence("Take {v}", list[kind], [value, value]) == f"Take {member}, {member}"
 
 
 @pytest.mark.parametrize(
@@ -134,13 +136,13 @@ def test_every_value_is_said_in_words(kind: Any, value: Any, said: str) -> None:
         ("{v:.2f}", Decimal | None, None, "Act"),  # the title, where the template does not fit
     ],
 )
-def test_a_template_may_format_a_value(template: str, kind: Any, value: Any, said: str) -> None:
-    """Numbers and times as Python formats them; what is put into words, as those words."""
-    assert sentence(template, kind, value) == said
+def test_a_template_may_format_its_values(template: str, kind: Any, value: Any, said: str) -> None:
+    """Numbers and times are formatted by Python; other values as their words."""
+    assert build_sentence(template, kind, value) == said
 
 
-def test_ids_have_names_wherever_they_are() -> None:
-    """In tuples and objects, too."""
+def test_ids_in_tuples_are_shown_by_name() -> None:
+    """An id without a known name stays as it is."""
     pair = ("UANA00001", "UBEN00001")
-    said = sentence("Tell {v}", tuple[PersonId, PersonId], pair, {"UANA00001": "Zoe"})
+    said = build_sentence("Tell {v}", tuple[PersonId, PersonId], pair, {"UANA00001": "Zoe"})
     assert said == "Tell Zoe, UBEN00001"

@@ -1,4 +1,4 @@
-"""How a tool is asked beforehand, and what must be true of it before it is a tool."""
+"""Previews: what a tool shows before it runs, and what is checked at its registration."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tests.tools import context
 
 
 class Shelf(BaseModel):
-    """Where it goes."""
+    """The place of a book."""
 
     room: str
 
 
 class Move(BaseModel):
-    """Arguments with a part of their own."""
+    """Arguments with a nested model."""
 
     book: str
     to: Shelf
 
 
 class Other(BaseModel):
-    """Somebody else's arguments."""
+    """The arguments of another tool."""
 
     book: str
 
 
-def moving(preview: Any = None, effect: str = "Move {book} to {to.room}") -> Tool[Any]:
-    """A tool with this preview and this sentence."""
+def make_move_tool(preview: Any = None, effect: str = "Move {book} to {to.room}") -> Tool[Any]:
+    """Make a tool with this preview and this effect."""
 
     @tool(
         title="Move",
@@ -53,53 +53,53 @@ def moving(preview: Any = None, effect: str = "Move {book} to {to.room}") -> Too
 
 @pytest.fixture
 def hold() -> Iterator[threading.Event]:
-    """What a preview hangs on until the test is over."""
+    """An event on which a preview hangs until the test is over."""
     event = threading.Event()
     yield event
     event.set()
 
 
-def foreseen(preview: Any, seconds: float = 5.0) -> Preview:
-    """What people would be shown."""
+def preview_call(preview: Any, seconds: float = 5.0) -> Preview:
+    """Run this preview of a call; what people would be shown."""
     previews = PreviewRunner(seconds)
     try:
         args = Move(book="Emma", to=Shelf(room="hall"))
-        return previews.run_preview(moving(preview), args, context())
+        return previews.run_preview(make_move_tool(preview), args, context())
     finally:
         previews.close()
         previews.portal.close()
 
 
-async def soon(args: Move, context: ToolContext) -> str:
+async def preview_async(args: Move, context: ToolContext) -> str:
     """An async preview."""
     return f"soon for {context.requester}"
 
 
-async def never(args: Move, context: ToolContext) -> str:
+async def preview_and_hang(args: Move, context: ToolContext) -> str:
     """An async preview that hangs."""
     await asyncio.Event().wait()
     return ""
 
 
-def test_text_previews_and_async_ones() -> None:
-    """A preview gives text or a Preview, at once or awaited; without one nothing is said."""
+def test_a_preview_may_be_text_a_preview_or_async() -> None:
+    """A tool without a preview shows nothing."""
     whole = Preview("all", expects="e")
-    assert foreseen(lambda args, context: whole) == whole
-    assert foreseen(soon) == Preview("soon for UBEN00001")
-    assert foreseen(None) == Preview("")
+    assert preview_call(lambda args, context: whole) == whole
+    assert preview_call(preview_async) == Preview("soon for UBEN00001")
+    assert preview_call(None) == Preview("")
 
 
-def test_a_preview_is_bounded_in_time(hold: threading.Event) -> None:
-    """Whoever hangs is not waited for; the card says that there is no preview."""
+def test_a_preview_that_hangs_is_not_waited_for(hold: threading.Event) -> None:
+    """The card says that there is no preview, and why."""
     late = Preview("(no preview: it took longer than 0.05 seconds)")
-    assert foreseen(lambda args, context: str(hold.wait(60)), 0.05) == late
-    assert foreseen(never, 0.05).text.startswith("(no preview: ")
+    assert preview_call(lambda args, context: str(hold.wait(60)), 0.05) == late
+    assert preview_call(preview_and_hang, 0.05).text.startswith("(no preview: ")
 
 
-def test_a_broken_preview_is_none() -> None:
-    """An error of the tool's author is told as such, secrets masked, and keeps nobody from asking.
+def test_a_broken_preview_does_not_keep_people_from_being_asked() -> None:
+    """The card says what went wrong, with secrets masked.
 
-    A refusal is raised in the tool's words.
+    A refusal by the tool is raised in the tool's words.
     """
 
     def broken(args: Move, context: ToolContext) -> str:
@@ -108,13 +108,13 @@ def test_a_broken_preview_is_none() -> None:
     def refused(args: Move, context: ToolContext) -> str:
         raise ToolError(f"{args.book} is lent")
 
-    assert foreseen(broken).text == "(no preview: SystemExit: no ••••••••)"
-    assert "it returned int" in foreseen(lambda args, context: 3).text
+    assert preview_call(broken).text == "(no preview: SystemExit: no ••••••••)"
+    assert "it returned int" in preview_call(lambda args, context: 3).text
     with pytest.raises(ToolError, match=r"^•+ is lent$"):
-        foreseen(refused)
+        preview_call(refused)
 
 
-def of_another(args: Other, context: ToolContext) -> str:
+def preview_another_tool(args: Other, context: ToolContext) -> str:
     """A preview of another tool."""
     return ""
 
@@ -123,7 +123,7 @@ def of_another(args: Other, context: ToolContext) -> str:
     ("given", "words"),
     [
         ({"preview": lambda args: ""}, r"the preview takes \(args, context\)"),
-        ({"preview": of_another}, "the preview takes Other, the tool Move"),
+        ({"preview": preview_another_tool}, "the preview takes Other, the tool Move"),
         ({"effect": "Move {author}"}, "effect names unknown fields: author"),
         ({"effect": "Move {}"}, "effect names unknown fields: {}"),
         ({"effect": "Move {book:{width}}"}, "effect names unknown fields: width"),
@@ -131,10 +131,10 @@ def of_another(args: Other, context: ToolContext) -> str:
         ({"effect": "Move {book"}, "effect is no template"),
     ],
 )
-def test_what_cannot_work_is_refused_at_registration(given: dict[str, Any], words: str) -> None:
-    """A preview or a sentence that could never be shown keeps the tool from being one."""
+def test_a_preview_or_effect_that_cannot_work_is_refused(given: dict[str, Any], words: str) -> None:
+    """It is refused when the tool is registered."""
     with pytest.raises((TypeError, ValueError), match=words):
-        moving(**given)
+        make_move_tool(**given)
 
 
 class Inner(BaseModel):
@@ -144,7 +144,7 @@ class Inner(BaseModel):
 
 
 class Outer(BaseModel):
-    """Such a field one level down."""
+    """A model with such a field one level down."""
 
     parts: list[Inner] = []
 
@@ -153,7 +153,7 @@ def act(args: Outer, context: ToolContext) -> None:
     """Act."""
 
 
-def test_a_field_that_is_never_stored_is_refused_at_registration() -> None:
-    """Its value would not be shown, and the function would get another one."""
+def test_a_field_that_is_never_stored_is_refused() -> None:
+    """Its value would not be shown, and the function would get the default instead."""
     with pytest.raises(ValueError, match="a field with exclude= or exclude_if= is not stored"):
         tool(title="Act", effect="Act", does=Effect.WRITE)(act)

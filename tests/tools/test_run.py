@@ -1,4 +1,4 @@
-"""Running one call: real threads, a real portal, and tools that end in every way."""
+"""Running one tool call on real threads and a real portal, for every way it can end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bot.tools.runner import (
     build_tool_outcome,
 )
 from tests.tools import NOW
-from tests.tools.harness import Nothing, making, run
+from tests.tools.harness import Nothing, make_tool, run_one
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +36,27 @@ def portal() -> Iterator[BlockingPortal]:
 
 
 class TestErrors:
-    def test_a_refusal_is_in_the_tools_words(self, executor: ThreadPoolExecutor) -> None:
-        """ToolError means that nothing was done, whatever it came from."""
+    def test_a_tool_error_is_a_failure_in_the_tools_words(
+        self, executor: ThreadPoolExecutor
+    ) -> None:
+        """A ToolError means that nothing was done, whatever its cause."""
         error = ToolError("There is no order 7.")
         error.__cause__ = ConnectionResetError()
-        assert run(making(error), executor) == ToolFailure("There is no order 7.")
-        assert run(making(error, Effect.READ), executor) == ToolFailure("There is no order 7.")
+        assert run_one(make_tool(error), executor) == ToolFailure("There is no order 7.")
+        assert run_one(make_tool(error, Effect.READ), executor) == ToolFailure(
+            "There is no order 7."
+        )
 
-    def test_a_write_that_raises_has_failed(self, executor: ThreadPoolExecutor) -> None:
-        """An exception of the tool's own is a failure, told with its name, on one line."""
-        assert run(making(KeyError("sku\nx")), executor) == ToolFailure(
+    def test_an_exception_of_a_write_is_an_uncertain_failure(
+        self, executor: ThreadPoolExecutor
+    ) -> None:
+        """The message has the exception's name and is on one line."""
+        assert run_one(make_tool(KeyError("sku\nx")), executor) == ToolFailure(
             "KeyError: 'sku\\nx'", certain=False
         )
-        assert run(making(SystemExit(3)), executor) == ToolFailure("SystemExit: 3", certain=False)
+        assert run_one(make_tool(SystemExit(3)), executor) == ToolFailure(
+            "SystemExit: 3", certain=False
+        )
 
     @pytest.mark.parametrize(
         "error",
@@ -65,28 +73,27 @@ class TestErrors:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_a_lost_answer_leaves_a_write_unknown(
+    def test_the_outcome_of_a_write_with_a_lost_answer_is_unknown(
         self, executor: ThreadPoolExecutor, error: Exception
     ) -> None:
-        """Nobody knows whether a write happened whose answer was lost.
-
-        A read has just failed.
-        """
-        assert isinstance(run(making(error), executor), LostToolAnswer)
-        assert isinstance(run(making(error, Effect.DESTRUCTIVE), executor), LostToolAnswer)
-        read = run(making(error, Effect.READ), executor)
+        """A read whose answer was lost has simply failed."""
+        assert isinstance(run_one(make_tool(error), executor), LostToolAnswer)
+        assert isinstance(run_one(make_tool(error, Effect.DESTRUCTIVE), executor), LostToolAnswer)
+        read = run_one(make_tool(error, Effect.READ), executor)
         assert isinstance(read, ToolFailure)
         assert read.certain
 
-    def test_a_wrapped_lost_answer_counts_too(self, executor: ThreadPoolExecutor) -> None:
-        """Client libraries raise their own errors from the socket's."""
+    def test_a_lost_answer_is_found_behind_a_librarys_own_error(
+        self, executor: ThreadPoolExecutor
+    ) -> None:
+        """Libraries raise their own errors from the socket's, sometimes in a circle."""
         error = RuntimeError("request failed")
         error.__cause__ = ConnectionResetError("reset")
-        assert run(making(error), executor) == LostToolAnswer("RuntimeError: request failed")
+        assert run_one(make_tool(error), executor) == LostToolAnswer("RuntimeError: request failed")
         circular = RuntimeError("round")
         circular.__cause__ = KeyError("and round")
         circular.__cause__.__cause__ = circular
-        assert isinstance(run(making(circular), executor), ToolFailure)
+        assert isinstance(run_one(make_tool(circular), executor), ToolFailure)
 
     @pytest.mark.parametrize(
         "error",
@@ -97,26 +104,28 @@ class TestErrors:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_an_answer_that_says_no_is_a_failure(
+    def test_an_error_that_is_no_lost_answer_is_a_failure(
         self, executor: ThreadPoolExecutor, error: Exception
     ) -> None:
-        """An OSError that is about a file, or carries a definite answer, leaves nothing open."""
-        assert isinstance(run(making(error), executor), ToolFailure)
+        """An OSError may be about a file or carry a definite answer."""
+        assert isinstance(run_one(make_tool(error), executor), ToolFailure)
 
-    def test_long_messages_are_bounded(self, executor: ThreadPoolExecutor) -> None:
-        """A page of error text does not fill the transcript."""
-        refused = run(making(ToolError("no " * 5000)), executor)
+    def test_a_long_error_message_is_cut(self, executor: ThreadPoolExecutor) -> None:
+        """Otherwise a page of error text would fill the transcript."""
+        refused = run_one(make_tool(ToolError("no " * 5000)), executor)
         assert isinstance(refused, ToolFailure)
         assert refused.certain
         assert len(refused.message) == 1000
 
 
 class TestTime:
-    def test_a_tool_that_does_not_end_is_left_behind(self, executor: ThreadPoolExecutor) -> None:
-        """The wait ends at the time-out, and the late result can still be had."""
+    def test_a_tool_is_not_waited_for_beyond_its_time_out(
+        self, executor: ThreadPoolExecutor
+    ) -> None:
+        """Its late result can still be read."""
         go = threading.Event()
-        slow = making(lambda: "late" if go.wait(20) else "never", timeout=0.05)
-        out = run(slow, executor)
+        slow = make_tool(lambda: "late" if go.wait(20) else "never", timeout=0.05)
+        out = run_one(slow, executor)
         assert isinstance(out, ToolTimeout)
         assert "0.05 seconds" in out.message
         late: Future[Any] = Future()
@@ -126,30 +135,30 @@ class TestTime:
         go.set()
         assert late.result(20) == ToolSuccess("late", "late")
 
-    def test_what_was_never_begun_is_certain(self) -> None:
-        """No free thread within the time-out: the tool will not start later on its own."""
+    def test_a_tool_that_found_no_free_thread_certainly_did_not_run(self) -> None:
+        """It does not start later by itself, either."""
         go = threading.Event()
         ran: list[int] = []
         with ThreadPoolExecutor(1) as pool:
             try:
                 pool.submit(go.wait, 20)
-                out = run(making(lambda: ran.append(1), timeout=0.05), pool)
+                out = run_one(make_tool(lambda: ran.append(1), timeout=0.05), pool)
             finally:
                 go.set()
         assert isinstance(out, ToolFailure)
         assert out.certain
         assert ran == []
 
-    def test_a_stopped_executor_starts_nothing(self) -> None:
+    def test_a_stopped_executor_starts_no_tool(self) -> None:
         """While the bot stops, a call ends as certainly not run."""
         pool = ThreadPoolExecutor(1)
         pool.shutdown()
-        assert run(making("x"), pool) == ToolFailure(
+        assert run_one(make_tool("x"), pool) == ToolFailure(
             "The bot is stopping; the tool was not started.", certain=True
         )
 
-    def test_the_lease_is_renewed_while_waiting(self, executor: ThreadPoolExecutor) -> None:
-        """A long tool keeps its lease: the beat goes on until the tool ends."""
+    def test_the_lease_is_renewed_while_a_tool_runs(self, executor: ThreadPoolExecutor) -> None:
+        """The heartbeat goes on until the tool ends."""
         beats: list[int] = []
         enough = threading.Event()
 
@@ -158,19 +167,19 @@ class TestTime:
             if len(beats) == 3:
                 enough.set()
 
-        out = run(
-            making(lambda: enough.wait(20), timeout=20),
+        out = run_one(
+            make_tool(lambda: enough.wait(20), timeout=20),
             executor,
             heartbeat=heartbeat,
             max_heartbeat_interval=0.01,
         )
-        assert out == ToolSuccess("true", "")  # of a yes people are told nothing more
+        assert out == ToolSuccess("true", "")  # people read no summary of a mere yes
         assert len(beats) >= 3
 
     def test_a_failing_heartbeat_does_not_lose_the_result(
         self, executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A busy database during the wait is logged, and the tool's result still counts."""
+        """The database is busy during the wait; that is logged."""
         beaten = threading.Event()
 
         def heartbeat() -> None:
@@ -178,8 +187,8 @@ class TestTime:
             raise RuntimeError("database is busy")
 
         with caplog.at_level(logging.ERROR):
-            out = run(
-                making(lambda: beaten.wait(20), timeout=20),
+            out = run_one(
+                make_tool(lambda: beaten.wait(20), timeout=20),
                 executor,
                 heartbeat=heartbeat,
                 max_heartbeat_interval=0.01,
@@ -189,8 +198,10 @@ class TestTime:
 
 
 class TestAsync:
-    def test_runs_on_the_portal(self, executor: ThreadPoolExecutor, portal: BlockingPortal) -> None:
-        """An async tool runs on the shared loop's thread and gets its arguments and context."""
+    def test_an_async_tool_runs_on_the_portals_loop(
+        self, executor: ThreadPoolExecutor, portal: BlockingPortal
+    ) -> None:
+        """It gets its arguments and context."""
 
         @tool(title="Try", effect="Try", does=Effect.WRITE)
         async def attempt(args: Nothing, where: ToolContext) -> dict[str, Any]:
@@ -198,44 +209,46 @@ class TestAsync:
             return {"token": args.token, "at": where.now, "loop": threading.get_ident()}
 
         loop = portal.call(threading.get_ident)
-        out = run(attempt, executor, Nothing(token="t"), portal=lambda: portal)
+        out = run_one(attempt, executor, Nothing(token="t"), portal=lambda: portal)
         assert isinstance(out, ToolSuccess)
         assert out.output == f'{{"token":"t","at":"{NOW:%Y-%m-%dT%H:%M:%SZ}","loop":{loop}}}'
 
-    def test_its_errors_are_told_apart_as_well(
+    def test_errors_of_async_tools_are_told_apart_as_well(
         self, executor: ThreadPoolExecutor, portal: BlockingPortal
     ) -> None:
-        """The same rules hold, and no tool can end the loop that all share."""
+        """The same rules hold, and no tool can end the loop that all of them share."""
 
-        def raising(error: BaseException) -> ToolOutcome:
+        def run_tool_that_raises(error: BaseException) -> ToolOutcome:
             @tool(title="Try", effect="Try", does=Effect.WRITE)
             async def attempt(_args: Nothing, _context: ToolContext) -> None:
                 raise error
 
-            return run(attempt, executor, portal=lambda: portal)
+            return run_one(attempt, executor, portal=lambda: portal)
 
-        assert raising(ToolError("no")) == ToolFailure("no")
-        assert raising(ConnectionResetError("gone")) == LostToolAnswer("ConnectionResetError: gone")
-        assert isinstance(raising(SystemExit(1)), ToolFailure)
-        assert raising(ValueError("after that")) == ToolFailure(
+        assert run_tool_that_raises(ToolError("no")) == ToolFailure("no")
+        assert run_tool_that_raises(ConnectionResetError("gone")) == LostToolAnswer(
+            "ConnectionResetError: gone"
+        )
+        assert isinstance(run_tool_that_raises(SystemExit(1)), ToolFailure)
+        assert run_tool_that_raises(ValueError("after that")) == ToolFailure(
             "ValueError: after that", certain=False
         )
 
-    def test_cancelled_from_outside_is_unknown(
+    def test_the_outcome_of_a_cancelled_async_tool_is_unknown(
         self, executor: ThreadPoolExecutor, portal: BlockingPortal
     ) -> None:
-        """A task that was cancelled in the middle may have had its effect."""
+        """A task that was cancelled half-way may have had its effect."""
 
         @tool(title="Try", effect="Try", does=Effect.WRITE)
         async def attempt(_args: Nothing, _context: ToolContext) -> None:
             raise asyncio.CancelledError
 
-        assert isinstance(run(attempt, executor, portal=lambda: portal), LostToolAnswer)
+        assert isinstance(run_one(attempt, executor, portal=lambda: portal), LostToolAnswer)
 
-    def test_time_is_kept_while_the_loop_is_stalled(
+    def test_an_async_tool_times_out_while_another_blocks_the_loop(
         self, executor: ThreadPoolExecutor, portal: BlockingPortal
     ) -> None:
-        """One async tool that blocks the loop does not hold up the wait for another."""
+        """The wait for a tool does not depend on the loop."""
         go = threading.Event()
 
         @tool(title="Try", effect="Try", does=Effect.WRITE, timeout=0.05)
@@ -244,7 +257,7 @@ class TestAsync:
 
         stalled = portal.start_task_soon(go.wait, 20)
         try:
-            out = run(attempt, executor, portal=lambda: portal)
+            out = run_one(attempt, executor, portal=lambda: portal)
             assert isinstance(out, ToolTimeout)
         finally:
             go.set()

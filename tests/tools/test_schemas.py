@@ -1,4 +1,4 @@
-"""The argument schemas as a model provider gets them."""
+"""The argument schemas that a model provider gets."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ SAMPLES: dict[str, dict[str, Any]] = {
 each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 
-def objects(node: Any) -> list[dict[str, Any]]:
-    """Every object schema in there, the outermost first."""
+def list_objects(node: Any) -> list[dict[str, Any]]:
+    """List every object schema in a schema, the outermost first."""
     if isinstance(node, list):
-        return [found for each in node for found in objects(each)]
+        return [found for each in node for found in list_objects(each)]
     if not isinstance(node, dict):
         return []
     here = [node] if node.get("type") == "object" else []
-    return here + [found for each in node.values() for found in objects(each)]
+    return here + [found for each in node.values() for found in list_objects(each)]
 
 
-def test_effect_classes_stay_the_same() -> None:
-    """Policy rules match on these: a change here is a change of what is asked."""
+def test_each_tool_has_its_effect_and_idempotence() -> None:
+    """Policy rules match on these: a change here changes what people are asked."""
     assert {tool.name: (tool.does.value, tool.idempotent) for tool in TOOLS} == {
         "look_up_order": ("read", True),
         "search_orders": ("read", True),
@@ -82,33 +82,27 @@ def test_effect_classes_stay_the_same() -> None:
 
 
 @each_tool
-def test_is_a_closed_object(tool: Tool[Any]) -> None:
-    """Nothing the schema does not name can be in a call, at any depth.
-
-    The schema is itself valid.
-    """
+def test_a_tools_schema_allows_no_unknown_keys(tool: Tool[Any]) -> None:
+    """This holds at any depth. The schema itself is valid."""
     schema = tool.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     json.dumps(schema, allow_nan=False)
     assert schema["type"] == "object"
-    assert all(found["additionalProperties"] is False for found in objects(schema))
+    assert all(found["additionalProperties"] is False for found in list_objects(schema))
     assert set(schema.get("required", [])) <= set(schema["properties"])
     assert (REASON_FIELD in schema["properties"]) == (tool.does is not Effect.READ)
 
 
 @each_tool
-def test_says_what_it_is(tool: Tool[Any]) -> None:
-    """Each tool has a description, and each field a title for the card and the edit form."""
+def test_each_tool_has_a_description_and_field_titles(tool: Tool[Any]) -> None:
+    """The titles are for the card and the edit form."""
     assert len(tool.description) > 20
     assert all(field.title for field in tool.arguments.model_fields.values())
 
 
 @each_tool
-def test_schema_and_type_agree(tool: Tool[Any]) -> None:
-    """What the schema lets through the model class takes.
-
-    Its own dump is taken again unchanged.
-    """
+def test_a_tools_schema_and_model_class_accept_the_same(tool: Tool[Any]) -> None:
+    """The model class also accepts its own dump, unchanged."""
     sample = SAMPLES[tool.name]
     asked = sample | ({REASON_FIELD: "She asked."} if tool.needs_reason else {})
     jsonschema.validate(asked, tool.schema())
@@ -140,9 +134,9 @@ def pay(_args: Payment, _context: ToolContext) -> None:
     """Pay somebody."""
 
 
-def test_the_model_reads_only_what_says_something() -> None:
-    """Titles, our docstrings, nulls that may be left out and long bounds are not in it; a field
-    named like a keyword is, and so is a title that says more than the name.
+def test_the_schema_has_nothing_that_tells_the_model_nothing() -> None:
+    """It lacks titles, our docstrings, nulls that may be left out, and long bounds; it has a field
+    that is named like a keyword, and a title that says more than the name.
     """
     assert pay.schema() == {
         "type": "object",
@@ -186,8 +180,8 @@ def test_the_model_reads_only_what_says_something() -> None:
     ],
 )
 def test_patterns_are_spelt_out_for_the_model(pattern: str, written: str) -> None:
-    """Shorthands and escapes end some servers' grammars: the same is said without them, where it
-    can be. Validation keeps to the pattern as it is.
+    """Some servers' grammars cannot read shorthands and escapes, so they are spelt out where that
+    is possible. Validation uses the original pattern.
     """
 
     args = create_model("Args", code=(str, Field(pattern=pattern)))

@@ -1,4 +1,4 @@
-"""Whatever comes in the place of Slack's answer to a tool: *sent* is never called failed."""
+"""Odd answers of Slack to a tool: a request that was sent is never reported as failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slack_sandbox.server import Sandbox
 from tests.slack.odd_server import OddServer
 from tests.slack.test_odd_answers import ODD
 from tests.tools import NAMING, Tools
-from tests.tools.harness import outcome
+from tests.tools.harness import run_to_outcome
 
 WRITES = {
     "post_message": ("chat.postMessage", {"channel": "C0GENERAL", "text": "x"}),
@@ -52,7 +52,7 @@ class Split:
 
 @pytest.fixture(params=list(ODD))
 def odd(request: pytest.FixtureRequest) -> Any:
-    """A server that answers so."""
+    """A server that answers in one of the odd ways."""
     how = ODD[request.param]
     with OddServer() as server:
         server.status, server.body, server.headers = how.status, how.body, how.headers
@@ -61,10 +61,10 @@ def odd(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("kind", [SlackClient, WebClient])
-def test_an_odd_answer_leaves_it_open(
+def test_after_an_odd_answer_of_slack_the_outcome_is_unknown(
     slack: Sandbox, odd: OddServer, kind: Callable[..., WebClient]
 ) -> None:
-    """Each tool that acts: nobody knows whether it happened, but where Slack says "too many"."""
+    """This holds for each tool that writes; only status 429 says that nothing was done."""
     slack.leave("cleo", "support")
     reading = kind(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     writing = kind("xoxb-1", base_url=odd.url, timeout=10, retry_handlers=[])
@@ -73,7 +73,7 @@ def test_an_odd_answer_leaves_it_open(
     split: Any = Split(writing, reading)
     tools = {tool.name: tool for tool in build_slack_tools(split, directory)}
     for name, (_, values) in WRITES.items():
-        found = outcome(tools[name], values)
+        found = run_to_outcome(tools[name], values)
         assert isinstance(found, ToolFailure if odd.status == 429 else LostToolAnswer), (
             name,
             found,
@@ -83,12 +83,14 @@ def test_an_odd_answer_leaves_it_open(
 
 
 @pytest.mark.parametrize("name", list(WRITES))
-def test_every_code_is_certain_or_not(slack: Sandbox, chat: Tools, name: str) -> None:
-    """A listed refusal is one; Slack's own failures and codes that nobody listed are not."""
+def test_only_a_listed_refusal_of_slack_is_a_certain_failure(
+    slack: Sandbox, chat: Tools, name: str
+) -> None:
+    """Slack's own failures and codes that we do not list leave the outcome unknown."""
     slack.leave("cleo", "support")
     method, values = WRITES[name]
     for code in sorted(CERTAIN | UNKNOWN_OUTCOME_CODES | {"a_code_of_next_year"}):
         slack.faults.fail(method, code)
-        found = outcome(chat[name], values)
+        found = run_to_outcome(chat[name], values)
         assert isinstance(found, ToolFailure if code in CERTAIN else LostToolAnswer), (code, found)
         assert getattr(found, "certain", True), (code, found)

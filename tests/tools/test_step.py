@@ -1,4 +1,4 @@
-"""What a tool says it is doing: one line for people, which never gets in the tool's way."""
+"""The step of a tool: one line for people about what it is doing now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bot.tools.runner import (
     build_tool_step,
 )
 from storage.models import Call, Run
-from tests.tools.harness import Nothing, making
+from tests.tools.harness import Nothing, make_tool
 
 NOW = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 RUN = Run(
@@ -38,8 +38,8 @@ RUN = Run(
 SECRET = Nothing(token="tok-123")
 
 
-def a_call(asked_at: datetime | None = None) -> Call:
-    """A call, of which people were asked at that time."""
+def make_call(asked_at: datetime | None = None) -> Call:
+    """Make a call about which people were asked at that time."""
     return Call(
         id="call-1",
         run_id=RUN.id,
@@ -52,37 +52,37 @@ def a_call(asked_at: datetime | None = None) -> Call:
     )
 
 
-def step(**options: Any) -> ToolStep:
-    """The step of a tool that is made with these options."""
-    return build_tool_step(making("", **options), SECRET, a_call())
+def build_step(**options: Any) -> ToolStep:
+    """Build the step of a tool that is made with these options."""
+    return build_tool_step(make_tool("", **options), SECRET, make_call())
 
 
-def test_a_tool_states_its_step() -> None:
-    """The sentence is made from the arguments, on one line, bounded, without a full stop."""
-    found = step(step=lambda args: f"looking\nup  {len(args.token)} signs…")
+def test_a_step_is_the_sentence_of_the_tools_step_function() -> None:
+    """The sentence is made from the arguments, put on one line, cut, and has no full stop."""
+    found = build_step(step=lambda args: f"looking\nup  {len(args.token)} signs…")
     assert (found.doing, found.call_id, found.tool) == ("looking up 7 signs", "call-1", "attempt")
-    assert len(step(step=lambda _args: "word " * 50).doing) <= 100
+    assert len(build_step(step=lambda _args: "word " * 50).doing) <= 100
 
 
-def test_a_step_hides_secrets() -> None:
-    """Secret arguments are masked in it, and so is what looks like a key."""
-    found = step(secret={"token"}, step=lambda args: f"using {args.token}")
+def test_secrets_are_masked_in_a_step() -> None:
+    """So is anything that looks like a key."""
+    found = build_step(secret={"token"}, step=lambda args: f"using {args.token}")
     assert found.doing == "using ••••••••"
     key = "xoxb-" + "1234567890-abcdef"
-    assert key not in step(step=lambda _args: f"using {key}").doing
+    assert key not in build_step(step=lambda _args: f"using {key}").doing
 
 
 @pytest.mark.parametrize("bad", [lambda args: args.gone, lambda _args: None])
-def test_a_step_sentence_that_fails_is_none(bad: Callable[..., Any]) -> None:
-    """The tool's title stands in its place."""
-    found = step(step=bad)
+def test_a_step_function_that_fails_gives_no_sentence(bad: Callable[..., Any]) -> None:
+    """The tool's title is shown instead."""
+    found = build_step(step=bad)
     assert (found.doing, found.title) == ("", "Try")
 
 
-def test_a_step_that_cannot_be_said_is_no_tool() -> None:
-    """The start refuses it, and names the tool."""
+def test_a_step_function_with_other_parameters_is_refused() -> None:
+    """Registration refuses it and names the tool."""
     with pytest.raises(TypeError, match=r"tool attempt: the step takes \(args\)"):
-        making("", step=lambda: "nothing")
+        make_tool("", step=lambda: "nothing")
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,16 @@ def test_a_step_that_cannot_be_said_is_no_tool() -> None:
         (ToolTimeout(Future(), "slow"), Effect.READ, ToolStepOutcome.FAILED),
     ],
 )
-def test_each_end_is_told(outcome: ToolOutcome, does: Effect, end: ToolStepOutcome) -> None:
-    """A read that got lost has failed; of anything else nobody knows what it did."""
+def test_each_outcome_of_a_tool_ends_its_step(
+    outcome: ToolOutcome, does: Effect, end: ToolStepOutcome
+) -> None:
+    """A read whose answer is lost has failed; the outcome of a lost write is unknown."""
     live, heard = LiveEventBroadcaster(), list[Event]()
-    teller = CallProgressReporter(live, RUN, a_call(NOW), making("", does), SECRET)
-    teller.report_start()
+    reporter = CallProgressReporter(live, RUN, make_call(NOW), make_tool("", does), SECRET)
+    reporter.report_start()
     live.listen(heard.append)
-    teller.report_long_running()
-    teller.report_end(outcome)
+    reporter.report_long_running()
+    reporter.report_end(outcome)
     kinds = [each.kind for each in heard]
     assert kinds == [EventKind.STEP_GOES_ON, EventKind.STEP_ENDED]
     last = heard[-1]

@@ -1,4 +1,4 @@
-"""A module with a tool whose name another tool has."""
+"""A module with a tool that has the name of another tool."""
 
 from __future__ import annotations
 

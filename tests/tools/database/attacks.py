@@ -1,7 +1,4 @@
-"""Statements that neither query nor change may run, on either kind of database.
-
-Where it is only one kind, that is said.
-"""
+"""Statements that neither query nor change may run, on either kind of database."""
 
 from __future__ import annotations
 

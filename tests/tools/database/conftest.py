@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import Server, binaries, serve
-from tests.tools.database.harness import World, postgres_world, prepare_server, sqlite_world
+from tests.tools.database.harness import (
+    World,
+    create_postgres_world,
+    create_sqlite_world,
+    prepare_server,
+)
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
-    """One PostgreSQL server for all; skips where none is installed."""
+    """One PostgreSQL server for all tests, which are skipped where none is installed."""
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed: what concerns it is not tested here")
@@ -22,22 +27,22 @@ def postgres_server() -> Iterator[Server]:
         yield server
 
 
-# what both do alike is tried on the server by `make test-long`; `test_postgres.py` always is
+# tests for both kinds run on PostgreSQL in `make test-long` only; `test_postgres.py` always does
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """A database of each kind, fresh."""
+    """A fresh database of each kind."""
     if request.param == "sqlite":
-        return sqlite_world(tmp_path)
-    return postgres_world(request.getfixturevalue("postgres_server"))
+        return create_sqlite_world(tmp_path)
+    return create_postgres_world(request.getfixturevalue("postgres_server"))
 
 
 @pytest.fixture
 def lite(tmp_path: Path) -> World:
     """A fresh SQLite database."""
-    return sqlite_world(tmp_path)
+    return create_sqlite_world(tmp_path)
 
 
 @pytest.fixture
 def pg(postgres_server: Server) -> World:
     """A fresh PostgreSQL database."""
-    return postgres_world(postgres_server)
+    return create_postgres_world(postgres_server)

@@ -1,4 +1,4 @@
-"""Statements that the database itself must refuse should a parser ever let them through."""
+"""Statements that the database itself must refuse if the parser ever lets them through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The databases that the tools are tested on: the same few tables in SQLite and PostgreSQL."""
+"""The databases for the tests of the tools: the same few tables in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.tools.database.sources import build_sources
 from bot.tools.database.sql_tools import build_in_process_database_tools
 from bot.tools.database.statement import Statement, parse_statement
 from tests.postgres_server import Server
-from tests.tools import Tools, context, use
+from tests.tools import Tools, context, use_tool
 
 SCHEMA = """
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, email TEXT);
@@ -41,7 +41,7 @@ INSERT INTO account VALUES (1, 'root', 'hunter2'), (2, 'guest', NULL);
 INSERT INTO watched VALUES (1, 10), (2, 20);
 """
 SECRET = ("orders.card_number", "*.password")
-VALUES = ("4111-", "hunter2", "HUNTER2", "aHVud")  # pieces of what must never be seen
+VALUES = ("4111-", "hunter2", "HUNTER2", "aHVud")  # parts of secret values, which nobody may see
 TRIGGERS = {
     "sqlite": "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO log VALUES "
     "('seen'); END;",
@@ -57,14 +57,14 @@ INSERT INTO log VALUES ('kept');
 """,
 }
 
-# What the role `agent` may do: everything but reading what is secret.
-GIVEN = """
+# The role `agent` may do everything but read secret columns.
+GRANTS = """
 GRANT ALL ON ALL TABLES IN SCHEMA public TO agent;
 REVOKE SELECT ON orders, account, cards, totals FROM agent;
 GRANT SELECT (id, customer_id, status, total, note) ON orders TO agent;
 GRANT SELECT (id, login) ON account TO agent;
 """
-FACTS = (  # what else a PostgreSQL server holds
+SERVER_QUERIES = (  # whatever else a PostgreSQL server holds
     "SELECT relname, relkind, relowner FROM pg_class WHERE relnamespace NOT IN "
     "(SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg_t%') ORDER BY 1, 2",
     "SELECT sequencename, last_value FROM pg_sequences ORDER BY 1",
@@ -79,8 +79,8 @@ class World:
 
     dialect: Dialect
     database: Database
-    raw: Callable[[str], list[tuple[Any, ...]]]  # run SQL as the owner, each by itself
-    dump: Callable[[], Any]  # all there is, to compare
+    raw: Callable[[str], list[tuple[Any, ...]]]  # runs SQL as the owner, each on a new connection
+    dump: Callable[[], Any]  # the whole content, to compare
     own: Path | None = None
     tools: Tools = field(default_factory=dict)
 
@@ -96,39 +96,41 @@ class World:
         return World(self.dialect, database, self.raw, self.dump, self.own)
 
     def query(self, sql: str) -> Any:
-        """What the tool query gives."""
-        return use(self.tools["query"], {"database": "shop", "sql": sql})
+        """Call the tool query."""
+        return use_tool(self.tools["query"], {"database": "shop", "sql": sql})
 
     def change(self, sql: str, expects: str = "") -> Any:
-        """What the tool change gives, for a call that was shown to do `expects`."""
-        return use(self.tools["change"], {"database": "shop", "sql": sql}, context(expects=expects))
+        """Call the tool change, for a call whose card was shown with `expects`."""
+        return use_tool(
+            self.tools["change"], {"database": "shop", "sql": sql}, context(expects=expects)
+        )
 
     def preview(self, sql: str, tool: str = "change") -> Preview:
-        """What the card would show."""
-        made: Preview = self.tools[tool].preview(  # type: ignore[misc,assignment]  # both have one
+        """Preview a call as the card would show it."""
+        made: Preview = self.tools[tool].preview(  # type: ignore[misc,assignment]  # both have a preview
             self.tools[tool].arguments.model_validate({"database": "shop", "sql": sql}), context()
         )
         return made
 
     @contextmanager
     def session(self, *, writes: bool, **limits: float) -> Iterator[Session]:
-        """A session as the tools open it."""
+        """Open a session as the tools do."""
         with build_sources([self.database], self.own)["shop"].open(
             writes=writes, **limits
         ) as session:
             yield session
 
-    def disguised(self, text: str, honest: str, *, changes: bool) -> Statement:
-        """Run the statement `text` as if the parser had taken it for `honest`.
+    def disguise(self, text: str, honest: str, *, changes: bool) -> Statement:
+        """Build a statement `text` that the parser would have taken for `honest`.
 
-        It is what the database itself must refuse.
+        The database itself must refuse to run it.
         """
         passed = parse_statement(honest, self.dialect, changes=changes)
         return Statement(text, self.dialect, passed.verb, passed.tree, passed.tokens)
 
 
-def sqlite_world(folder: Path, changed: str = "") -> World:
-    """The tables in a new SQLite file; `changed` is more SQL to run on them."""
+def create_sqlite_world(folder: Path, changed: str = "") -> World:
+    """Create the tables in a new SQLite file; `changed` is more SQL to run on them."""
     path = folder / "shop.db"
 
     def raw(sql: str) -> list[tuple[Any, ...]]:
@@ -144,11 +146,11 @@ def sqlite_world(folder: Path, changed: str = "") -> World:
 
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(SCHEMA + TRIGGERS["sqlite"] + changed)
-    return World("sqlite", described(f"sqlite:///{path}"), raw, dump)
+    return World("sqlite", describe_database(f"sqlite:///{path}"), raw, dump)
 
 
-def postgres_world(server: Server, name: str = "shop") -> World:
-    """The tables in a fresh PostgreSQL database, copied from the template `shop_template`."""
+def create_postgres_world(server: Server, name: str = "shop") -> World:
+    """Create the tables in a new PostgreSQL database, from the template `shop_template`."""
     server.fresh(name, "shop_template")
 
     def raw(sql: str) -> list[tuple[Any, ...]]:
@@ -171,10 +173,10 @@ def postgres_world(server: Server, name: str = "shop") -> World:
             rows = {
                 each: sorted(map(repr, ask(f'SELECT * FROM public."{each}"'))) for each in tables
             }
-            facts = [ask(text) for text in FACTS]
+            facts = [ask(text) for text in SERVER_QUERIES]
         return rows, facts, sorted(str(each) for each in server.folder.iterdir())
 
-    return World("postgres", described(server.url(name)), raw, dump)
+    return World("postgres", describe_database(server.url(name)), raw, dump)
 
 
 def prepare_server(server: Server) -> None:
@@ -193,11 +195,11 @@ def prepare_server(server: Server) -> None:
     server.fresh("shop_template")
     with server.connect("shop_template") as owner:
         owner.execute((SCHEMA + TRIGGERS["postgres"]).encode())
-        owner.execute(GIVEN.encode())
+        owner.execute(GRANTS.encode())
         owner.execute(b"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO agent")
 
 
-def described(url: str, **options: Any) -> Database:
+def describe_database(url: str, **options: Any) -> Database:
     """The settings of the database `shop` at that URL."""
     return Database.model_validate(
         {"name": "shop", "url": url, "about": "The shop", "secret": SECRET, **options}

@@ -1,8 +1,8 @@
-"""Statements that would tell of a secret column; a line each."""
+"""Statements that would disclose something of a secret column, one a line."""
 
 from __future__ import annotations
 
-# Nothing of it is told: no value, nothing that depends on one.
+# Refused: each shows a secret value or something that depends on one.
 LEAKS = """
 SELECT card_number FROM orders
 SELECT * FROM orders

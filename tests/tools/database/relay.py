@@ -1,4 +1,4 @@
-"""A relay that cuts PostgreSQL's line at the COMMIT of a DELETE, before it or its answer."""
+"""A relay that cuts a connection to PostgreSQL before the COMMIT of a DELETE or its answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ SOCKET = ".s.PGSQL.5432"
 
 
 @contextmanager
-def cut_line(server: Path, folder: Path, *, arrives: bool) -> Iterator[Path]:
-    """Listen in `folder` and pass everything on to the server in `server` until then.
-
-    One line at a time.
-    """
+def cut_connection(server: Path, folder: Path, *, arrives: bool) -> Iterator[Path]:
+    """Listen in `folder` and relay one connection at a time to the server in `server`."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / SOCKET))
     listener.listen()
@@ -57,6 +54,6 @@ def _relay(near: socket.socket, far: socket.socket, arrives: bool) -> None:
                 if changed and source is near and b"COMMIT" in data:
                     if arrives:
                         far.sendall(data)
-                        far.recv(65_536)  # the server has answered, and nobody hears it
+                        far.recv(65_536)  # the server's answer goes no further
                     return
                 key.data.sendall(data)

@@ -1,7 +1,4 @@
-"""Statements for SQLite alone: refused on both kinds of database, for whichever they are meant.
-
-A statement a line.
-"""
+"""Statements meant for SQLite, one a line, that are refused on both kinds of database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts to break out of the database tools' rules are refused, and change nothing."""
+"""Statements against the rules of the database tools are refused and change nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.tools.database.sqlite_attacks import SQLITE
 REFUSED = (ToolError, ValidationError)
 
 
-def outcome(world: World, tool: str, sql: str) -> Any:
-    """What the tool gave, or the error it was refused with."""
+def try_tool(world: World, tool: str, sql: str) -> Any:
+    """Call the tool and return its result, or the error that refuses the call."""
     try:
         return world.query(sql) if tool == "query" else world.change(sql)
     except REFUSED as error:
@@ -27,23 +27,20 @@ def outcome(world: World, tool: str, sql: str) -> Any:
 
 
 @pytest.mark.parametrize("tool", ["query", "change"])
-def test_what_neither_tool_runs(world: World, tool: str) -> None:
-    """Each attack is refused by both tools, with a reason.
-
-    Nothing in the database or beside it is another.
-    """
+def test_each_attack_is_refused_by_both_tools(world: World, tool: str) -> None:
+    """The refusal gives a reason, and nothing in the database or beside it changes."""
     before = world.dump()
     passed = []
     for sql in (*BOTH, *POSTGRES, *SQLITE):
-        ended = outcome(world, tool, sql)
+        ended = try_tool(world, tool, sql)
         if not isinstance(ended, REFUSED) or len(str(ended)) < 10:
             passed.append((sql, ended))
     assert passed == []
     assert world.dump() == before
 
 
-def test_queries_change_nothing(world: World) -> None:
-    """What change would run is refused by query, and the other way round."""
+def test_query_refuses_changes_and_change_refuses_queries(world: World) -> None:
+    """Each refusal names the other tool."""
     before = world.dump()
     for sql in (
         "DELETE FROM line",
@@ -59,8 +56,8 @@ def test_queries_change_nothing(world: World) -> None:
     assert world.dump() == before
 
 
-def test_previews_change_nothing(world: World) -> None:
-    """A preview leaves no trace, of what is allowed as of what is not."""
+def test_a_preview_changes_nothing_and_shows_no_secret(world: World) -> None:
+    """This holds for statements that are allowed and for those that are not."""
     before = world.dump()
     allowed = ("DELETE FROM heap", "UPDATE watched SET value = 1", "DELETE FROM orders")
     for sql in (*BOTH, *POSTGRES, *SQLITE, *LEAKING_CHANGES, *allowed):
@@ -74,32 +71,32 @@ def test_previews_change_nothing(world: World) -> None:
     assert world.dump() == before
 
 
-def test_secrets_tell_nothing(world: World) -> None:
-    """Whatever reads a secret column is refused, however it is disguised; no refusal tells it."""
+def test_queries_that_read_a_secret_column_are_refused(world: World) -> None:
+    """They are refused however they are disguised, and no refusal shows a secret."""
     passed = []
     for sql in LEAKS:
-        ended = outcome(world, "query", sql)
+        ended = try_tool(world, "query", sql)
         told = [value for value in VALUES if value in str(ended) and value not in sql]
         if not isinstance(ended, REFUSED) or told:
             passed.append((sql, ended))
     assert passed == []
 
 
-def test_secrets_are_not_copied(world: World) -> None:
-    """No change takes a secret to where it can be read, or depends on one."""
+def test_changes_that_read_a_secret_column_are_refused(world: World) -> None:
+    """They would copy a secret to where it can be read, or depend on one."""
     before = world.dump()
     assert [
-        sql for sql in LEAKING_CHANGES if not isinstance(outcome(world, "change", sql), REFUSED)
+        sql for sql in LEAKING_CHANGES if not isinstance(try_tool(world, "change", sql), REFUSED)
     ] == []
     assert world.dump() == before
 
 
-def test_the_database_refuses_too_in_a_query(world: World) -> None:
-    """Were the parser deceived, authorizer, READ ONLY and the one prepared statement would hold."""
+def test_the_database_itself_refuses_what_a_query_may_not_run(world: World) -> None:
+    """If the parser is deceived, authorizer, READ ONLY and single statements still hold."""
     before = world.dump()
     passed = []
     for text in DISGUISED[world.dialect]:
-        statement = world.disguised(text, "SELECT id FROM orders", changes=False)
+        statement = world.disguise(text, "SELECT id FROM orders", changes=False)
         try:
             with world.session(writes=False) as session:
                 passed.append((text, session.run_query(statement, 10)))
@@ -109,15 +106,15 @@ def test_the_database_refuses_too_in_a_query(world: World) -> None:
     assert world.dump() == before
 
 
-def test_the_database_refuses_too_in_a_change(world: World) -> None:
-    """A deceived parser would not get another statement, or two, past the database in a change."""
+def test_the_database_itself_refuses_what_a_change_may_not_run(world: World) -> None:
+    """A deceived parser gets no other statement, and no second one, past the database."""
     before = world.dump()
     passed = []
     for text in DISGUISED[world.dialect]:
-        statement = world.disguised(text, "DELETE FROM heap", changes=True)
+        statement = world.disguise(text, "DELETE FROM heap", changes=True)
         if world.dialect == "postgres" and (text == "DELETE FROM line" or "val(" in text):
-            # a DELETE that was taken for a DELETE: only SQLite says which table it is about; and
-            # no transaction holds a sequence
+            # a DELETE passes for another DELETE: only SQLite checks its table; and sequences are
+            # outside of transactions
             continue
         try:
             with world.session(writes=True) as session:

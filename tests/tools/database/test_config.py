@@ -1,4 +1,4 @@
-"""The file that names databases: what it means, what its author is told, no URL shown."""
+"""The file that names databases: its settings, the errors in it, and what doctor says."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bot.policy.gates import Allow, Ask, Deny
 from bot.toml_file import TomlFileError
 from bot.tools.database.config import parse_databases
 from bot.tools.registration import REASON_FIELD
-from tests.tools.database.harness import World, sqlite_world
+from tests.tools.database.harness import World, create_sqlite_world
 
-GOOD = """
+DATABASES_FILE = """
 [[database]]
 name = "shop"
 url = "sqlite:///shop.db"
@@ -36,20 +36,17 @@ read_only = true
 ENVIRON = {"CRM_URL": "postgresql://agent:s3cret@db.example/crm?sslmode=require"}
 
 
-def problems(text: str) -> list[str]:
-    """What is wrong with a file, line by line."""
+def list_problems(text: str) -> list[str]:
+    """List what is wrong with a file, line by line."""
     with pytest.raises(TomlFileError) as caught:
         parse_databases(text, ENVIRON, "d.toml")
     assert "s3cret" not in str(caught.value)
     return list(caught.value.problems)
 
 
-def test_what_is_meant() -> None:
-    """Names, kinds, limits and secrets are taken; what is left out has its default.
-
-    No password is ever printed.
-    """
-    shop, crm = parse_databases(GOOD, ENVIRON)
+def test_a_databases_file_is_read_with_its_defaults() -> None:
+    """No password is ever printed."""
+    shop, crm = parse_databases(DATABASES_FILE, ENVIRON)
     assert (shop.name, shop.dialect, shop.max_rows, shop.timeout, shop.read_only) == (
         "shop",
         "sqlite",
@@ -66,7 +63,7 @@ def test_what_is_meant() -> None:
     )
     assert shop.is_secret("Orders", "CARD_NUMBER")
     assert shop.is_secret("anything", "password")
-    assert shop.is_secret("orders", "password_hint")  # by its look
+    assert shop.is_secret("orders", "password_hint")  # its name sounds secret
     assert not shop.is_secret("orders", "passengers")
     assert "s3cret" not in repr((shop, crm))
     assert parse_databases("", {}) == ()
@@ -108,11 +105,13 @@ def test_what_is_meant() -> None:
         ("max_rows = 50", "max_rows = ", 7, "this is not TOML"),
     ],
 )
-def test_what_its_author_is_told(old: str, new: str, line: int, words: str) -> None:
-    """Each mistake is told with file, line, key and remedy, and without what a URL holds."""
-    assert old in GOOD
+def test_each_mistake_in_a_databases_file_is_explained(
+    old: str, new: str, line: int, words: str
+) -> None:
+    """The error has file, line, key and remedy, and nothing of a URL."""
+    assert old in DATABASES_FILE
     count = -1 if old == "[[database]]" else 1
-    (first, *_) = problems(GOOD.replace(old, new, count))
+    (first, *_) = list_problems(DATABASES_FILE.replace(old, new, count))
     assert first.startswith("d.toml:")
     if "TOML" not in words and "headed" not in words:
         assert first.startswith(f"d.toml:{line}:")
@@ -121,10 +120,10 @@ def test_what_its_author_is_told(old: str, new: str, line: int, words: str) -> N
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The least that a start needs, and a databases file."""
+    """The settings that a start needs at least, and a databases file."""
     (tmp_path / "policy.toml").touch()
     (tmp_path / "databases.toml").write_text(
-        GOOD.replace("sqlite:///shop.db", f"sqlite:///{tmp_path / 'shop.db'}")
+        DATABASES_FILE.replace("sqlite:///shop.db", f"sqlite:///{tmp_path / 'shop.db'}")
     )
     return {
         "SLACK_BOT_TOKEN": "xoxb-1",
@@ -136,11 +135,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
-    """The setting names the file; its mistakes are told with all others at the start.
-
-    Url_env may come from .env.
-    """
+def test_the_settings_name_the_databases_file(environ: dict[str, str], tmp_path: Path) -> None:
+    """Its mistakes are reported with all others at the start; url_env may name one from .env."""
     (tmp_path / ".env").write_text(f"CRM_URL={ENVIRON['CRM_URL']}\n")
     assert [each.name for each in Settings.load(environ, tmp_path / ".env").databases] == [
         "shop",
@@ -148,21 +144,20 @@ def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
     ]
     with pytest.raises(SettingsError) as caught:
         Settings.load(environ | {"COUNTERSIGN_TICK": "x"})
-    tick, crm = caught.value.problems  # in the order of the settings, then the files
+    tick, crm = caught.value.problems  # first the settings in their order, then the files
     assert "database 2 url_env" in crm
     assert tick.startswith("COUNTERSIGN_TICK: ")
     with pytest.raises(SettingsError, match="make it a readable text file"):
         Settings.load(environ | {"COUNTERSIGN_DATABASES": "/nowhere"})
 
 
-def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path) -> None:
-    """The doctor opens each database as a tool would, and says what it sees.
-
-    What is wrong has a remedy.
-    """
+def test_doctor_opens_each_database_as_a_tool_would(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """It says what it sees in each of them."""
     path = tmp_path / "databases.toml"
     path.write_text(path.read_text().replace('"*.password"', '"*.password", "orders.cvv"'))
-    sqlite_world(tmp_path)
+    create_sqlite_world(tmp_path)
     settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
     ok, warn, fail = check_agent_databases(settings)
     assert (ok.level, ok.subject) == ("ok", "database shop")
@@ -172,16 +167,16 @@ def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path)
     assert "Countersign's own database" in fail.text
 
 
-def test_the_doctor_and_a_role(pg: World) -> None:
-    """The doctor names the server and the role."""
+def test_doctor_names_the_server_and_the_role(pg: World) -> None:
+    """The database is on PostgreSQL."""
     settings = Settings.model_construct(databases=(pg.database,), database_url="sqlite:///c.db")
     found, *_ = check_agent_databases(settings)
     assert found.text.startswith("PostgreSQL ")
     assert " as agent, " in found.text
 
 
-def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
-    """What is never read though nobody named it, and a role that may change nothing, are told."""
+def test_doctor_reports_unlisted_secrets_and_a_read_only_role(world: World) -> None:
+    """A column whose name sounds secret is never read, although the file does not list it."""
     if world.dialect == "postgres":
         world.raw("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM agent")
         world.raw("GRANT SELECT (id, login) ON account TO agent")
@@ -198,7 +193,7 @@ def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
     assert len(found) == (4 if world.dialect == "postgres" else 2)
 
 
-WHO = '[defaults]\napprovers = ["U0123"]\n'
+APPROVERS = '[defaults]\napprovers = ["U0123"]\n'
 
 
 @pytest.mark.parametrize(
@@ -213,12 +208,9 @@ WHO = '[defaults]\napprovers = ["U0123"]\n'
         ('[[rule]]\ntool = "*"\nverdict = "deny"\nreason = "No."\n', Deny),
     ],
 )
-def test_queries_ask_by_default(rule: str, verdict: type) -> None:
-    """A query is a read that people are asked about, until a rule that names it allows it.
-
-    Other reads are not.
-    """
-    policy = parse(WHO + rule).model_copy(update={"asking": frozenset({"query"})})
+def test_people_are_asked_about_queries_unless_a_rule_names_them(rule: str, verdict: type) -> None:
+    """Other reads are allowed without asking."""
+    policy = parse(APPROVERS + rule).model_copy(update={"asking": frozenset({"query"})})
     assert isinstance(
         policy.get_gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict
     )
@@ -228,8 +220,8 @@ def test_queries_ask_by_default(rule: str, verdict: type) -> None:
     )
 
 
-def test_a_query_says_why(lite: World) -> None:
-    """Who may have to approve a query is told the reason, as with a change."""
+def test_a_query_has_a_reason_for_the_approver(lite: World) -> None:
+    """It has one because people may have to approve it, like a change."""
     assert {
         name: REASON_FIELD in tool.schema()["properties"] for name, tool in lite.tools.items()
     } == {

@@ -1,4 +1,4 @@
-"""No error, log line or computed column tells a secret."""
+"""No error, log line or computed column discloses a secret."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from tests.tools.database.harness import GIVEN, World
+from tests.tools.database.harness import GRANTS, World
 
 
-def owned(pg: World, *texts: str) -> World:
-    """The database after its owner has run these."""
-    for text in (*texts, GIVEN):
+def prepare_as_owner(pg: World, *texts: str) -> World:
+    """Run these statements as the owner of the database."""
+    for text in (*texts, GRANTS):
         pg.raw(text)
     return pg
 
 
-def test_columns_made_of_secret_ones(lite: World) -> None:
-    """A column that the database computes from a secret one is as secret.
-
-    So is one that is made of that.
-    """
+def test_a_column_computed_from_a_secret_column_is_secret(lite: World) -> None:
+    """So is a column that is computed from that one."""
     kind = "TEXT GENERATED ALWAYS AS"
     lite.raw(
         "CREATE TABLE paid (id INTEGER PRIMARY KEY, card_number TEXT, "
@@ -37,9 +34,9 @@ def test_columns_made_of_secret_ones(lite: World) -> None:
 
 
 @pytest.mark.parametrize("code", ["P0001", "42501", "42000", "25006"])
-def test_errors_tell_no_secret(pg: World, code: str) -> None:
-    """A value that a trigger complains of, with whatever code, stands in no words of ours."""
-    owned(
+def test_an_error_raised_by_a_trigger_discloses_no_secret(pg: World, code: str) -> None:
+    """The trigger's text, with whatever code, is not repeated."""
+    prepare_as_owner(
         pg,
         "CREATE FUNCTION complain() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
         f"RAISE EXCEPTION 'bad card %', OLD.card_number USING ERRCODE = '{code}'; END $$",
@@ -50,8 +47,8 @@ def test_errors_tell_no_secret(pg: World, code: str) -> None:
     assert "4111" not in str(caught.value)
 
 
-def test_a_trigger_that_reads_a_secret(lite: World) -> None:
-    """A change whose trigger reads a secret is refused; what another trigger says is told."""
+def test_a_change_whose_trigger_reads_a_secret_is_refused(lite: World) -> None:
+    """The text of a trigger that reads no secret is repeated."""
     lite.raw(
         "CREATE TRIGGER copies AFTER UPDATE OF note ON orders "
         "BEGIN INSERT INTO log VALUES (old.card_number); END"
@@ -63,8 +60,8 @@ def test_a_trigger_that_reads_a_secret(lite: World) -> None:
         lite.change("DELETE FROM heap")
 
 
-def test_logs_tell_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever is logged of statements that run, are refused or fail, holds no value."""
+def test_the_log_contains_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """This holds for statements that run, are refused or fail."""
     caplog.set_level(0)
     world.query("SELECT id FROM orders")
     world.preview("UPDATE orders SET card_number = NULL, note = 'x'")

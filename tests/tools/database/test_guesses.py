@@ -1,5 +1,5 @@
-"""Which values a secret column has is not told by what may be beside them: not by which rows a
-change of many guesses touches, and not by what a foreign key lets through.
+"""Nobody can guess values of a secret column by what a change does: neither by which rows a change
+of many guesses touches, nor by what a foreign key lets through.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from tests.tools.database.harness import GIVEN, World
+from tests.tools.database.harness import GRANTS, World
 
 TABLES = """
 CREATE TABLE vault (id INTEGER PRIMARY KEY, owner TEXT, password VARCHAR(9) UNIQUE);
@@ -31,7 +31,7 @@ GRANT SELECT (id, owner) ON vault, many TO agent; GRANT SELECT (owner) ON pins T
 GRANT SELECT (id) ON safe, safer TO agent; GRANT SELECT (id, word) ON open_one TO agent;
 """
 GUESSES = "SELECT 100 + o.id, 'x', c.name FROM orders AS o, customer AS c WHERE o.id > 0"
-TRIED = f"""
+GUESSING = f"""
 INSERT INTO vault (id, owner, password) VALUES (8, 'x', '4711') ON CONFLICT DO NOTHING
 INSERT INTO vault (id, owner, password) VALUES (8, 'x', '1'), (9, 'y', '4711') ON CONFLICT \
 DO NOTHING
@@ -74,19 +74,19 @@ UPDATE vault SET owner = 'z' WHERE id = 1
 
 @pytest.fixture
 def guarded(world: World) -> World:
-    """A database whose secrets are keys."""
+    """A database in which secret columns are keys."""
     for each in TABLES.strip().split(";\n") if world.dialect == "sqlite" else [TABLES]:
         world.raw(each)
     if world.dialect == "postgres":
-        world.raw(GIVEN + RIGHTS)
+        world.raw(GRANTS + RIGHTS)
     return world
 
 
 ANSWERS = ("would change nothing", "duplicate", "constraint failed", "violates")
 
 
-def told(world: World, sql: str) -> str:
-    """What a preview or a query says; "" where it is refused without a word of what there is."""
+def read_answer(world: World, sql: str) -> str:
+    """What a preview or a query says; "" if it is refused without a hint of what exists."""
     act = world.query if sql.startswith("SELECT") else world.preview
     try:
         return str(act(sql))
@@ -95,20 +95,22 @@ def told(world: World, sql: str) -> str:
         return words if any(each in words.lower() for each in ANSWERS) else ""
 
 
-def test_no_guess_is_answered(guarded: World) -> None:
-    """Right or wrong, one or many at once: it is refused before anything of it runs."""
+def test_a_guess_at_a_secret_value_is_refused_before_it_runs(guarded: World) -> None:
+    """It is refused right or wrong, one guess or many at once."""
     before = guarded.dump()
-    assert {sql: told(guarded, sql) for sql in TRIED.split("\n") if told(guarded, sql)} == {}
+    assert {
+        sql: read_answer(guarded, sql) for sql in GUESSING.split("\n") if read_answer(guarded, sql)
+    } == {}
     assert guarded.dump() == before
 
 
 @pytest.mark.parametrize("sql", ALLOWED.split("\n"))
-def test_keys_that_tell_nothing_are_as_they_were(guarded: World, sql: str) -> None:
-    """A row that sets a secret is added, one at a time; other keys are compared as ever."""
+def test_changes_that_disclose_nothing_are_allowed(guarded: World, sql: str) -> None:
+    """One row may set a secret; keys that are not secret are compared as usual."""
     assert guarded.preview(sql).text
 
 
-def test_an_open_key_may_be_in_conflict(guarded: World) -> None:
-    """Where a secret is part of no key, ON CONFLICT needs no columns."""
+def test_on_conflict_needs_no_columns_without_a_secret_key(guarded: World) -> None:
+    """The table has a secret column, which is part of no key."""
     with pytest.raises(ToolError, match="would change nothing"):
         guarded.preview("INSERT INTO open_one (id, word) VALUES (8, 'a') ON CONFLICT DO NOTHING")

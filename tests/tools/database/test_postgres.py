@@ -1,4 +1,4 @@
-"""PostgreSQL itself: roles, locks, time, the owner's functions, a COMMIT without an answer."""
+"""PostgreSQL alone: roles, locks, time-outs, the owner's functions, a COMMIT without an answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bot.tools import ToolError
 from bot.tools.runner import LostToolAnswer, ToolFailure, run_tool
 from tests.postgres_server import Server
 from tests.tools import context
-from tests.tools.database.harness import World, described
-from tests.tools.database.relay import cut_line
+from tests.tools.database.harness import World, describe_database
+from tests.tools.database.relay import cut_connection
 
 
-def as_role(world: World, server: Server, role: str) -> World:
-    """The same database, reached as another role."""
-    return World("postgres", described(server.url("shop", role)), world.raw, world.dump)
+def connect_as(world: World, server: Server, role: str) -> World:
+    """The same database under another role."""
+    return World("postgres", describe_database(server.url("shop", role)), world.raw, world.dump)
 
 
 @pytest.mark.parametrize(
@@ -33,25 +33,22 @@ def as_role(world: World, server: Server, role: str) -> World:
         ("owner", "owner"),
     ],
 )
-def test_a_role_that_may_do_too_much(
+def test_a_role_that_may_do_too_much_is_refused(
     pg: World, postgres_server: Server, role: str, named: str
 ) -> None:
-    """A role that may do too much is refused, and named.
+    """It is a superuser, can become one, reads server files, bypasses row security or owns tables.
 
-    That is a superuser, whoever can become one, who reads server files or goes past row security.
+    The refusal names the role that it is about.
     """
-    world = as_role(pg, postgres_server, role)
+    world = connect_as(pg, postgres_server, role)
     for act in (lambda: world.query("SELECT 1"), lambda: world.change("DELETE FROM heap")):
         with pytest.raises(ToolError, match=rf"the role may do too much \(.*{named}"):
             act()
     assert pg.raw("SELECT count(*) FROM heap") == [(2,)]
 
 
-def test_what_the_role_may_not_see(pg: World) -> None:
-    """Tables the role has no right to are not there.
-
-    A column it may not read is refused by the server.
-    """
+def test_a_table_or_column_the_role_may_not_read_is_refused(pg: World) -> None:
+    """The server refuses it."""
     pg.raw("REVOKE ALL ON account FROM agent")
     with pytest.raises(ToolError, match="permission denied for table account"):
         pg.query("SELECT id FROM account")
@@ -64,8 +61,8 @@ def test_what_the_role_may_not_see(pg: World) -> None:
         pg.query("SELECT number FROM heap")
 
 
-def test_functions_of_the_owner(pg: World) -> None:
-    """The owner's own functions can be used; in a query they change nothing, whatever they do."""
+def test_the_owners_functions_change_nothing_in_a_query(pg: World) -> None:
+    """Those that only compute can be used."""
     pg.raw("CREATE FUNCTION twice(TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT $1 || $1'")
     pg.raw("CREATE FUNCTION wipes() RETURNS INT LANGUAGE sql AS 'DELETE FROM log; SELECT 1'")
     before = pg.dump()
@@ -75,11 +72,8 @@ def test_functions_of_the_owner(pg: World) -> None:
     assert pg.dump() == before
 
 
-def test_time_runs_out(pg: World) -> None:
-    """A query that takes too long is stopped by the server and told as such.
-
-    Its backend is free again.
-    """
+def test_a_query_that_takes_too_long_is_stopped_by_the_server(pg: World) -> None:
+    """The server's process is free again afterwards."""
     slow = pg.with_options(timeout=0.2)
     heavy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(
@@ -93,18 +87,15 @@ def test_time_runs_out(pg: World) -> None:
 
 @pytest.fixture
 def locked(pg: World, postgres_server: Server) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    """Somebody who holds a row of heap."""
+    """A connection of somebody else, who holds a lock on a row of heap."""
     with postgres_server.connect("shop") as other:
         other.execute(b"BEGIN; UPDATE heap SET number = 9 WHERE word = 'a'")
         yield other
         other.execute("ROLLBACK")
 
 
-def test_locks_are_not_waited_for(pg: World, locked: object) -> None:
-    """A row that somebody holds: the change is given up after the lock time-out, certainly undone.
-
-    Reading goes on.
-    """
+def test_a_change_of_a_locked_row_is_given_up(pg: World, locked: object) -> None:
+    """It is given up after the lock time-out, certainly undone; reading goes on."""
     hasty = pg.with_options(lock_timeout=0.2)
     with pytest.raises(ToolError, match="rows are locked by somebody else; nothing was changed"):
         hasty.change("DELETE FROM heap")
@@ -112,7 +103,7 @@ def test_locks_are_not_waited_for(pg: World, locked: object) -> None:
 
 
 def test_a_preview_leaves_no_locks(pg: World, postgres_server: Server) -> None:
-    """Once the card is drawn, whoever else wants the rows has them at once."""
+    """Others can change the rows as soon as the preview is made."""
     assert pg.preview("UPDATE heap SET number = 0").expects.startswith("rows=2;")
     with postgres_server.connect("shop") as other:
         other.execute("SET lock_timeout = 100")
@@ -120,8 +111,8 @@ def test_a_preview_leaves_no_locks(pg: World, postgres_server: Server) -> None:
     assert pg.raw("SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent'") == [(0,)]
 
 
-def test_the_session_is_ours(pg: World) -> None:
-    """What a role or a database presets is overruled: strings, paths, limits."""
+def test_presets_of_the_role_do_not_apply_to_our_sessions(pg: World) -> None:
+    """Presets for strings, search_path and limits are overruled."""
     for setting in (
         "standard_conforming_strings = off",
         "search_path = nowhere",
@@ -145,8 +136,8 @@ def test_the_session_is_ours(pg: World) -> None:
     assert pg.query("SELECT 'a\\b' AS c").rows == (("a\\b",),)
 
 
-def test_a_table_of_a_system_name(pg: World) -> None:
-    """An owner's table that is named like one of the system's is out of reach, as that one is."""
+def test_a_table_with_the_name_of_a_system_table_is_refused(pg: World) -> None:
+    """It is refused like the system's own, although the owner made it."""
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
     pg.raw("GRANT ALL ON public.pg_authid TO agent")
     for sql in ("SELECT rolpassword FROM pg_authid", "SELECT rolpassword FROM public.pg_authid"):
@@ -154,8 +145,8 @@ def test_a_table_of_a_system_name(pg: World) -> None:
             pg.query(sql)
 
 
-def test_odd_values_can_be_shown(pg: World) -> None:
-    """Infinity, exact numbers, JSON, arrays and bytes come as something that can be shown."""
+def test_values_of_unusual_types_can_be_shown(pg: World) -> None:
+    """Infinity, exact numbers, JSON, arrays, bytes and intervals."""
     pg.raw(
         "CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i "
         "INTERVAL)"
@@ -176,17 +167,17 @@ def test_odd_values_can_be_shown(pg: World) -> None:
     ]
 
 
-def test_errors_tell_no_more_than_needed(pg: World) -> None:
-    """The message of the database is told, not its DETAIL, which holds whole rows."""
+def test_an_error_of_the_database_is_shown_without_its_detail(pg: World) -> None:
+    """The DETAIL contains whole rows."""
     with pytest.raises(ToolError) as caught:
         pg.change("UPDATE orders SET status = NULL WHERE id = 1")
     assert "4111" not in str(caught.value)
     assert "status" in str(caught.value)
 
 
-def test_a_database_that_is_not_there(pg: World) -> None:
-    """What cannot be reached is told without address or password."""
-    world = pg.with_options(url=described("postgresql://agent:s3cret@127.0.0.1:1/shop").url)
+def test_an_unreachable_database_is_reported_without_its_address(pg: World) -> None:
+    """The password is not shown either."""
+    world = pg.with_options(url=describe_database("postgresql://agent:s3cret@127.0.0.1:1/shop").url)
     with pytest.raises(ToolError, match="cannot be reached") as caught:
         world.query("SELECT 1")
     assert "s3cret" not in str(caught.value)
@@ -207,8 +198,10 @@ def test_a_database_that_is_not_there(pg: World) -> None:
         ),
     ],
 )
-def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> None:
-    """Whoever sets it up is told what is wrong, again without an address."""
+def test_the_error_says_why_a_database_cannot_be_reached(
+    pg: World, old: str, new: str, words: str
+) -> None:
+    """The address is not shown."""
     pg.raw(
         "DO $$ BEGIN CREATE ROLE locked LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
     )
@@ -217,23 +210,22 @@ def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> 
     url = pg.database.url.get_secret_value()
     assert old in url
     with pytest.raises(ToolError) as caught:
-        pg.with_options(url=described(url.replace(old, new)).url).query("SELECT 1")
+        pg.with_options(url=describe_database(url.replace(old, new)).url).query("SELECT 1")
     assert words in str(caught.value)
     assert "/tmp" not in str(caught.value)
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arrives: bool) -> None:
-    """When the line is cut at COMMIT nobody knows what became of the change.
-
-    That is how it ends.
-    """
+def test_the_outcome_of_a_commit_with_a_lost_answer_is_unknown(
+    pg: World, postgres_server: Server, arrives: bool
+) -> None:
+    """The connection is cut before the server receives COMMIT, or before it answers."""
     with (
         tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name,
-        cut_line(postgres_server.folder, Path(name), arrives=arrives) as folder,
+        cut_connection(postgres_server.folder, Path(name), arrives=arrives) as folder,
         ThreadPoolExecutor(1) as pool,
     ):
-        url = described(f"postgresql://agent@/shop?host={folder}").url
+        url = describe_database(f"postgresql://agent@/shop?host={folder}").url
         tool = pg.with_options(url=url).tools["change"]
         args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
         ended = run_tool(tool, args, context(), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
@@ -242,8 +234,8 @@ def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arriv
     assert pg.raw("SELECT count(*) FROM heap") == [(0 if arrives else 2,)]
 
 
-def test_a_commit_that_is_refused(pg: World) -> None:
-    """When a constraint fails at COMMIT the server said no: certainly nothing was changed."""
+def test_a_refused_commit_is_a_certain_failure(pg: World) -> None:
+    """A deferred constraint fails at COMMIT, so certainly nothing was changed."""
     pg.raw("ALTER TABLE line ALTER CONSTRAINT line_order_id_fkey DEFERRABLE INITIALLY DEFERRED")
     with ThreadPoolExecutor(1) as pool:
         tool = pg.tools["change"]

@@ -1,5 +1,5 @@
-"""A table of statements for PostgreSQL: which functions they may reach, in every spelling and from
-every place where a server calls one; every function of the running server among them.
+"""Which functions a statement may call in PostgreSQL: in every spelling, and from every place where
+a server calls one; tried with every function of the running server.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from bot.tools import ToolError
 from bot.tools.database.postgres_rights import StatementReachChecker
 from tests.postgres_server import Server
-from tests.tools.database.harness import GIVEN, World, postgres_world
+from tests.tools.database.harness import GRANTS, World, create_postgres_world
 
 REFUSED = (ToolError, ValidationError)
-# each acts on something that no rollback brings back, or tells of the server
+# functions with an effect that no rollback undoes, or that disclose something of the server
 CALLS = {
     "pg_terminate_backend": "{pid}",
     "pg_cancel_backend": "{pid}",
@@ -46,7 +46,7 @@ CALLS = {
     "dblink_connect": "'dbname=shop'",
     "dblink_exec": "'DELETE FROM heap'",
 }
-SPELLINGS = (  # of a call, with its arguments, in an expression
+SPELLINGS = (  # ways to write a call with its arguments in an expression
     "{f}({a})",
     "pg_catalog.{f}({a})",
     '"{f}"({a})',
@@ -128,8 +128,8 @@ UPDATE orders SET note = to_char(now(), 'YYYY'), card_number = 'x' WHERE id = 1
 DELETE FROM heap USING customer WHERE heap.number = customer.id
 DELETE FROM orders WHERE id = 1
 """.strip().split("\n")
-# where an owner can have a function called: what makes it, and what then calls it; in {c} it is
-# called, {f} is a function of SQL that calls it and takes a number
+# where an owner can have a function called: the SQL that makes the place, and the statement that
+# then calls the function; {c} is the call, {q} the same within quotes
 TICKS = "CREATE FUNCTION ticks(int) RETURNS bool VOLATILE LANGUAGE sql AS 'SELECT ({q}) IS NULL'; "
 STILL = TICKS.replace("VOLATILE", "IMMUTABLE")
 PLACES = {
@@ -269,21 +269,21 @@ HIDDEN = ("pg_terminate_backend", "pg_advisory_lock", "lo_unlink", "pg_sleep", "
 @pytest.fixture(scope="module")
 def shop(postgres_server: Server) -> World:
     """One database for statements that leave nothing behind, with the extension dblink."""
-    world = postgres_world(postgres_server, "statements")
+    world = create_postgres_world(postgres_server, "statements")
     world.raw("CREATE EXTENSION dblink")
     return world
 
 
 @pytest.fixture
 def bystander(postgres_server: Server) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    """Somebody else's session, of the same role: the tools' role could end it."""
+    """Somebody else's session of the same role, which that role could end."""
     with postgres_server.connect("postgres", "agent") as other:
         yield other
         assert other.execute("SELECT 1").fetchone() == (1,)
 
 
-def told(world: World, sql: str) -> object:
-    """What any of the tools gives for a statement, a preview as well; None where all refuse it."""
+def run_with_any_tool(world: World, sql: str) -> object:
+    """The result of the first tool or preview that runs a statement; None if all refuse it."""
     for act in (world.query, world.preview, world.change):
         try:
             return act(sql)
@@ -292,8 +292,8 @@ def told(world: World, sql: str) -> object:
     return None
 
 
-def left_behind(world: World) -> object:
-    """What calls of these functions would leave, beside rows."""
+def list_traces(world: World) -> object:
+    """List what calls of these functions would leave, beside rows."""
     return world.raw(
         "SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), "
         "(SELECT array_agg(oid) FROM pg_largeobject_metadata), (SELECT last_value FROM counter)"
@@ -301,33 +301,33 @@ def left_behind(world: World) -> object:
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_a_function_that_acts_beyond(
+def test_a_function_with_lasting_effects_is_called_by_no_tool(
     shop: World, bystander: psycopg.Connection[tuple[object, ...]], function: str
 ) -> None:
-    """However a call is spelled, and wherever it stands, no tool runs it or tries it out."""
+    """This holds for previews, and however and wherever the call is written."""
     args = CALLS[function].format(pid=bystander.info.backend_pid)
-    before = shop.dump(), left_behind(shop)
+    before = shop.dump(), list_traces(shop)
     texts = [STATEMENTS[0].format(c=each.format(f=function, a=args)) for each in SPELLINGS]
     texts += [
         each.format(c=call.format(f=function, a=args))
         for each in STATEMENTS
         for call in ("{f}({a})", "({a}).{f}")
     ]
-    assert [sql for sql in texts if told(shop, sql) is not None] == []
-    assert (shop.dump(), left_behind(shop)) == before
+    assert [sql for sql in texts if run_with_any_tool(shop, sql) is not None] == []
+    assert (shop.dump(), list_traces(shop)) == before
 
 
 @pytest.mark.parametrize("sql", ALLOWED)
-def test_what_is_allowed(shop: World, sql: str) -> None:
-    """What people write every day runs; a change is shown beforehand."""
+def test_ordinary_postgresql_statements_are_allowed(shop: World, sql: str) -> None:
+    """A query runs; a change has a preview."""
     if sql.startswith(("SELECT", "WITH", "EXPLAIN", "VALUES")):
         assert shop.query(sql).columns
     else:
         assert shop.preview(sql).expects.startswith("rows=")
 
 
-def passes(session: object, text: str, *, writes: bool) -> bool:
-    """Whether the server finds nothing that the statement must not reach."""
+def is_allowed(session: object, text: str, *, writes: bool) -> bool:
+    """Whether the check finds nothing that the statement must not call."""
     try:
         raw = session.connection.connection.driver_connection  # type: ignore[attr-defined] # PostgreSQL's
         StatementReachChecker(raw, writes=writes).check_statement(text)
@@ -336,9 +336,10 @@ def passes(session: object, text: str, *, writes: bool) -> bool:
     return True
 
 
-def test_every_function_of_the_server(shop: World) -> None:
-    """Of all functions that the role may call each that the server calls volatile is refused, but
-    for those that give a time, chance or a size. All others but `pg_…` and `lo_…` may be called.
+def test_volatile_functions_of_the_server_are_refused(shop: World) -> None:
+    """Of those that the role may call, only functions for a time, chance or a size are allowed.
+
+    Functions that are not volatile may be called, except `pg_…` and `lo_…`.
     """
     named = shop.raw(
         "SELECT proname::text, bool_or(provolatile = 'v') FROM pg_proc WHERE oid < 16384 AND NOT "
@@ -349,7 +350,7 @@ def test_every_function_of_the_server(shop: World) -> None:
     assert len(acting) > 100
     with shop.session(writes=False) as session:
         texts = [text for name in acting for text in (f'SELECT "{name}"()', f'SELECT (1)."{name}"')]
-        assert [each for each in texts if passes(session, each, writes=False)] == []
+        assert [each for each in texts if is_allowed(session, each, writes=False)] == []
         others = sorted(
             name for name, _ in named if name not in acting and not name.startswith(("pg_", "lo_"))
         )
@@ -357,35 +358,37 @@ def test_every_function_of_the_server(shop: World) -> None:
         calls = [
             ", ".join(f'"{each}"()' for each in piece if "to_xml" not in each) for piece in pieces
         ]
-        assert [each for each in calls if not passes(session, f"SELECT {each}", writes=True)] == []
+        assert [
+            each for each in calls if not is_allowed(session, f"SELECT {each}", writes=True)
+        ] == []
     assert len(others) > 1500
 
 
 @pytest.mark.parametrize(("at", "place"), list(enumerate(PLACES)))
-def test_places_that_an_owner_made(
+def test_a_function_called_by_an_owners_object_is_found(
     pg: World, bystander: psycopg.Connection[tuple[object, ...]], at: int, place: str
 ) -> None:
-    """What a view, a trigger, an operator or the like would call is found before anything runs."""
+    """A view, a trigger, an operator or the like would call it; nothing is run."""
     made, sql = PLACES[place]
     function = HIDDEN[at % len(HIDDEN)]
     call = f"{function}({CALLS[function].format(pid=bystander.info.backend_pid)})"
     pg.raw("CREATE EXTENSION dblink")
     with pg.session(writes=True) as session:
-        assert passes(session, sql, writes=True)
-    pg.raw(f"{made.format(c=call, q=call.replace(chr(39), chr(39) * 2))}; {GIVEN}")
-    before = left_behind(pg)
+        assert is_allowed(session, sql, writes=True)
+    pg.raw(f"{made.format(c=call, q=call.replace(chr(39), chr(39) * 2))}; {GRANTS}")
+    before = list_traces(pg)
     act = pg.query if sql.startswith("SELECT") else pg.preview
     with pytest.raises(ToolError, match=f"calls {function}, which|which builds its statements"):
         act(sql)
-    assert told(pg, sql) is None
-    assert left_behind(pg) == before
+    assert run_with_any_tool(pg, sql) is None
+    assert list_traces(pg) == before
 
 
-def test_rows_of_a_function_that_changes_rows(pg: World) -> None:
-    """A function of the owner's that only changes rows may be called: its rows are told."""
+def test_a_change_counts_rows_that_a_function_changes(pg: World) -> None:
+    """An owner's function that only changes rows may be called."""
     pg.raw(
         "CREATE FUNCTION notes(text) RETURNS text LANGUAGE sql AS 'INSERT INTO public.log VALUES "
-        "($1); SELECT $1'; " + GIVEN
+        "($1); SELECT $1'; " + GRANTS
     )
     assert pg.change("UPDATE heap SET word = notes('n') WHERE word = 'a'") == {
         "rows": 1,
@@ -394,8 +397,8 @@ def test_rows_of_a_function_that_changes_rows(pg: World) -> None:
     }
 
 
-def test_an_operator_may_take_a_function_away(pg: World) -> None:
-    """A column with the name of a closed function can be used once the role may not call that."""
+def test_a_column_named_like_a_revoked_function_can_be_read(pg: World) -> None:
+    """While the role may call the function, the column's name could be a call."""
     pg.raw(
         "CREATE FUNCTION number() RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE ''SELECT 1''; "
         "RETURN 1; END'"
@@ -406,8 +409,8 @@ def test_an_operator_may_take_a_function_away(pg: World) -> None:
     assert pg.query("SELECT number FROM heap ORDER BY 1").rows == ((1,), (2,))
 
 
-def test_a_builtin_under_another_name(pg: World) -> None:
-    """What another function of the server's own runs as is looked at as that one."""
+def test_a_built_in_function_under_another_name_is_found(pg: World) -> None:
+    """The function `ends` is pg_terminate_backend."""
     pg.raw(
         "CREATE FUNCTION ends(int, bigint) RETURNS bool LANGUAGE internal AS 'pg_terminate_backend'"
     )

@@ -1,4 +1,4 @@
-"""What a change's card says it would do, and that it is held to it."""
+"""The preview of a change on its card; the change may then do nothing else."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.tools import context
 from tests.tools.database.harness import World
 
 
-def test_an_update_shows_old_and_new(world: World) -> None:
-    """Old and new side by side, columns aligned, what stays said to stay, secrets as masks."""
+def test_an_update_is_previewed_with_old_and_new_values(world: World) -> None:
+    """Columns are aligned, unchanged values are marked, secrets are masked."""
     shown = world.preview(
         "UPDATE orders SET status = 'shipped', note = 'sent', card_number = NULL WHERE total >= 20"
     )
@@ -34,11 +34,8 @@ def test_an_update_shows_old_and_new(world: World) -> None:
     assert shown.expects.startswith("rows=2;")
 
 
-def test_a_delete_shows_what_goes(world: World) -> None:
-    """The rows that would be gone, side by side, without the secret column.
-
-    At most five, the others counted.
-    """
+def test_a_delete_is_previewed_with_the_rows_that_go(world: World) -> None:
+    """At most five rows are shown, the others counted; secret columns are left out."""
     shown = world.preview("DELETE FROM account WHERE id = 1")
     assert shown.text == "Deletes 1 row of account.\nid  login\n1   root\n(and 1 more column)"
     world.raw("INSERT INTO heap SELECT 'c', a.number FROM heap AS a, heap AS b, heap AS c")
@@ -48,8 +45,8 @@ def test_a_delete_shows_what_goes(world: World) -> None:
     assert len(shown.text.splitlines()) == 8
 
 
-def test_an_insert_shows_the_new_rows(world: World) -> None:
-    """The rows as they would be, with what the database fills in itself."""
+def test_an_insert_is_previewed_with_the_new_rows(world: World) -> None:
+    """They include what the database fills in itself."""
     shown = world.preview("INSERT INTO customer (id, name) VALUES (8, 'Ada'), (9, 'Bo')")
     assert shown.text.splitlines() == [
         "Adds 2 rows of customer.",
@@ -60,11 +57,8 @@ def test_an_insert_shows_the_new_rows(world: World) -> None:
     assert shown.expects.startswith("rows=2;")
 
 
-def test_a_narrow_card(world: World) -> None:
-    """Nothing is wider than the card.
-
-    Long values stand one below the other and end in …, controls are dots.
-    """
+def test_no_line_of_a_preview_is_wider_than_the_card(world: World) -> None:
+    """Long values are put one below the other and end in …; control characters become dots."""
     world.raw(f"UPDATE orders SET note = '{'long ' * 30}', status = 'a\tb' WHERE id = 1")
     for sql in (
         "UPDATE orders SET note = 'short' WHERE id = 1",
@@ -101,18 +95,17 @@ def test_a_narrow_card(world: World) -> None:
         ),
     ],
 )
-def test_a_change_of_nothing_asks_nobody(world: World, sql: str, why: str) -> None:
-    """What touches no row is known to fail; where policy lets it run unasked, it says 0 rows."""
+def test_the_preview_of_a_change_that_touches_no_row_fails(
+    world: World, sql: str, why: str
+) -> None:
+    """So nobody is asked; where policy lets the change run unasked, it reports 0 rows."""
     with pytest.raises(ToolError, match=f"it would change nothing: {why}"):
         world.preview(sql)
     assert world.change(sql)["rows"] == 0
 
 
-def test_it_is_held_to_what_was_shown(world: World) -> None:
-    """When other rows match by now, nothing is changed.
-
-    The error is the one that leads to asking again.
-    """
+def test_a_change_runs_only_with_the_rows_that_were_shown(world: World) -> None:
+    """When other rows match by now, the error leads to asking people again."""
     sql = "UPDATE heap SET number = 0 WHERE number > 0"
     shown = world.preview(sql)
     world.raw("INSERT INTO heap VALUES ('new', 5)")
@@ -124,8 +117,8 @@ def test_it_is_held_to_what_was_shown(world: World) -> None:
     assert world.raw("SELECT sum(number) FROM heap") == [(0,)]
 
 
-def test_through_the_executor(world: World) -> None:
-    """Run as the executor runs tools, a change of circumstances ends as Changed."""
+def test_a_change_that_is_no_longer_as_shown_is_a_stale_call(world: World) -> None:
+    """It is run as the executor runs tools."""
     tool = world.tools["change"]
     args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
     with ThreadPoolExecutor(1) as pool:
@@ -138,8 +131,8 @@ def test_through_the_executor(world: World) -> None:
     )
 
 
-def test_too_many_rows(world: World) -> None:
-    """The settings bound how many rows one change may touch, beforehand as when it runs."""
+def test_a_change_of_too_many_rows_is_refused(world: World) -> None:
+    """The settings limit the rows of one change; the preview and the run check it."""
     small = world.with_options(max_changes=1)
     before = world.dump()
     with pytest.raises(ToolError, match="it touches 2 rows, and at most 1 may change at once"):
@@ -149,19 +142,16 @@ def test_too_many_rows(world: World) -> None:
     assert world.dump() == before
 
 
-def test_a_change_that_fails(world: World) -> None:
-    """What the database refuses is told in its words, before anybody is asked and at the run."""
+def test_a_change_that_the_database_refuses_says_why(world: World) -> None:
+    """The preview and the run repeat the database's words."""
     with pytest.raises(ToolError, match="the database says: "):
         world.preview("UPDATE orders SET status = NULL")
     with pytest.raises(ToolError, match=r"the database says: .*(?i:null)"):
         world.change("UPDATE orders SET status = NULL")
 
 
-def test_read_only_databases_take_no_change(world: World) -> None:
-    """A read-only database has no tool change.
-
-    Beside others that have one, a change there is refused.
-    """
+def test_a_read_only_database_has_no_changes(world: World) -> None:
+    """Alone it has no tool change; beside others, a change of it is refused."""
     locked = world.with_options(read_only=True)
     assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
@@ -175,8 +165,8 @@ def test_read_only_databases_take_no_change(world: World) -> None:
     both["change"].arguments.model_validate({"database": "open", "sql": "DELETE FROM heap"})
 
 
-def test_the_preview_of_a_query(world: World) -> None:
-    """The card of a query says how much it reads; what the database would refuse has none."""
+def test_a_query_is_previewed_with_how_much_it_reads(world: World) -> None:
+    """A query that the database would refuse has no preview."""
     assert world.preview("SELECT note FROM orders", "query").text == (
         "Reads at most 200 rows and changes nothing."
     )
@@ -185,11 +175,8 @@ def test_the_preview_of_a_query(world: World) -> None:
             world.preview(sql, "query")
 
 
-def test_results_are_bounded_and_exact(world: World) -> None:
-    """Rows are bounded and the bound is told; values are kept exact.
-
-    An unknown database is refused with the names.
-    """
+def test_results_have_a_limited_number_of_rows_with_exact_values(world: World) -> None:
+    """The result says that there are more. An unknown database is refused with the known names."""
     few = world.with_options(max_rows=2)
     found = few.query("SELECT id FROM orders ORDER BY id")
     assert (found.columns, found.rows, found.more) == (("id",), ((1,), (2,)), True)
@@ -201,11 +188,8 @@ def test_results_are_bounded_and_exact(world: World) -> None:
         world.tools["query"].arguments.model_validate({"database": "crm", "sql": "SELECT 1"})
 
 
-def test_a_result_of_long_values(world: World) -> None:
-    """However long the values are, no more is read than a result may hold.
-
-    It is told that there is more.
-    """
+def test_a_result_of_long_values_is_cut(world: World) -> None:
+    """No more is read than a result may hold, and the result says that there is more."""
     doubled = (
         "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE "
         "s END FROM n WHERE i < 60"
@@ -216,8 +200,8 @@ def test_a_result_of_long_values(world: World) -> None:
     assert found.rows[-1][1].endswith("(2,619,440 more characters)")
 
 
-def test_a_last_semicolon(world: World) -> None:
-    """One semicolon at the end means nothing and is dropped before anything is shown."""
+def test_a_semicolon_at_the_end_is_dropped(world: World) -> None:
+    """It is dropped before anything is shown."""
     args = world.tools["query"].arguments.model_validate(
         {"database": "shop", "sql": " SELECT 1 ; \n"}
     )

@@ -1,4 +1,4 @@
-"""What a role of PostgreSQL may read: a secret is kept by rights, and the way there is told."""
+"""A PostgreSQL role must not be able to read secrets; the refusal says which rights to revoke."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from bot.tools import ToolError
 from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
-from tests.tools.database.harness import GIVEN, World
+from tests.tools.database.harness import GRANTS, World
 
 EVERYTHING = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"
 
 
-def refusal(pg: World) -> ExcessiveRoleRightsError:
-    """Why the database is not used now."""
+def read_refusal(pg: World) -> ExcessiveRoleRightsError:
+    """Query the database and return the refusal."""
     with pytest.raises(ExcessiveRoleRightsError) as caught:
         pg.query("SELECT 1")
     return caught.value
 
 
-def test_the_way_out_is_told(pg: World) -> None:
-    """A role that can read a secret, also by a view, is refused; the statements told mend it."""
+def test_the_refusal_of_a_role_has_statements_that_mend_it(pg: World) -> None:
+    """The role can read secrets, some of them through a view."""
     pg.raw(EVERYTHING)
-    found = refusal(pg)
+    found = read_refusal(pg)
     for name in ("account.password", "orders.card_number", "cards.shouted", "totals.total"):
         assert name in str(found)
     (told,) = check_agent_databases(
@@ -42,10 +42,10 @@ def test_the_way_out_is_told(pg: World) -> None:
         pg.query("SELECT password FROM account")
 
 
-def test_a_start_refuses_the_role(
+def test_run_ends_if_the_role_can_read_a_secret(
     pg: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`countersign run` ends with the statements to run where a role can read a secret."""
+    """The message has the statements that mend it."""
     pg.raw(EVERYTHING)
     (tmp_path / "p.toml").write_text('[defaults]\napprovers = ["U0123"]\n')
     url = pg.database.url_parts.render_as_string(hide_password=False)
@@ -89,30 +89,30 @@ def test_a_start_refuses_the_role(
         "CREATE TABLE lent (w text REFERENCES account (password)); GRANT SELECT ON lent TO agent",
     ],
 )
-def test_ways_to_a_secret(pg: World, made: str) -> None:
-    """Whatever way the role could read a secret by is found before anything is read."""
+def test_every_right_that_leads_to_a_secret_is_found(pg: World, made: str) -> None:
+    """It is found before anything is read."""
     assert pg.query("SELECT 1").rows == ((1,),)
     pg.raw(made)
-    assert refusal(pg).remedy
-    if "ROLE lender" in made:  # roles are of the server, not of this database
+    assert read_refusal(pg).remedy
+    if "ROLE lender" in made:  # roles belong to the server, not to this database
         pg.raw("DROP OWNED BY lender; DROP ROLE lender")
 
 
-def test_what_an_operator_calls_open(pg: World) -> None:
-    """A view that an operator has looked at, and a column that only sounds secret, can be read."""
+def test_columns_listed_as_not_secret_can_be_read(pg: World) -> None:
+    """An operator has looked at the view; the column only sounds secret."""
     pg.raw("GRANT SELECT ON totals TO agent; CREATE TABLE used (id int, api_tokens int)")
     pg.raw("GRANT SELECT ON used TO agent")
-    refusal(pg)
+    read_refusal(pg)
     looked = pg.with_options(not_secret=("totals.*", "used.api_tokens"))
     assert looked.query("SELECT status FROM totals ORDER BY 1").rows == (("pending",),)
     assert looked.query("SELECT api_tokens FROM used").rows == ()
 
 
-def test_a_view_with_the_rights_of_its_reader(pg: World) -> None:
-    """Such a view needs no right taken away: the server asks for that on the table."""
+def test_a_view_with_its_readers_rights_needs_no_revoke(pg: World) -> None:
+    """The server checks the reader's right on the table."""
     pg.raw(
         "CREATE VIEW mine WITH (security_invoker = true) AS SELECT id, card_number FROM orders; "
-        + GIVEN
+        + GRANTS
     )
     with pytest.raises(ToolError, match="permission denied for table orders"):
         pg.query("SELECT card_number FROM mine")

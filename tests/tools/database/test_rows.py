@@ -1,4 +1,4 @@
-"""What a card shows is what runs: the same rows, in all tables, with the same values."""
+"""A change touches the same rows, in all tables, and writes the same values as its card showed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ ORDINARY = {
 AT_RUN = "(set at run time"
 
 
-def ordinary(world: World) -> World:
-    """The same database with tables as people make them."""
+def add_ordinary_tables(world: World) -> World:
+    """The same database with tables as people usually make them."""
     for each in ORDINARY[world.dialect]:
         world.raw(each)
     return world.with_options(secret=())
@@ -47,7 +47,7 @@ def ordinary(world: World) -> World:
 @pytest.mark.parametrize(
     ("sql", "meanwhile"),
     [
-        (  # as many rows, but others
+        (  # the same number of rows, but other rows
             "DELETE FROM heap WHERE number = 1",
             "UPDATE heap SET number = CASE number WHEN 1 THEN 2 ELSE 1 END",
         ),
@@ -63,21 +63,20 @@ def ordinary(world: World) -> World:
             "DELETE FROM orders WHERE id = 2",
             "INSERT INTO line VALUES (2, 'LAMP')",
         ),
-        (  # as many by the foreign key, but another
+        (  # the same number by the foreign key, but another row
             "DELETE FROM orders WHERE id = 2",
             "UPDATE line SET sku = 'LAMP' WHERE order_id = 2",
         ),
-        (  # what an INSERT reads
+        (  # another row that an INSERT reads
             "INSERT INTO heap (word) SELECT name FROM customer",
             "UPDATE customer SET name = 'Mallory' WHERE id = 1",
         ),
     ],
 )
-def test_other_rows_or_values(world: World, sql: str, meanwhile: str) -> None:
-    """What would touch other rows or write other values than were shown changes nothing.
-
-    Left alone it runs.
-    """
+def test_a_change_that_would_do_something_else_changes_nothing(
+    world: World, sql: str, meanwhile: str
+) -> None:
+    """It would touch other rows, or write other values, than were shown. Shown again, it runs."""
     shown = world.preview(sql)
     world.raw(meanwhile)
     before = world.dump()
@@ -89,8 +88,8 @@ def test_other_rows_or_values(world: World, sql: str, meanwhile: str) -> None:
     assert world.change(sql, again.expects)["rows"] == 1 + ("INSERT" in sql)
 
 
-def test_a_cascade_is_shown(world: World) -> None:
-    """Rows that go by a foreign key, or come by a trigger, are shown with their tables."""
+def test_rows_changed_by_a_foreign_key_or_trigger_are_shown(world: World) -> None:
+    """They are shown with their tables."""
     shown = world.preview("DELETE FROM orders WHERE id = 1").text
     assert shown.startswith("Deletes 1 row of orders.")
     assert "Also deletes 2 rows of line.\norder_id  sku\n1         MUG\n1         TEA" in shown
@@ -116,17 +115,16 @@ def test_a_cascade_is_shown(world: World) -> None:
         ),
     ],
 )
-def test_people_read_what_a_change_came_to(world: World, sql: str, says: str) -> None:
-    """Rows and tables in a sentence, whatever the model is given."""
+def test_the_outcome_of_a_change_names_its_rows_and_tables(
+    world: World, sql: str, says: str
+) -> None:
+    """This sentence is for people; the model gets the result itself."""
     assert outcome_after(world.tools["change"], {"database": "shop", "sql": sql}) == says
 
 
-def test_an_insert_on_an_ordinary_table(world: World) -> None:
-    """Numbers, times and random values that the run sets are said to be so; the rest is shown.
-
-    In an unchanged world it runs, whatever was added meanwhile.
-    """
-    shop = ordinary(world)
+def test_values_set_at_run_time_are_marked_in_an_insert(world: World) -> None:
+    """These are numbers, times and random values; they do not hinder the run."""
+    shop = add_ordinary_tables(world)
     sql = "INSERT INTO fresh (word) VALUES ('new')"
     shown = shop.preview(sql)
     first, *lines = shown.text.splitlines()
@@ -141,9 +139,9 @@ def test_an_insert_on_an_ordinary_table(world: World) -> None:
         shop.preview(sql)
 
 
-def test_an_update_on_an_ordinary_table(world: World) -> None:
-    """A trigger's time and one in SET are told and do not hinder the run; other values do."""
-    shop = ordinary(world)
+def test_times_set_at_run_time_are_marked_in_an_update(world: World) -> None:
+    """The time is set by a trigger or in SET, and does not hinder the run."""
+    shop = add_ordinary_tables(world)
     for sql in (
         "UPDATE fresh SET word = 'newer' WHERE id = 1",
         "UPDATE fresh SET word = 'newest', made = CURRENT_TIMESTAMP WHERE id = 1",
@@ -155,8 +153,8 @@ def test_an_update_on_an_ordinary_table(world: World) -> None:
         assert shop.change(sql, shown.expects) == {"rows": 1, "table": "fresh"}
 
 
-def test_rows_that_chance_chooses(world: World) -> None:
-    """Where two trials touch different rows nobody can say what the run would touch: refused."""
+def test_a_change_of_rows_chosen_by_chance_is_refused(world: World) -> None:
+    """Two trials touch different rows, so nobody can say which rows the run would touch."""
     values = ", ".join(f"('x', {number})" for number in range(60))
     world.raw(f"INSERT INTO heap VALUES {values}")
     chance = "random() % 2 = 0" if world.dialect == "sqlite" else "random() < 0.5"
@@ -166,16 +164,16 @@ def test_rows_that_chance_chooses(world: World) -> None:
             act(sql)
 
 
-def test_a_change_of_keys(world: World) -> None:
-    """A row whose key changes is shown with the old and the new one."""
+def test_a_row_whose_key_changes_is_shown_with_both_keys(world: World) -> None:
+    """It may be shown as one row, or as an old and a new one."""
     shown = world.preview("UPDATE watched SET id = id + 10")
     assert shown.text.splitlines()[0].endswith("2 rows of watched.")
     assert "11" in shown.text
     assert world.change("UPDATE watched SET id = id + 10", shown.expects)["rows"] == 2
 
 
-def test_rows_without_a_key(world: World) -> None:
-    """A table without a key shows its rows before and after all the same."""
+def test_rows_of_a_table_without_a_key_are_shown(world: World) -> None:
+    """They are shown before and after the change."""
     shown = world.preview("UPDATE heap SET number = number + 5").text
     assert shown.startswith("Changes 2 rows of heap.\n")
     assert all(each in shown for each in ("1", "6", "2", "7"))

@@ -1,4 +1,4 @@
-"""SQLite itself: Countersign's own file, time, locks, triggers, and the authorizer."""
+"""SQLite alone: Countersign's own file, time-outs, locks, triggers, and the authorizer."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from bot.tools import ToolError
 from bot.tools.database.session import Session
 from bot.tools.database.sqlite import SqliteAuthorizer
 from storage.store import Store
-from tests.tools.database.harness import World, described, sqlite_world
+from tests.tools.database.harness import World, create_sqlite_world, describe_database
 
 
-def over(path: str | Path, own: Path) -> World:
-    """A database at that path, where Countersign's own is `own`."""
-    return World("sqlite", described(f"sqlite:///{path}"), lambda _: [], lambda: None, own)
+def open_world(path: str | Path, own: Path) -> World:
+    """The database at that path, while Countersign's own is `own`."""
+    return World("sqlite", describe_database(f"sqlite:///{path}"), lambda _: [], lambda: None, own)
 
 
 @pytest.mark.parametrize(
     "way", ["itself", "symlink", "hardlink", "relative", "dotted", "folder link", "wal", "key"]
 )
-def test_countersigns_own_database(
+def test_countersigns_own_database_is_refused_by_any_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Countersign's own file is refused whatever it is called.
-
-    That goes for links, other paths, and the files beside it.
-    """
+    """Links, other paths, and the files beside it are refused, too."""
     own = tmp_path / "countersign.db"
     with closing(sqlite3.connect(own)) as connection:
         connection.execute("CREATE TABLE t (id)")
@@ -51,36 +48,36 @@ def test_countersigns_own_database(
         "wal": tmp_path / "countersign.db-wal",
         "key": tmp_path / "countersign.db.key",
     }[way]
-    world = over(path, own)
+    world = open_world(path, own)
     with pytest.raises(ToolError, match="Countersign's own database"):
         world.query("SELECT 1")
     with pytest.raises(ToolError, match="Countersign's own database"):
         world.preview("DELETE FROM t")
 
 
-def test_a_copy_of_countersigns_database(tmp_path: Path) -> None:
-    """A copy or a second Countersign's file is told by its tables."""
+def test_a_copy_of_countersigns_database_is_refused(tmp_path: Path) -> None:
+    """It is recognised by its tables, like the file of another Countersign."""
     Store(f"sqlite:///{tmp_path / 'c.db'}").open().close()
     with pytest.raises(ToolError, match="it contains the tables of a Countersign"):
-        over(tmp_path / "c.db", tmp_path / "other.db").query("SELECT 1")
+        open_world(tmp_path / "c.db", tmp_path / "other.db").query("SELECT 1")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """A missing file is told, and not made."""
+def test_a_missing_file_is_refused_and_not_created(tmp_path: Path) -> None:
+    """SQLite itself would create it."""
     with pytest.raises(ToolError, match="is not there"):
-        over(tmp_path / "none.db", tmp_path / "own.db").query("SELECT 1")
+        open_world(tmp_path / "none.db", tmp_path / "own.db").query("SELECT 1")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    """What is no SQLite file is told in SQLite's words."""
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """The error has SQLite's words."""
     (tmp_path / "text.db").write_text("just a text, long enough to be looked at" * 50)
     with pytest.raises(ToolError, match="file is not a database"):
-        over(tmp_path / "text.db", tmp_path / "own.db").query("SELECT 1")
+        open_world(tmp_path / "text.db", tmp_path / "own.db").query("SELECT 1")
 
 
-def test_time_runs_out(lite: World) -> None:
-    """A query that takes too long is stopped."""
+def test_a_statement_that_takes_too_long_is_stopped(lite: World) -> None:
+    """This holds for queries and changes."""
     heavy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(
         ToolError, match=r"it took longer than 0\.1 s and was stopped; nothing was changed"
@@ -90,8 +87,8 @@ def test_time_runs_out(lite: World) -> None:
         lite.with_options(timeout=0.1).change(f"INSERT INTO heap (number) {heavy}")
 
 
-def test_a_value_that_grows(lite: World) -> None:
-    """A value is bounded, however it is made."""
+def test_a_value_that_grows_too_large_is_refused(lite: World) -> None:
+    """The limit holds however the value is made."""
     growing = (
         "WITH RECURSIVE n(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM n) SELECT "
         "max(length(s)) FROM n"
@@ -100,11 +97,8 @@ def test_a_value_that_grows(lite: World) -> None:
         lite.query(growing)
 
 
-def test_locks_are_not_waited_for(lite: World) -> None:
-    """While somebody writes, a change begins at once or gives up after the lock time-out.
-
-    Reading goes on.
-    """
+def test_a_change_gives_up_while_somebody_else_writes(lite: World) -> None:
+    """It gives up after the lock time-out; reading goes on."""
     hasty = lite.with_options(lock_timeout=0.1)
     with closing(sqlite3.connect(lite.database.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -117,8 +111,8 @@ def test_locks_are_not_waited_for(lite: World) -> None:
     assert lite.change("DELETE FROM heap") == {"rows": 2, "table": "heap"}
 
 
-def test_a_change_takes_the_lock_at_once(lite: World) -> None:
-    """BEGIN IMMEDIATE: between a change's start and its end nobody else writes."""
+def test_a_change_locks_the_database_from_its_start(lite: World) -> None:
+    """BEGIN IMMEDIATE: nobody else writes until the change ends. A query locks nothing."""
     with (
         lite.session(writes=True),
         closing(sqlite3.connect(lite.database.path, timeout=0)) as other,
@@ -133,16 +127,13 @@ def test_a_change_takes_the_lock_at_once(lite: World) -> None:
         other.rollback()
 
 
-def line(session: Session) -> Any:
-    """The driver's own connection of a session."""
+def get_driver_connection(session: Session) -> Any:
+    """Get the driver's own connection of a session."""
     return session.connection.connection.driver_connection
 
 
-def test_the_session_is_ours(lite: World) -> None:
-    """Each guard stands by itself.
-
-    The file is opened for reading, and what a schema may do is limited.
-    """
+def test_our_sessions_limit_what_a_file_and_its_schema_may_do(lite: World) -> None:
+    """Each limit holds by itself: without query_only the file is still open for reading only."""
     pragmas = (
         "query_only",
         "trusted_schema",
@@ -152,7 +143,7 @@ def test_the_session_is_ours(lite: World) -> None:
         "temp_store",
     )
     with lite.session(writes=False) as session:
-        raw = line(session)
+        raw = get_driver_connection(session)
         assert [raw.execute(f"PRAGMA {each}").fetchone()[0] for each in pragmas] == [
             1,
             0,
@@ -167,7 +158,7 @@ def test_the_session_is_ours(lite: World) -> None:
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             raw.execute("DELETE FROM heap")
     with lite.session(writes=True) as session:
-        assert line(session).execute("PRAGMA query_only").fetchone() == (0,)
+        assert get_driver_connection(session).execute("PRAGMA query_only").fetchone() == (0,)
 
 
 @pytest.mark.parametrize(
@@ -199,21 +190,18 @@ def test_the_session_is_ours(lite: World) -> None:
         ((sqlite3.SQLITE_CREATE_TEMP_TABLE, "t", None, "temp", None), False),
     ],
 )
-def test_the_authorizer_judges_each_step(
+def test_the_authorizer_allows_or_denies_each_step_of_a_delete(
     lite: World, step: tuple[int, Any, Any, Any, Any], allowed: bool
 ) -> None:
-    """What a DELETE of heap may do, step by step, alone and in the owner's triggers and views."""
+    """The DELETE is of heap; some steps are in the owner's triggers and views."""
     with lite.session(writes=False) as session:
         guard = SqliteAuthorizer(session.catalog, "heap", frozenset({"delete"}))
     assert guard(*step) == (sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY)
     assert bool(guard.refused) is not allowed
 
 
-def test_what_the_owner_made_still_works(lite: World) -> None:
-    """Triggers and foreign keys of the database act when an approved change runs.
-
-    The authorizer lets them.
-    """
+def test_triggers_and_foreign_keys_act_when_a_change_runs(lite: World) -> None:
+    """The authorizer lets them."""
     assert lite.change("UPDATE watched SET value = 3 WHERE id = 1") == {
         "rows": 1,
         "table": "watched",
@@ -224,15 +212,15 @@ def test_what_the_owner_made_still_works(lite: World) -> None:
     assert lite.raw("SELECT * FROM line") == [(2, "VASE")]
 
 
-def test_virtual_tables_are_out_of_reach(tmp_path: Path) -> None:
-    """Virtual tables run code of their own, so they and what holds their rows are out of reach."""
-    world = sqlite_world(tmp_path, "CREATE VIRTUAL TABLE words USING fts5(text);")
+def test_virtual_tables_and_their_storage_cannot_be_read(tmp_path: Path) -> None:
+    """Virtual tables run code of their own."""
+    world = create_sqlite_world(tmp_path, "CREATE VIRTUAL TABLE words USING fts5(text);")
     for sql in ("SELECT text FROM words", "SELECT c0 FROM words_content"):
         with pytest.raises(ToolError, match="virtual table"):
             world.query(sql)
 
 
-def test_text_that_is_no_text(lite: World) -> None:
-    """Bytes that are no UTF-8, and BLOBs, come as something that can be shown."""
+def test_invalid_utf8_and_blobs_can_be_shown(lite: World) -> None:
+    """A byte that is no UTF-8 is escaped; a BLOB is shown by its size."""
     lite.raw("INSERT INTO log VALUES (CAST(x'ff41' AS TEXT)), (x'0001')")
     assert lite.query("SELECT text FROM log").rows == (("\\xffA",), ("(2 bytes)",))

@@ -1,5 +1,5 @@
-"""A table of statements for SQLite: what its authorizer refuses, whatever names a text chooses, and
-what it lets through; every function, pragma and module of the running SQLite among them.
+"""Which statements SQLite's authorizer refuses, whatever names they choose, and which it allows;
+tried with every function, pragma and module of the running SQLite.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bot.tools import ToolError
 from tests.tools.database.harness import VALUES, World
 
 REFUSED = (ToolError, ValidationError)
-# names that a text may choose for a WITH: of our triggers and their logs, of the owner's trigger
-# and views, of tables, of what SQLite has itself
+# names that a statement may choose for a WITH: those of our triggers and their logs, of the owner's
+# trigger and views, of tables, of SQLite's own functions and tables
 NAMES = (
     "countersign_watch_",
     "countersign_watch_x",
@@ -31,7 +31,7 @@ NAMES = (
     "json_each",
     "sqlite_returning_0",
 )
-SECRETS = (  # each in a WITH of one of those names
+SECRETS = (  # each goes into a WITH of one of those names
     "SELECT card_number AS c FROM orders",
     "SELECT max(password) AS c FROM account",
     "SELECT sql AS c FROM sqlite_schema",
@@ -47,7 +47,7 @@ SECRETS = (  # each in a WITH of one of those names
     "SELECT sqlite_offset(id) AS c FROM orders",
     "SELECT pgno AS c FROM dbstat",
 )
-USES = {  # what then is done with it
+USES = {  # statements that use that WITH
     "query": ("WITH {n} AS ({s}) SELECT c FROM {n}",),
     "change": (
         "UPDATE heap SET word = (WITH {n} AS ({s}) SELECT max(c) FROM {n})",
@@ -106,7 +106,7 @@ DELETE FROM heap WHERE number > 1
 DELETE FROM orders WHERE id = 1
 DELETE FROM line WHERE order_id IN (SELECT id FROM orders WHERE status = 'pending')
 """.strip().split("\n")
-# of this or another SQLite: those that read or tell more than their arguments, or load code
+# functions, of any SQLite, that read or disclose more than their arguments, or load code
 BEYOND = """
 load_extension fts3_tokenizer readfile writefile edit sqlite_offset sqlite_log sqlite_source_id
 sqlite_compileoption_get sqlite_compileoption_used rtreecheck rtreedepth rtreenode matchinfo
@@ -114,18 +114,18 @@ snippet offsets optimize highlight bm25 fts5 fts5_source_id match regexp subtype
 icu_load_collation sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_drop_column
 sqlite_add_constraint sqlite_fail sqlite_filestat lsmode fsdir zipfile sqlar_compress dbpage nosuch
 """
-HELD = BEYOND.split()
+REFUSED_FUNCTIONS = BEYOND.split()
 
 
-def listed(pragma: str) -> list[str]:
-    """The names that this SQLite has of its own."""
+def list_names(pragma: str) -> list[str]:
+    """List names of this SQLite's own functions, pragmas or modules."""
     with closing(sqlite3.connect(":memory:")) as raw:
         return sorted({name for name, *_ in raw.execute(f"PRAGMA {pragma}")})
 
 
-def told(world: World, sql: str) -> object:
-    """What any of the tools gives for a statement, a preview as well; None where all
-    refuse it, and no refusal tells a secret.
+def run_with_any_tool(world: World, sql: str) -> object:
+    """The result of the first tool or preview that runs a statement; None if all of them refuse it
+    without disclosing a secret.
     """
     for act in (world.query, world.preview, world.change):
         try:
@@ -137,18 +137,18 @@ def told(world: World, sql: str) -> object:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_opens_a_secret(lite: World, name: str) -> None:
-    """Whatever a WITH is called, it reads no secret, no schema, nothing of ours, calls nothing."""
+def test_a_with_of_any_name_discloses_no_secret(lite: World, name: str) -> None:
+    """It reads no schema and none of our tables, and calls no function that loads code."""
     before = lite.dump()
     tried = [
         use.format(n=name, s=secret) for secret in SECRETS for each in USES.values() for use in each
     ]
-    assert [sql for sql in tried if told(lite, sql) is not None] == []
+    assert [sql for sql in tried if run_with_any_tool(lite, sql) is not None] == []
     assert lite.dump() == before
 
 
-def test_whether_a_row_matches_tells_no_secret(lite: World) -> None:
-    """A true guess and a false one are refused alike: there is no "would change nothing"."""
+def test_right_and_wrong_guesses_at_a_secret_are_refused_alike(lite: World) -> None:
+    """Neither is answered with "would change nothing"."""
     said = set()
     for guess in ("hunter2", "nothing"):
         with pytest.raises(ToolError) as caught:
@@ -162,45 +162,45 @@ def test_whether_a_row_matches_tells_no_secret(lite: World) -> None:
 
 
 @pytest.mark.parametrize("sql", ALLOWED)
-def test_what_is_allowed(lite: World, sql: str) -> None:
-    """What people write every day runs; a change is shown beforehand."""
+def test_ordinary_sqlite_statements_are_allowed(lite: World, sql: str) -> None:
+    """A query runs; a change has a preview, and runs."""
     if sql.startswith(("SELECT", "WITH", "EXPLAIN", "VALUES")):
         assert lite.query(sql).columns
     else:
         assert lite.change(sql, lite.preview(sql).expects)["rows"] > 0
 
 
-@pytest.mark.parametrize("function", HELD)
-def test_no_function_beyond_computing(lite: World, function: str) -> None:
-    """A function that is not known to compute alone is called nowhere."""
+@pytest.mark.parametrize("function", REFUSED_FUNCTIONS)
+def test_a_function_that_does_more_than_compute_is_refused(lite: World, function: str) -> None:
+    """It is refused in queries and in changes."""
     calls = [f"{function}({', '.join(['1'] * count)})" for count in range(4)]
     for call in calls:
-        assert told(lite, f"SELECT {call}") is None
-        assert told(lite, f"UPDATE heap SET word = {call}") is None
+        assert run_with_any_tool(lite, f"SELECT {call}") is None
+        assert run_with_any_tool(lite, f"UPDATE heap SET word = {call}") is None
 
 
-def test_every_function_is_asked_about(lite: World) -> None:
-    """Of all functions that this SQLite has, those that are refused are the ones that reach out."""
+def test_only_functions_that_do_more_than_compute_are_refused(lite: World) -> None:
+    """Tried with all functions of this SQLite."""
     refused = set()
     with lite.session(writes=False) as session:
-        for function in listed("function_list"):
+        for function in list_names("function_list"):
             for count in range(6):
                 args = ", ".join(["1"] * count)
                 text = f'SELECT "{function}"({args})'
-                statement = lite.disguised(text, "SELECT id FROM orders", changes=False)
+                statement = lite.disguise(text, "SELECT id FROM orders", changes=False)
                 try:
                     session.run_query(statement, 1)
                 except ToolError as error:
                     refused |= {function} & {str(error).partition(" cannot be called")[0]}
                 except sqlite3.Error:
                     continue
-    assert refused <= set(HELD)
+    assert refused <= set(REFUSED_FUNCTIONS)
     assert refused >= {"load_extension", "sqlite_log", "sqlite_source_id"}
 
 
-@pytest.mark.parametrize("pragma", listed("pragma_list"))
-def test_no_pragma_is_run_or_read(lite: World, pragma: str) -> None:
-    """No pragma is run or read, as a statement, a table, or a table behind a WITH of its name."""
+@pytest.mark.parametrize("pragma", list_names("pragma_list"))
+def test_a_pragma_is_neither_run_nor_read(lite: World, pragma: str) -> None:
+    """It is refused as a statement, as a table, and as a table behind a WITH of its name."""
     before = lite.dump()
     table = f"pragma_{pragma}"
     for text in (
@@ -214,22 +214,22 @@ def test_no_pragma_is_run_or_read(lite: World, pragma: str) -> None:
         f"WITH {table} AS (SELECT 1) SELECT count(*) FROM main.{table}",
         f"SELECT count(*), (WITH {table} AS (SELECT 1) SELECT 1) FROM {table}",
     ):
-        assert told(lite, text) is None, text
-        deceived = lite.disguised(text, "SELECT id FROM orders", changes=False)
+        assert run_with_any_tool(lite, text) is None, text
+        deceived = lite.disguise(text, "SELECT id FROM orders", changes=False)
         with pytest.raises(ToolError), lite.session(writes=False) as session:
             session.run_query(deceived, 10)
     assert lite.dump() == before
 
 
-@pytest.mark.parametrize("module", sorted({*listed("module_list"), "dbstat", "sqlite_dbpage"}))
-def test_no_module_is_read_but_json(lite: World, module: str) -> None:
-    """No table that a module makes up is read, but for JSON; not even how many rows it has."""
+@pytest.mark.parametrize("module", sorted({*list_names("module_list"), "dbstat", "sqlite_dbpage"}))
+def test_no_tables_of_modules_are_read_except_json(lite: World, module: str) -> None:
+    """Not even the number of their rows is read."""
     reads = (f"SELECT count(*) FROM {module}", f"SELECT * FROM main.{module}")
     if module in ("json_each", "json_tree"):
         assert lite.query(f"SELECT count(*) FROM {module}('[1]')").rows
         return
     for text in (*reads, f"UPDATE heap SET number = (SELECT count(*) FROM {module})"):
-        assert told(lite, text) is None, text
+        assert run_with_any_tool(lite, text) is None, text
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,9 @@ def test_no_module_is_read_but_json(lite: World, module: str) -> None:
         "temp.countersign_rows_0",
     ],
 )
-def test_what_is_sqlites_or_ours(lite: World, table: str) -> None:
-    """SQLite's own tables, and those in which a change is watched, are neither read nor written,
-    by the second of two statements no more than by the first.
+def test_sqlites_own_tables_and_ours_cannot_be_used(lite: World, table: str) -> None:
+    """Ours are those in which a change is watched. The second of two statements cannot use them
+    either.
     """
     for sql in (
         f"SELECT count(*) FROM {table}",
@@ -262,4 +262,4 @@ def test_what_is_sqlites_or_ours(lite: World, table: str) -> None:
         f"UPDATE heap SET number = 7; INSERT INTO {table} DEFAULT VALUES",
         f"UPDATE heap SET number = 7; UPDATE {table} SET kind = 'I'",
     ):
-        assert told(lite, sql) is None, sql
+        assert run_with_any_tool(lite, sql) is None, sql

@@ -1,4 +1,4 @@
-"""What the lexers and the parser make of a statement: what passes, and what its pieces are."""
+"""Which statements the lexers and the parser accept, and what they find in them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ each_dialect = pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 
 
 @each_dialect
-def test_honest_queries_pass(dialect: Dialect) -> None:
-    """What people ask of a database on an ordinary day is let through, as it was written."""
+def test_ordinary_queries_are_accepted_unchanged(dialect: Dialect) -> None:
+    """These are queries of an ordinary day."""
     for text in [*QUERIES, ONLY[dialect]]:
         assert parse_statement(text, dialect, changes=False).text == text
 
@@ -70,8 +70,8 @@ def test_honest_queries_pass(dialect: Dialect) -> None:
         ("", "empty"),
     ],
 )
-def test_a_refusal_says_why(text: str, words: str) -> None:
-    """The model is told what to write instead, and a person what was wrong."""
+def test_the_refusal_of_a_statement_says_why(text: str, words: str) -> None:
+    """Where possible, it says what to write instead."""
     with pytest.raises(StatementError, match=words):
         parse_statement(text, "postgres", changes=False)
 
@@ -85,8 +85,8 @@ def test_a_refusal_says_why(text: str, words: str) -> None:
         ("SELECT 1", "use the tool query"),
     ],
 )
-def test_a_refused_change_says_why(text: str, words: str) -> None:
-    """The same for changes."""
+def test_the_refusal_of_a_change_says_what_to_write_instead(text: str, words: str) -> None:
+    """It names another statement, or the tool query."""
     with pytest.raises(StatementError, match=words):
         parse_statement(text, "sqlite", changes=True)
 
@@ -111,6 +111,6 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
         ("; --", "Change rows"),
     ],
 )
-def test_a_change_in_words(text: str, deed: str) -> None:
-    """The card's sentence says what is done to what."""
+def test_a_change_is_summarised_by_its_verbs_and_tables(text: str, deed: str) -> None:
+    """The summary is for the sentence on the card."""
     assert SqlText(text).summary == deed

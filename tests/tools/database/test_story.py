@@ -1,7 +1,4 @@
-"""The database tools from a sentence in Slack to rows in the thread.
-
-What people see, decide, and are asked again.
-"""
+"""The database tools from a message in Slack to rows in the thread."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ from tests.stories.steps import all_sent, ask, menu, now_at, open_modal, told, t
 from tests.tools.database import harness as databases
 from tests.tools.database.harness import SECRET, VALUES
 
-MANY = (
+INSERT_MANY_ROWS = (
     "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, "
     "heap AS e"
 )
 
 
-OPEN = """
+OPEN_DATA_RULE = """
 [[rule]]
 name = "open data"
 tool = "query"
@@ -41,14 +38,14 @@ verdict = "allow"
 
 @dataclass
 class Story:
-    """The product with both kinds of database, one of which this story is about."""
+    """The product with both kinds of database, and the one that this story uses."""
 
     world: Harness
     name: str
     data: databases.World
 
-    def asked(self, tool: str, sql: str, answer: str) -> str:
-        """Ben asks, and the model calls the tool with this SQL; the thread."""
+    def ask(self, tool: str, sql: str, answer: str) -> str:
+        """Ben asks, and the model calls the tool with this SQL; returns the thread."""
         call = (tool, {"database": self.name, "sql": sql, REASON_FIELD: "Ben wants it"})
         return ask(self.world, call, answer=answer)
 
@@ -60,18 +57,20 @@ def product(
     """A bot with a databases file, an SQLite database, and PostgreSQL where it is installed."""
     folder = tmp_path_factory.mktemp("story")
     (folder / "data").mkdir()
-    there = {"lite": databases.sqlite_world(folder / "data")}
+    there = {"lite": databases.create_sqlite_world(folder / "data")}
     if binaries():
-        there["pg"] = databases.postgres_world(request.getfixturevalue("postgres_server"), "story")
+        there["pg"] = databases.create_postgres_world(
+            request.getfixturevalue("postgres_server"), "story"
+        )
     tables = [
         f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout '
         '= "The shop"\n'
         f"secret = {list(SECRET)}\n"
         for name, each in there.items()
     ]
-    tables.append(tables[0].replace('name = "lite"', 'name = "open"'))  # which Ben may read
+    tables.append(tables[0].replace('name = "lite"', 'name = "open"'))  # Ben may read this one
     (folder / "databases.toml").write_text("\n".join(tables))
-    policy = POLICY.read_text("utf-8") + OPEN
+    policy = POLICY.read_text("utf-8") + OPEN_DATA_RULE
     world = Harness(folder, policy=policy, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
     yield world, there
     world.close()
@@ -81,7 +80,7 @@ def product(
 def story(
     request: pytest.FixtureRequest, product: tuple[Harness, dict[str, databases.World]]
 ) -> Iterator[Story]:
-    """The product at rest."""
+    """The product, at rest, with one of its databases."""
     world, there = product
     if request.param not in there:
         pytest.skip("PostgreSQL is not installed: what concerns it is not tested here")
@@ -89,13 +88,13 @@ def story(
     world.reset()
 
 
-def test_other_rows_than_shown(story: Story) -> None:
-    """More rows match than were shown: nothing is changed, and a new card shows them all.
+def test_a_change_of_other_rows_than_shown_is_asked_again(story: Story) -> None:
+    """More rows match than were shown: nothing is changed, and a new card shows all of them.
 
-    That one runs.
+    Approved, that one runs.
     """
     world = story.world
-    thread = story.asked(
+    thread = story.ask(
         "change",
         "UPDATE orders SET status = 'paid', card_number = NULL WHERE status = 'pending'",
         "Paid.",
@@ -136,13 +135,13 @@ def test_other_rows_than_shown(story: Story) -> None:
 
 
 def test_several_statements_are_one_call(story: Story) -> None:
-    """One card shows what each of them does; approved, all of them run."""
+    """One card shows what each statement does; once it is approved, all of them run."""
     world = story.world
     sql = (
         "INSERT INTO customer (id, name) VALUES (70, 'Ada; Lovelace'); "
         "UPDATE customer SET email = 'ada@example.com' WHERE id = 70;"
     )
-    thread = story.asked("change", sql, "Ada is there.")
+    thread = story.ask("change", sql, "Ada is there.")
     card = world.card(SUPPORT, thread, having="review")
     assert "Insert into customer, then update customer in the database" in words(card)
     assert "Adds 1 row of customer." in words(card)
@@ -161,8 +160,8 @@ def test_several_statements_are_one_call(story: Story) -> None:
     assert story.data.raw("SELECT email FROM customer WHERE id = 70") == [("ada@example.com",)]
 
 
-def test_rows_in_the_thread(story: Story) -> None:
-    """Where who asks may read the database unasked, the card in the thread shows the rows."""
+def test_a_card_shows_rows_if_the_requester_may_read_the_database(story: Story) -> None:
+    """The policy allows Ben's queries of that database without asking."""
     if story.name != "lite":
         pytest.skip("the database that may be read is a file")
     sql = "UPDATE customer SET name = 'Jon' WHERE id = 2"
@@ -173,28 +172,28 @@ def test_rows_in_the_thread(story: Story) -> None:
     assert "approve" in action_ids(card)
 
 
-def test_a_change_of_nothing_asks_nobody(story: Story) -> None:
-    """It goes back to the model as failed; in Edit it is an error at the field."""
+def test_nobody_is_asked_about_a_change_that_touches_no_row(story: Story) -> None:
+    """The model is told that it failed; in Edit it is an error at the field."""
     world = story.world
     sql = "UPDATE heap SET number = 7 WHERE word = 'nowhere'"
-    thread = story.asked("change", sql, "Nothing is called so.")
+    thread = story.ask("change", sql, "Nothing is called so.")
     world.said(SUPPORT, thread, "Nothing is called so.")
     assert world.outputs()[0]["output"] == (
         "FAILED before it was run, and nobody was asked: it would change nothing: no row of heap "
         "matches"
     )
-    thread = story.asked("change", "DELETE FROM heap WHERE word = 'a'", "Gone.")
+    thread = story.ask("change", "DELETE FROM heap WHERE word = 'a'", "Gone.")
     open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread, having="review"), "edit")
     outcome = world.person("ana").submit(typed(sql=sql))
     assert outcome["errors"] == {"f:sql": "it would change nothing: no row of heap matches"}
 
 
-def test_all_rows_for_who_decides(story: Story) -> None:
-    """Where the card shows a part of the rows, who may decide is sent all of them, on record."""
+def test_an_approver_is_sent_all_rows_as_a_file(story: Story) -> None:
+    """The card shows a part of them. Who saw the rows, or was refused, is in the audit."""
     world = story.world
     values = ", ".join(f"('=w{number}', {number})" for number in range(100, 130))
     sql = f"INSERT INTO heap VALUES {values}"
-    thread = story.asked("change", sql, "They are there.")
+    thread = story.ask("change", sql, "They are there.")
     card = world.card(SUPPORT, thread, having="review")
     menu(world, "dan", card, "rows")
     told(world, "dan", SUPPORT, thread, "cannot decide")
@@ -202,7 +201,7 @@ def test_all_rows_for_who_decides(story: Story) -> None:
     told(world, "ana", SUPPORT, thread, "all rows as a file in a direct message")
     all_sent(world)
     [call] = world.calls_in(thread)
-    [file] = world.slack.wait(lambda: _files_for(world, "ana", call.id))
+    [file] = world.slack.wait(lambda: _list_files_for(world, "ana", call.id))
     with urlopen(f"{file['url_private']}?as=UANA00001", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     assert lines[:2] == [
@@ -210,7 +209,7 @@ def test_all_rows_for_who_decides(story: Story) -> None:
         "1,heap,no. 1,added,word,,'=w100",
     ]
     assert len(lines) == 1 + 2 * 30
-    assert not _files_for(world, "dan", call.id)
+    assert not _list_files_for(world, "dan", call.id)
     assert not [each for each in world.thread(SUPPORT, thread) if each.get("files")]
     rows = world.all(Audit, Audit.call_id == call.id)
     told_of = [row for row in rows if json.loads(row.data).get("dialog") == "rows"]
@@ -227,18 +226,18 @@ def test_all_rows_for_who_decides(story: Story) -> None:
     assert "All rows as a file" in words(open_modal(world, "ana", SUPPORT, card, "review"))
 
 
-def _files_for(world: Harness, name: str, call: str) -> list[dict[str, Any]]:
-    """The files about a call in the direct messages of that person with the bot."""
+def _list_files_for(world: Harness, name: str, call: str) -> list[dict[str, Any]]:
+    """List the files about a call in that person's direct messages with the bot."""
     person = world.person(name)
     messages = person.messages(person.dm_channel)
     found = [file for message in messages for file in message.get("files", [])]
     return [file for file in found if call[:8] in file["name"]]
 
 
-def test_a_query_asks(story: Story) -> None:
-    """A query waits for a person; its rows come as a table."""
+def test_a_query_waits_for_approval_and_shows_a_table(story: Story) -> None:
+    """The thread gets a table block, the model the rows as JSON."""
     world = story.world
-    thread = story.asked("query", "SELECT id, login FROM account ORDER BY id", "There they are.")
+    thread = story.ask("query", "SELECT id, login FROM account ORDER BY id", "There they are.")
     card = world.card(SUPPORT, thread)
     assert "Reads at most 200 rows and changes nothing." in words(card)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -257,13 +256,15 @@ def test_a_query_asks(story: Story) -> None:
     )
 
 
-def test_many_rows_come_as_a_file(story: Story, caplog: pytest.LogCaptureFixture) -> None:
-    """Rows that a table does not hold come as a CSV file as well."""
+def test_many_rows_of_a_query_come_as_a_csv_file(
+    story: Story, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There are more of them than a table in Slack can show."""
     caplog.set_level(0)
     world = story.world
     if story.data.raw("SELECT count(*) FROM heap") == [(2,)]:
-        story.data.raw(MANY)
-    thread = story.asked(
+        story.data.raw(INSERT_MANY_ROWS)
+    thread = story.ask(
         "query",
         "SELECT heap.word, account.login AS p FROM heap CROSS JOIN account",
         "All of it is in the file.",
@@ -281,13 +282,10 @@ def test_many_rows_come_as_a_file(story: Story, caplog: pytest.LogCaptureFixture
     assert not any(value in each for value in VALUES for each in (text, caplog.text))
 
 
-def test_a_refused_statement_asks_nobody(story: Story) -> None:
-    """What is no single SELECT never becomes a card.
-
-    The model is told why, and may write another.
-    """
+def test_nobody_is_asked_about_a_refused_statement(story: Story) -> None:
+    """The model is told why, and no card is posted."""
     world = story.world
-    thread = story.asked("query", "SELECT 1; DROP TABLE orders", "I cannot do that.")
+    thread = story.ask("query", "SELECT 1; DROP TABLE orders", "I cannot do that.")
     world.said(SUPPORT, thread, "I cannot do that.")
     assert "more than one statement" in re.sub(r"\s+", " ", world.outputs()[0]["output"])
     assert not [each for each in world.thread(SUPPORT, thread) if "approve" in action_ids(each)]

@@ -1,11 +1,11 @@
-"""What the tool tables tells of a database, in few words."""
+"""The tool tables describes a database in few words."""
 
 from __future__ import annotations
 
 from tests.tools import context
 from tests.tools.database.harness import World
 
-MORE = {
+TICKET_TABLE = {
     "sqlite": (
         "CREATE TABLE ticket (id INTEGER PRIMARY KEY, code VARCHAR(8) NOT NULL DEFAULT 'new', "
         "made TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
@@ -27,7 +27,7 @@ MORE = {
         "GRANT SELECT (id, code, made, due, mood, price, other, twice, tags) ON ticket TO agent",
     ),
 }
-TOLD = {
+TICKET_LINE = {
     "sqlite": "  ticket: id INTEGER key, code VARCHAR(8) NOT NULL default 'new', made TIMESTAMP "
     "default CURRENT_TIMESTAMP, price NUMERIC(10, 2), api_key TEXT SECRET; "
     "CHECK price >= 0",
@@ -39,42 +39,39 @@ TOLD = {
 }
 
 
-def listing(world: World, **args: str) -> str:
-    """What the tool tells."""
+def list_tables(world: World, **args: str) -> str:
+    """List tables with the tool."""
     tool = world.tools["tables"]
-    told: str = tool.function(tool.arguments(**args), context())  # type: ignore[assignment]  # a text
-    return told
+    listed: str = tool.function(tool.arguments(**args), context())  # type: ignore[assignment]  # a text
+    return listed
 
 
-def test_tables_lists_columns_and_secrets(world: World) -> None:
-    """The model is told the tables, types and which columns are secret.
-
-    A part of a name chooses among them.
-    """
+def test_tables_are_listed_with_columns_types_and_secrets(world: World) -> None:
+    """A part of a name selects some of the tables."""
     assert (
         "orders: id INTEGER key, customer_id INTEGER, status TEXT NOT NULL, total NUMERIC, "
-        "card_number TEXT SECRET, note TEXT" in listing(world)
+        "card_number TEXT SECRET, note TEXT" in list_tables(world)
     )
-    only = listing(world, database="shop", named="ACC")
+    only = list_tables(world, database="shop", named="ACC")
     assert [line.split(":")[0].strip() for line in only.splitlines()[1:]] == ["account"]
 
 
-def test_what_a_row_has_to_be(world: World) -> None:
-    """Enums' values, NOT NULL, defaults, time zones, checks and comments; of secrets none."""
-    for each in MORE[world.dialect]:
+def test_a_table_is_listed_with_its_constraints_and_comments(world: World) -> None:
+    """Enum values, NOT NULL, defaults, time zones, checks and comments, but not of secrets."""
+    for each in TICKET_TABLE[world.dialect]:
         world.raw(each)
-    head, told = listing(world, named="ticket").splitlines()
+    head, listed = list_tables(world, named="ticket").splitlines()
     assert head.startswith("shop (")
-    assert told == TOLD[world.dialect]
+    assert listed == TICKET_LINE[world.dialect]
 
 
-def test_many_tables_are_told_briefly(world: World) -> None:
-    """Of a database of many tables only columns and types are told, and how to learn the rest."""
+def test_of_many_tables_only_columns_and_types_are_listed(world: World) -> None:
+    """The listing says how to read the rest."""
     for number in range(41):
         world.raw(f"CREATE TABLE many_{number} (word TEXT NOT NULL DEFAULT 'x')")
         if world.dialect == "postgres":
             world.raw(f"GRANT SELECT ON many_{number} TO agent")
-    told = listing(world, named="many_").splitlines()
-    assert told[1] == "  many_0: word TEXT"
-    assert told[-1] == "  (defaults, checks and comments: say which tables with `named`)"
-    assert listing(world, named="many_40").endswith("many_40: word TEXT NOT NULL default 'x'")
+    listed = list_tables(world, named="many_").splitlines()
+    assert listed[1] == "  many_0: word TEXT"
+    assert listed[-1] == "  (defaults, checks and comments: say which tables with `named`)"
+    assert list_tables(world, named="many_40").endswith("many_40: word TEXT NOT NULL default 'x'")

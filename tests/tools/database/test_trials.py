@@ -1,4 +1,4 @@
-"""Two trials of one change made one."""
+"""Two trials of one change are compared, and values that differ are marked as set at run time."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from bot.tools.database.row_changes import (
 START = datetime(2026, 11, 24, 12, 0, 0, 900_000, tzinfo=UTC)
 
 
-def added(*values: str, more: tuple[tuple[str, ...], ...] = ()) -> Change:
-    """One row that is added to a table, and `more` behind it."""
+def build_change(*values: str, more: tuple[tuple[str, ...], ...] = ()) -> Change:
+    """Build a change that adds one row to a table, and then the rows `more`."""
     columns = tuple(f"column {number}" for number, _ in enumerate(values))
     rows = tuple(RowChange(None, each) for each in (values, *more))
     return Change((TableRowChanges("paper", columns, (), (), rows),))
 
 
-def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
-    """A new second between two trials leaves what stands around the time as it was.
+def test_two_trials_in_different_seconds_give_the_same_change() -> None:
+    """Only the times in the rows differ.
 
-    Otherwise the run, whose trials fall into one second, would not be what was shown.
+    Otherwise a run, whose trials are in the same second, would not be what was shown.
     """
     moment = build_whole_second_time_span(START, START + timedelta(seconds=0.2))
     apart = mark_values_set_at_run(
-        added("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
-        added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
+        build_change("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
+        build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
         moment,
         {},
     )
-    later = added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
+    later = build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
     together = mark_values_set_at_run(
-        added("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
+        build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
         later,
         moment,
         {},
@@ -50,13 +50,13 @@ def test_the_second_in_which_a_trial_falls_makes_no_difference() -> None:
     ]
 
 
-def test_what_differs_around_a_time_is_another_value() -> None:
-    """Two texts that differ in more than the time are no text with a time in it."""
+def test_texts_that_differ_in_more_than_a_time_are_set_at_run_time() -> None:
+    """Nothing of such a text is shown."""
     moment = build_whole_second_time_span(START, START + timedelta(seconds=0.2))
     [row] = (
         mark_values_set_at_run(
-            added("ticket 4 at 2026-11-24 12:00:00"),
-            added("ticket 5 at 2026-11-24 12:00:01"),
+            build_change("ticket 4 at 2026-11-24 12:00:00"),
+            build_change("ticket 5 at 2026-11-24 12:00:01"),
             moment,
             {},
         )
@@ -66,15 +66,15 @@ def test_what_differs_around_a_time_is_another_value() -> None:
     assert [str(each) for each in row.after or ()] == ["(set at run time)"]
 
 
-def test_the_order_in_which_rows_are_added_makes_no_difference() -> None:
-    """Rows that both trials add, one after the other or the other way round, have set values.
+def test_rows_added_in_another_order_are_matched() -> None:
+    """Only the row that differs between the trials is marked as set at run time.
 
-    Else chance could leave out what is added, from the card and from what the run is held to.
+    Otherwise chance could leave added rows out of the card, and out of what the run must match.
     """
     moment = build_whole_second_time_span(START, START)
     made = mark_values_set_at_run(
-        added("Ana", "100", more=(("Ben", "200"), ("Ben", "200"), ("Cleo", "7"))),
-        added("Ben", "200", more=(("Cleo", "8"), ("Ana", "100"), ("Ben", "200"))),
+        build_change("Ana", "100", more=(("Ben", "200"), ("Ben", "200"), ("Cleo", "7"))),
+        build_change("Ben", "200", more=(("Cleo", "8"), ("Ana", "100"), ("Ben", "200"))),
         moment,
         {},
     )

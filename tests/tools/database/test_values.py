@@ -1,4 +1,4 @@
-"""A preview shows each value as it is: no text is taken for a time, no two values look the same."""
+"""A preview shows each value exactly: no text passes for a time, no two values look the same."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ AT_RUN = "(set at run time"
         "nextval(1)",
     ],
 )
-def test_a_text_about_time_is_a_text(world: World, text: str) -> None:
-    """Words of time and chance within a text hide nothing: it stands on the card, and is held."""
+def test_words_of_time_in_a_text_are_shown_as_text(world: World, text: str) -> None:
+    """The card shows the text, and the run may not write another one."""
     shown = world.preview(f"UPDATE orders SET note = '{text}' WHERE id = 1").text
     assert shown.splitlines()[2] == f"   note  first → {text.replace(chr(39) * 2, chr(39))}"
     sql = f"INSERT INTO heap (word) SELECT name || ' {text}' FROM customer WHERE id = 1"
@@ -47,8 +47,8 @@ def test_a_text_about_time_is_a_text(world: World, text: str) -> None:
         "'x ' || CURRENT_TIMESTAMP || ' now'",
     ],
 )
-def test_what_is_of_the_moment_is_said_to_be(world: World, value: str) -> None:
-    """A time and a random number are still said to be set at run time."""
+def test_times_and_random_values_are_marked_as_set_at_run_time(world: World, value: str) -> None:
+    """Each run writes another value."""
     assert AT_RUN in world.preview(f"UPDATE orders SET note = {value} WHERE id = 1").text
 
 
@@ -65,8 +65,10 @@ def test_what_is_of_the_moment_is_said_to_be(world: World, value: str) -> None:
         ("NULLIF(name, name) || CURRENT_DATE", "NULL"),
     ],
 )
-def test_what_is_known_beside_a_time(world: World, value: str, shown: str) -> None:
-    """A time hides nothing that is the same in every run, and the run is held to that."""
+def test_a_value_with_a_time_shows_what_is_the_same_in_every_run(
+    world: World, value: str, shown: str
+) -> None:
+    """The run may not write another value there."""
     sql = f"INSERT INTO heap (word) SELECT {value} FROM customer WHERE id = 1"
     held = world.preview(sql)
     assert held.text.splitlines()[2].startswith(shown)
@@ -79,8 +81,8 @@ def test_what_is_known_beside_a_time(world: World, value: str, shown: str) -> No
         assert world.change(sql, held.expects)["rows"] == 1
 
 
-def test_texts_of_time_that_the_database_reads(lite: World, pg: World) -> None:
-    """What a database takes for a time is one, also as a text on its own."""
+def test_texts_that_the_database_reads_as_times_are_times(lite: World, pg: World) -> None:
+    """SQLite reads 'NOW', and PostgreSQL 'tomorrow' for a date."""
     shown = lite.preview("UPDATE orders SET note = date('NOW', '+1 day') WHERE id = 1").text
     assert AT_RUN in shown
     pg.raw("ALTER TABLE orders ADD COLUMN due DATE")
@@ -88,21 +90,24 @@ def test_texts_of_time_that_the_database_reads(lite: World, pg: World) -> None:
     assert AT_RUN in pg.preview("UPDATE orders SET due = 'tomorrow' WHERE id = 1").text
 
 
-def test_values_that_look_alike(world: World) -> None:
-    """A text that could be taken for what a preview says itself is in quotes."""
+def test_texts_that_look_like_words_of_the_preview_are_quoted(world: World) -> None:
+    """Other texts are not quoted."""
     texts = ("NULL", AT_RUN + ")", "••••••••", "0x00", " x", "", "(none)", "it's")
     quoted = ["NULL", *(f"'{each}'" for each in texts[:6]), *texts[6:]]
     assert len(texts) == 8
     for before, after in zip((None, *texts), (*texts, None), strict=True):
-        sql, was, now = "UPDATE orders SET note = {} WHERE id = 1", *map(literal, (before, after))
+        sql, was, now = (
+            "UPDATE orders SET note = {} WHERE id = 1",
+            *map(write_literal, (before, after)),
+        )
         world.raw(sql.format(was))
         [*_, line] = world.preview(sql.format(now)).text.splitlines()
         old, new = (quoted[(None, *texts).index(each)] for each in (before, after))
         assert line == f"   note  {old} → {new}"
 
 
-def literal(text: str | None) -> str:
-    """The text as SQL."""
+def write_literal(text: str | None) -> str:
+    """Write the text as an SQL literal."""
     return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
@@ -114,8 +119,10 @@ def literal(text: str | None) -> str:
         ("\N{LATIN SMALL LIGATURE FI}x", "fix", r"   note  '\ufb01x' → 'fix'"),
     ],
 )
-def test_a_change_that_nobody_would_see(world: World, before: str, after: str, line: str) -> None:
-    """Two texts that look the same are written out; what a dot stands for is in the file."""
+def test_texts_that_look_the_same_are_written_out(
+    world: World, before: str, after: str, line: str
+) -> None:
+    """The table of all rows has the control characters that the card shows as dots."""
     world.raw(f"UPDATE orders SET note = '{before}' WHERE id = 1")
     assert world.preview(f"UPDATE orders SET note = '{after}' WHERE id = 1").text.endswith(line)
     world.raw(f"UPDATE orders SET note = 'a{chr(10)}b' WHERE id = 1")
@@ -124,22 +131,22 @@ def test_a_change_that_nobody_would_see(world: World, before: str, after: str, l
     assert rows.rows[0][-2:] == ("a\nb", "c")
 
 
-def test_an_arrow_within_a_value(world: World) -> None:
-    """Where a value has an arrow itself, old and new stand one below the other."""
+def test_a_value_with_an_arrow_is_put_on_lines_of_its_own(world: World) -> None:
+    """Otherwise its arrow could be read as the one between old and new."""
     world.raw("UPDATE orders SET note = '10 → 20' WHERE id = 1")
     lines = world.preview("UPDATE orders SET note = '30' WHERE id = 1").text.splitlines()
     assert lines[2:] == ["   note", "   − 10 → 20", "   + 30"]
 
 
-def test_a_secret_that_is_set_is_among_the_columns(world: World) -> None:
-    """Where only columns are told, one that nobody may read is told as well if it is set."""
+def test_a_secret_column_that_is_set_is_named_in_the_thread(world: World) -> None:
+    """The thread shows only the names of the columns."""
     sql = "UPDATE orders SET card_number = 'x', note = 'y' WHERE id = 1"
     told = world.preview(sql).in_thread
     assert told == "Changes 1 row of orders.\n   columns: note, card_number"
 
 
-def test_kinds_of_sqlite(lite: World) -> None:
-    """A number is not the text of it, nor a fraction, and bytes are shown, in full in the file."""
+def test_values_of_each_sqlite_type_look_different(lite: World) -> None:
+    """Integers, fractions, texts and bytes; the table of all rows has long bytes in full."""
     lite.raw("CREATE TABLE kinds (id INTEGER PRIMARY KEY, v)")
     lite.raw("INSERT INTO kinds VALUES (1, 1), (2, 1.0), (3, X'0102'), (4, zeroblob(40))")
     for sql, line in (
@@ -155,8 +162,8 @@ def test_kinds_of_sqlite(lite: World) -> None:
     assert shown.rows.rows[-1][-2] == f"0x{'00' * 40}"
 
 
-def test_texts_that_are_no_utf8(lite: World) -> None:
-    """Other bytes of a text that is no UTF-8 are another text: what runs is what was shown."""
+def test_another_invalid_utf8_text_than_shown_changes_nothing(lite: World) -> None:
+    """Both bytes are invalid, but they are not the same text."""
     sql = "INSERT INTO heap (word) SELECT name FROM customer WHERE id = 1"
     path = lite.database.path
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
@@ -167,7 +174,7 @@ def test_texts_that_are_no_utf8(lite: World) -> None:
         lite.change(sql, shown.expects)
 
 
-ODD = {  # of each a value, what the card shows of it, and another value
+POSTGRES_VALUES = {  # for each type a value, what the card shows, and another value
     "float8": ("'NaN'", "nan", "0"),
     "numeric": ("'NaN'", "NaN", "1"),
     "numeric(9,3)": ("1.5", "1.500", "2"),
@@ -199,18 +206,15 @@ ODD = {  # of each a value, what the card shows of it, and another value
 }
 
 
-def test_kinds_of_postgresql(pg: World) -> None:
-    """Of each kind of value, as a column and as a key, the card shows what the server writes.
-
-    What stays is neither said to change nor to be set at run time.
-    """
+def test_values_of_each_postgresql_type_are_shown_as_written(pg: World) -> None:
+    """The value is a column and a key. An unchanged value is not marked as changed or set later."""
     for each in (
         "CREATE TYPE mood AS ENUM ('sad', 'ok')",
         "CREATE TYPE pair AS (a INTEGER, b TEXT)",
         "CREATE DOMAIN few AS INTEGER CHECK (VALUE < 10)",
     ):
         pg.raw(each)
-    for kind, (value, said, other) in ODD.items():
+    for kind, (value, said, other) in POSTGRES_VALUES.items():
         pg.raw(f"CREATE TABLE odd (k {kind} PRIMARY KEY, v {kind}, n INTEGER)")
         pg.raw(f"INSERT INTO odd VALUES ({value}, {value}, 1)")
         pg.raw("GRANT ALL ON odd TO agent")
@@ -222,8 +226,8 @@ def test_kinds_of_postgresql(pg: World) -> None:
         pg.raw("DROP TABLE odd")
 
 
-def test_a_number_with_more_digits_is_another(pg: World) -> None:
-    """1.0 and 1.00, 0 and -0: what is written is written another way."""
+def test_numbers_written_with_other_digits_are_shown_as_changed(pg: World) -> None:
+    """1.0 becomes 1.00, and 0 becomes -0."""
     pg.raw("CREATE TABLE digits (id INTEGER PRIMARY KEY, n NUMERIC, f FLOAT8)")
     pg.raw("INSERT INTO digits VALUES (1, 1.0, 0)")
     pg.raw("GRANT ALL ON digits TO agent")
@@ -231,8 +235,8 @@ def test_a_number_with_more_digits_is_another(pg: World) -> None:
     assert shown.endswith("   n  1.0 → 1.00\n   f  0.0 → -0.0")
 
 
-def test_rows_that_row_security_hides(pg: World) -> None:
-    """Rows that a trigger writes and the role may not see are counted, beside those it sees."""
+def test_rows_hidden_by_row_security_are_counted(pg: World) -> None:
+    """A trigger writes them; those that the role may see are shown."""
     for each in (
         "CREATE TABLE guarded (id INTEGER PRIMARY KEY, who TEXT, n INTEGER)",
         "INSERT INTO guarded VALUES (1, 'agent', 1), (2, 'boss', 1)",
@@ -254,8 +258,8 @@ def test_rows_that_row_security_hides(pg: World) -> None:
     assert pg.change(sql, shown.expects)["also"] == {"guarded": 2}
 
 
-def test_what_triggers_undo_themselves(pg: World) -> None:
-    """Where the server counts rows that are not there, that is among the reasons of the refusal."""
+def test_a_change_whose_triggers_undo_their_own_rows_is_refused(pg: World) -> None:
+    """The server counts rows that do not exist; the refusal gives that as a possible reason."""
     for each in (
         "CREATE TABLE tally (name TEXT PRIMARY KEY, n INTEGER)",
         "INSERT INTO tally VALUES ('all', 1)",
@@ -270,8 +274,8 @@ def test_what_triggers_undo_themselves(pg: World) -> None:
         pg.preview("INSERT INTO heap VALUES ('c', 3)")
 
 
-def test_columns_of_a_table_that_inherits(pg: World) -> None:
-    """Of a row that is deleted the card also counts the columns that its own table has beside."""
+def test_columns_of_an_inheriting_table_are_counted(pg: World) -> None:
+    """The card of a DELETE counts the columns that only the inheriting table has."""
     pg.raw("CREATE TABLE part (extra TEXT, worth TEXT) INHERITS (heap)")
     pg.raw("INSERT INTO part VALUES ('p', 7, 'precious', 'much')")
     assert pg.preview("DELETE FROM heap WHERE number = 7").text.splitlines()[1:] == [

@@ -1,1 +1,1 @@
-"""Arguments that a JSON Schema describes."""
+"""Tests of tools whose arguments are described by a JSON Schema."""

@@ -1,6 +1,4 @@
-"""Schemas as servers of others publish them, each with arguments that it takes and some it does
-not.
-"""
+"""Schemas as other people's servers publish them, with arguments that fit and some that do not."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """One schema, and what it makes of arguments."""
+    """One schema, with arguments that it accepts and refuses."""
 
     schema: dict[str, Any]
     taken: tuple[dict[str, Any], ...]
-    refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # by where the error stands
+    refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the place of the error
 
 
 CONVERT_TIME = Sample(  # mcp-server-time

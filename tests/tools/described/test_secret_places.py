@@ -1,5 +1,5 @@
-"""Where a schema calls a value secret, people are shown a mask, however it says so; for tools of
-programs and of servers alike.
+"""A value that its schema marks as secret is masked for people, however the schema says so; for
+tools of programs and of servers alike.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from bot.tools.runner import mask_call_secrets
 from tests.approvals.every_leaf import of_program, of_server, texts
 
 WORD = "hush-4711"
-S: dict[str, Any] = {"type": "string", "writeOnly": True}
-P: dict[str, Any] = {"type": "string", "format": "password"}
+SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}
+PASSWORD: dict[str, Any] = {"type": "string", "format": "password"}
 
 
-def one(part: dict[str, Any], **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A schema with one value, and that value."""
+def describe(part: dict[str, Any], **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A schema with one value `s`, and arguments that have it."""
     return {"properties": {"s": part}, **more}, {"s": WORD}
 
 
 def defs(**parts: Any) -> dict[str, Any]:
-    """Parts to refer to."""
+    """Parts of a schema, to refer to."""
     return {"$defs": parts}
 
 
 PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "at the top": one(S),
-    "a password": one(P),
-    "or null": one({"anyOf": [S, {"type": "null"}]}),
-    "types in a list": one({"type": ["string", "null"], "writeOnly": True}),
-    "one of": one({"oneOf": [P, {"type": "integer"}]}),
-    "all of": one({"allOf": [{"type": "string"}, {"writeOnly": True}]}),
-    "then": one({"if": {"minLength": 1}, "then": S}),
-    "else": one({"if": {"type": "integer"}, "else": S}),
-    "a reference": one({"$ref": "#/$defs/x"}, **defs(x=S)),
-    "beside a reference": one({"$ref": "#/$defs/x", "writeOnly": True}, **defs(x={})),
-    "two references": one({"$ref": "#/$defs/y"}, **defs(x=S, y={"$ref": "#/$defs/x"})),
-    "an escaped reference": one({"$ref": "#/$defs/a~1b%25"}, **{"$defs": {"a/b%": S}}),
-    "an older reference": one({"$ref": "#/definitions/x"}, definitions={"x": S}),
+    "at the top": describe(SECRET),
+    "a password": describe(PASSWORD),
+    "or null": describe({"anyOf": [SECRET, {"type": "null"}]}),
+    "types in a list": describe({"type": ["string", "null"], "writeOnly": True}),
+    "one of": describe({"oneOf": [PASSWORD, {"type": "integer"}]}),
+    "all of": describe({"allOf": [{"type": "string"}, {"writeOnly": True}]}),
+    "then": describe({"if": {"minLength": 1}, "then": SECRET}),
+    "else": describe({"if": {"type": "integer"}, "else": SECRET}),
+    "a reference": describe({"$ref": "#/$defs/x"}, **defs(x=SECRET)),
+    "beside a reference": describe({"$ref": "#/$defs/x", "writeOnly": True}, **defs(x={})),
+    "two references": describe({"$ref": "#/$defs/y"}, **defs(x=SECRET, y={"$ref": "#/$defs/x"})),
+    "an escaped reference": describe({"$ref": "#/$defs/a~1b%25"}, **{"$defs": {"a/b%": SECRET}}),
+    "an older reference": describe({"$ref": "#/definitions/x"}, definitions={"x": SECRET}),
     "a reference to another value": (
-        {"properties": {"s": {"$ref": "#/properties/t"}, "t": S}},
+        {"properties": {"s": {"$ref": "#/properties/t"}, "t": SECRET}},
         {"s": WORD},
     ),
     "itself": (
-        {"properties": {"k": {"$ref": "#"}, "s": S}},
+        {"properties": {"k": {"$ref": "#"}, "s": SECRET}},
         {"k": {"k": {"s": WORD}}},
     ),
     "the whole of it": (
@@ -69,33 +69,36 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"$ref": "#/$defs/x", **defs(x={"writeOnly": True, "properties": {"s": {}}})},
         {"s": WORD},
     ),
-    "a pattern": ({"patternProperties": {"^s": S}}, {"s1": WORD}),
-    "any other": ({"additionalProperties": S}, {"zz": WORD}),
+    "a pattern": ({"patternProperties": {"^s": SECRET}}, {"s1": WORD}),
+    "any other": ({"additionalProperties": SECRET}, {"zz": WORD}),
     "any other within": (
-        {"properties": {"o": {"type": "object", "additionalProperties": S}}},
+        {"properties": {"o": {"type": "object", "additionalProperties": SECRET}}},
         {"o": {"zz": WORD}},
     ),
     "items": (
-        {"properties": {"s": {"type": "array", "items": S}}},
+        {"properties": {"s": {"type": "array", "items": SECRET}}},
         {"s": ["a", WORD]},
     ),
     "first items": (
-        {"properties": {"s": {"type": "array", "prefixItems": [{}, S]}}},
+        {"properties": {"s": {"type": "array", "prefixItems": [{}, SECRET]}}},
         {"s": [1, WORD]},
     ),
     "first items of old": (
         {
             "$schema": "http://json-schema.org/draft-07/schema#",
-            "properties": {"s": {"type": "array", "items": [{}], "additionalItems": S}},
+            "properties": {"s": {"type": "array", "items": [{}], "additionalItems": SECRET}},
         },
         {"s": [1, WORD]},
     ),
-    "contains": ({"properties": {"s": {"type": "array", "contains": S}}}, {"s": [1, WORD]}),
+    "contains": (
+        {"properties": {"s": {"type": "array", "contains": SECRET}}},
+        {"s": [1, WORD]},
+    ),
     "a dependent schema": (
         {
             "properties": {"t": {}},
             "additionalProperties": True,
-            "dependentSchemas": {"t": {"properties": {"s": S}}},
+            "dependentSchemas": {"t": {"properties": {"s": SECRET}}},
         },
         {"t": 1, "s": WORD},
     ),
@@ -104,13 +107,13 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "$schema": "http://json-schema.org/draft-07/schema#",
             "properties": {"t": {}},
             "additionalProperties": True,
-            "dependencies": {"t": {"properties": {"s": S}}},
+            "dependencies": {"t": {"properties": {"s": SECRET}}},
         },
         {"t": 1, "s": WORD},
     ),
-    "all of the whole": ({"allOf": [{"properties": {"s": S}}]}, {"s": WORD}),
+    "all of the whole": ({"allOf": [{"properties": {"s": SECRET}}]}, {"s": WORD}),
     "one of the whole": (
-        {"anyOf": [{"properties": {"s": S}}, {"properties": {"t": S}}]},
+        {"anyOf": [{"properties": {"s": SECRET}}, {"properties": {"t": SECRET}}]},
         {"s": WORD},
     ),
     "then of the whole": (
@@ -118,7 +121,7 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "properties": {"t": {}},
             "additionalProperties": True,
             "if": {"required": ["t"]},
-            "then": {"properties": {"s": S}},
+            "then": {"properties": {"s": SECRET}},
         },
         {"t": 1, "s": WORD},
     ),
@@ -127,10 +130,10 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"o": {"a": WORD}},
     ),
     "a secret list": ({"properties": {"o": {"type": "array", "writeOnly": True}}}, {"o": [WORD]}),
-    "data in a text": one(
-        {"type": "string", "contentSchema": {"type": "object", "properties": {"p": S}}}
+    "data in a text": describe(
+        {"type": "string", "contentSchema": {"type": "object", "properties": {"p": SECRET}}}
     ),
-    "capitals": one({"type": "string", "format": "Password"}),
+    "capitals": describe({"type": "string", "format": "Password"}),
     "far below": (
         {
             "properties": {
@@ -144,27 +147,29 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                     },
                 }
             },
-            **defs(x={"anyOf": [{"additionalProperties": {"oneOf": [S]}}]}),
+            **defs(x={"anyOf": [{"additionalProperties": {"oneOf": [SECRET]}}]}),
         },
         {"a": {"b": [{"c": {"z": WORD}}]}},
     ),
 }
-REFUSED = {  # what we could not tell of: the tool is not taken
-    "an anchor": one({"$ref": "#x"}, **defs(x={"$anchor": "x", **S})),
-    "a dynamic reference": one({"$dynamicRef": "#x"}, **defs(x={"$dynamicAnchor": "x", **S})),
-    "a recursive one": one({"$recursiveRef": "#"}),
-    "another document": one({"$ref": "https://schemas.example/x"}),
-    "unevaluated": ({"unevaluatedProperties": S}, {"s": WORD}),
-    "unevaluated items": one({"type": "array", "unevaluatedItems": S}),
-    "a part with a name": one({"$id": "https://schemas.example/o", **S}),
-    "a look ahead": ({"patternProperties": {"^(?=s)": S}}, {"s": WORD}),
+REFUSED = {  # we could not tell what is secret, so the tool is refused
+    "an anchor": describe({"$ref": "#x"}, **defs(x={"$anchor": "x", **SECRET})),
+    "a dynamic reference": describe(
+        {"$dynamicRef": "#x"}, **defs(x={"$dynamicAnchor": "x", **SECRET})
+    ),
+    "a recursive one": describe({"$recursiveRef": "#"}),
+    "another document": describe({"$ref": "https://schemas.example/x"}),
+    "unevaluated": ({"unevaluatedProperties": SECRET}, {"s": WORD}),
+    "unevaluated items": describe({"type": "array", "unevaluatedItems": SECRET}),
+    "a part with a name": describe({"$id": "https://schemas.example/o", **SECRET}),
+    "a look ahead": ({"patternProperties": {"^(?=s)": SECRET}}, {"s": WORD}),
 }
 
 
 @pytest.mark.parametrize("make", [of_program, of_server])
 @pytest.mark.parametrize("place", PLACES)
-def test_no_place_in_a_schema_hides_a_secret_mark(place: str, make: Any) -> None:
-    """It is in no row of a card, in no dialog, in no masked record, and in no text of the tool."""
+def test_a_secret_mark_is_found_anywhere_in_a_schema(place: str, make: Any) -> None:
+    """The value is in no row of a card, no dialog, no masked record and no text of the tool."""
     schema, given = PLACES[place]
     tool = make({"type": "object", **copy.deepcopy(schema)})
     stored = dump_arguments(load_arguments(tool, json.dumps(given)))
@@ -182,8 +187,8 @@ def test_no_place_in_a_schema_hides_a_secret_mark(place: str, make: Any) -> None
 
 
 @pytest.mark.parametrize("place", REFUSED)
-def test_what_cannot_be_resolved_is_no_tool(place: str) -> None:
-    """A server's tool whose schema we could not follow is not taken; nor is a program's action."""
+def test_a_schema_that_cannot_be_resolved_is_refused(place: str) -> None:
+    """This holds for a server's tool and for a program's action."""
     schema, _ = REFUSED[place]
     with pytest.raises(UnfitSchemaError):
         of_server({"type": "object", **copy.deepcopy(schema)})
@@ -191,9 +196,11 @@ def test_what_cannot_be_resolved_is_no_tool(place: str) -> None:
         of_program({"type": "object", **copy.deepcopy(schema)})
 
 
-def test_an_error_quotes_no_secret() -> None:
-    """What is wrong with a secret value is said without it."""
-    tool = of_server({"type": "object", "properties": {"s": {**S, "maxLength": 3, "enum": ["x"]}}})
+def test_an_error_does_not_quote_the_secret_it_is_about() -> None:
+    """The value is too long, and not one of those allowed."""
+    tool = of_server(
+        {"type": "object", "properties": {"s": {**SECRET, "maxLength": 3, "enum": ["x"]}}}
+    )
     with pytest.raises(ValidationError) as caught:
         load_arguments(tool, json.dumps({"s": WORD}))
     assert not any(WORD in each["msg"] for each in caught.value.errors())

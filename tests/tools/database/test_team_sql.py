@@ -1,4 +1,4 @@
-"""What teams need of SQL works, is counted whole, and reaches no further than it says."""
+"""The SQL that teams need works, and all its rows are counted."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SELECT o.id FROM orders AS o JOIN customer AS c ON c.id = o.customer_id WHERE o.
 SELECT id FROM line JOIN orders ON orders.id = line.order_id"""
 
 
-def test_queries_that_teams_need(world: World) -> None:
-    """What an analyst asks of either database is answered."""
+def test_queries_of_analysts_are_answered(world: World) -> None:
+    """Each query gives rows."""
     for sql in (BOTH + QUERIES[world.dialect]).strip().split("\n"):
         assert world.query(sql).rows, sql
 
@@ -54,28 +54,30 @@ def test_queries_that_teams_need(world: World) -> None:
         ("UPDATE orders SET (note, status) = ('x', 'y') WHERE id = 1", 1),
     ],
 )
-def test_changes_that_teams_need(world: World, sql: str, rows: int) -> None:
-    """Upserts, UPDATE … FROM, RETURNING and WITH are run, and their rows counted."""
+def test_upserts_update_from_returning_and_with_are_counted(
+    world: World, sql: str, rows: int
+) -> None:
+    """They run, and their rows count against the limit."""
     with pytest.raises(ToolError, match=f"it touches {rows} rows, and at most"):
-        world.with_options(max_changes=0).change(sql)  # less than the settings can say
+        world.with_options(max_changes=0).change(sql)  # lower than the settings allow
     assert world.change(sql)["rows"] == rows
 
 
-def test_a_delete_that_hides_its_count(world: World) -> None:
-    """A DELETE behind a WITH is held to the limit on rows, and so is what goes with it."""
+def test_a_delete_behind_a_with_is_held_to_the_limit_on_rows(world: World) -> None:
+    """Rows that go with it by a foreign key count, too."""
     before = world.dump()
     small = world.with_options(max_changes=3)
     world.raw("INSERT INTO heap VALUES ('c', 3), ('d', 4)")
     with pytest.raises(ToolError, match="it touches 4 rows, and at most 3 may change at once"):
         small.change("WITH x AS (SELECT 1 AS a) DELETE FROM heap WHERE number > 0")
     with pytest.raises(ToolError, match="it touches 6 rows, and at most 3"):
-        small.change("DELETE FROM orders")  # three of them, and their lines
+        small.change("DELETE FROM orders")  # three orders and their lines
     world.raw("DELETE FROM heap WHERE number > 2")
     assert world.dump() == before
 
 
-def test_a_change_inside_a_with(pg: World) -> None:
-    """What a WITH of PostgreSQL changes is a change, counted with the rest."""
+def test_a_change_inside_a_with_is_counted(pg: World) -> None:
+    """It is a change: the tool query refuses it."""
     sql = (
         "WITH gone AS (DELETE FROM line RETURNING sku) INSERT INTO log (text) SELECT sku FROM gone"
     )
@@ -87,8 +89,8 @@ def test_a_change_inside_a_with(pg: World) -> None:
     assert pg.change(sql)["rows"] == 3
 
 
-def test_tables_of_another_schema(pg: World) -> None:
-    """Tables of every schema that the settings name are listed and used by their names."""
+def test_tables_of_every_schema_in_the_settings_can_be_used(pg: World) -> None:
+    """One is used with its schema's name, or without."""
     pg.raw("CREATE SCHEMA sales; CREATE TABLE sales.lead (id int PRIMARY KEY, word text)")
     pg.raw("GRANT USAGE ON SCHEMA sales TO agent; GRANT ALL ON sales.lead TO agent")
     both = pg.with_options(schemas=("public", "sales"))

@@ -1,4 +1,4 @@
-"""A label that asks for an approval is one however it is written; innocent labels stay innocent."""
+"""Labels of a question that pass for an approval are found, however they are written."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ INNOCENT = [
 
 
 @pytest.mark.parametrize("label", VARIANTS, ids=ascii)
-def test_an_approval_in_disguise(label: str) -> None:
-    """Marks, look-alikes, hidden characters, spaces, widths and languages hide nothing."""
+def test_a_label_that_asks_for_approval_is_found(label: str) -> None:
+    """Marks, look-alike or hidden characters, spaces, widths and languages do not hide it."""
     assert find_approval_request_words(["Which one?", label])
 
 
 @pytest.mark.parametrize("label", INNOCENT, ids=ascii)
-def test_an_innocent_label(label: str) -> None:
-    """Symbols and other scripts alone are nothing to refuse."""
+def test_other_labels_are_not_refused(label: str) -> None:
+    """Symbols and other scripts alone are no reason to refuse a label."""
     assert find_approval_request_words([label]) == ""
 
 
-def test_the_table_is_large() -> None:
-    """Sixty and twenty, each once."""
+def test_the_tables_have_enough_labels_and_none_twice() -> None:
+    """At least 60 that ask for approval and 20 others."""
     assert len(set(VARIANTS)) == len(VARIANTS) >= 60
     assert len(set(INNOCENT)) == len(INNOCENT) >= 20

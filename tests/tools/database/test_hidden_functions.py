@@ -1,4 +1,4 @@
-"""What a statement's text does not show: functions in views, checks, operators, defaults."""
+"""Functions that a statement calls without naming them: by views, checks, operators, defaults."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bot.tools.database.catalog import COUNTERSIGN_TABLES
 from bot.tools.database.session import CountersignDatabaseError
 from storage.store import Store
 from tests.tools import context
-from tests.tools.database.harness import GIVEN, World, described
+from tests.tools.database.harness import GRANTS, World, describe_database
 
 
-def owned(pg: World, *texts: str) -> World:
-    """The database after its owner has run these."""
-    for text in (*texts, GIVEN):
+def prepare_as_owner(pg: World, *texts: str) -> World:
+    """Run these statements as the owner of the database."""
+    for text in (*texts, GRANTS):
         pg.raw(text)
     return pg
 
 
-def counted(pg: World) -> bool:
-    """Whether anybody has taken a number from the sequence `counter`."""
+def counter_was_used(pg: World) -> bool:
+    """Whether a number was taken from the sequence `counter`."""
     return pg.raw("SELECT is_called FROM counter") == [(True,)]
 
 
@@ -95,55 +95,48 @@ def counted(pg: World) -> bool:
     ],
 )
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'pair'")
-def test_what_hides_behind_a_change(pg: World, texts: list[str], sql: str, words: str) -> None:
-    """What would run and could not be undone is named; neither a preview nor a run runs it."""
-    world = owned(pg, *texts)
+def test_a_change_that_calls_a_hidden_function_is_refused(
+    pg: World, texts: list[str], sql: str, words: str
+) -> None:
+    """Its effect could not be undone: neither preview nor run calls it, and it is named."""
+    world = prepare_as_owner(pg, *texts)
     for act in (world.preview, world.change):
         with pytest.raises(ToolError, match=f"it cannot be tried out, and so not be made: {words}"):
             act(sql)
-    assert not counted(pg)
+    assert not counter_was_used(pg)
 
 
-def test_what_hides_in_a_query(pg: World) -> None:
-    """A query that takes numbers through a view is stopped by the server.
-
-    Its transaction only reads.
-    """
-    owned(
+def test_a_query_cannot_take_numbers_through_a_view(pg: World) -> None:
+    """The server stops it: its transaction is read-only."""
+    prepare_as_owner(
         pg,
         "CREATE VIEW ticking AS SELECT nextval('counter') AS n",
         "GRANT ALL ON SEQUENCE counter TO agent",
     )
     with pytest.raises(ToolError, match="in a read-only transaction"):
         pg.query("SELECT n FROM ticking")
-    assert not counted(pg)
+    assert not counter_was_used(pg)
 
 
-def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
-    """The owner's schema cannot put its function or table before the system's.
-
-    pg_catalog is searched first.
-    """
-    owned(
+def test_the_owners_function_cannot_replace_a_built_in_one(pg: World) -> None:
+    """pg_catalog is searched first, whatever the role's search_path says."""
+    prepare_as_owner(
         pg,
         "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT "
         "nextval(''counter'')::text'",
     )
     pg.raw("ALTER ROLE agent IN DATABASE shop SET search_path = public, pg_catalog")
-    statement = pg.disguised(
+    statement = pg.disguise(
         "SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False
     )
     with pg.session(writes=False) as session:
         assert session.run_query(statement, 9).rows == (("a",), ("b",))
-    assert not counted(pg)
+    assert not counter_was_used(pg)
 
 
-def test_a_foreign_table(pg: World) -> None:
-    """A table of another server is never written to for a preview.
-
-    That server would not know of the trial.
-    """
-    owned(
+def test_a_change_of_a_foreign_table_is_refused(pg: World) -> None:
+    """The other server would not know that a preview is only a trial."""
+    prepare_as_owner(
         pg,
         "CREATE FOREIGN DATA WRAPPER nothing",
         "CREATE SERVER far FOREIGN DATA WRAPPER nothing",
@@ -155,8 +148,8 @@ def test_a_foreign_table(pg: World) -> None:
             act("DELETE FROM away")
 
 
-def test_a_view_whose_table_is_gone(lite: World) -> None:
-    """One broken view, or one that would load code, hides itself and nothing else."""
+def test_a_broken_view_hides_nothing_but_itself(lite: World) -> None:
+    """This also holds for a view that would load code."""
     lite.raw("CREATE VIEW stale AS SELECT a FROM nowhere")
     lite.raw("CREATE VIEW evil AS SELECT load_extension('x.so') AS a, 1 AS b")
     listed = lite.tools["tables"].function(lite.tools["tables"].arguments(), context())
@@ -167,8 +160,8 @@ def test_a_view_whose_table_is_gone(lite: World) -> None:
         lite.query("SELECT b FROM evil")
 
 
-def test_what_even_a_trigger_may_not(lite: World) -> None:
-    """The authorizer lets a trigger do its work, and stops one that would load code."""
+def test_a_trigger_may_not_load_code(lite: World) -> None:
+    """The authorizer lets triggers work, but not with such a function."""
     with closing(sqlite3.connect(lite.database.path)) as owner:
         owner.execute(
             "CREATE TRIGGER evil AFTER DELETE ON heap BEGIN SELECT fts3_tokenizer('simple'); END"
@@ -178,25 +171,24 @@ def test_what_even_a_trigger_may_not(lite: World) -> None:
     assert lite.raw("SELECT count(*) FROM heap") == [(2,)]
 
 
-def test_countersigns_tables_in_postgres(pg: World) -> None:
-    """Where Countersign's tables are, in any schema, readable or not, no tool goes.
-
-    It does not by whatever URL.
-    """
+def test_a_postgresql_database_with_countersigns_tables_is_refused(pg: World) -> None:
+    """The tables may be in any schema, readable or not, and the URL may be written in any way."""
     pg.raw("CREATE SCHEMA elsewhere")
     for name in sorted(COUNTERSIGN_TABLES):
         assert pg.query("SELECT 1").rows == ((1,),)
         pg.raw(f"CREATE TABLE elsewhere.{name} (id int)")
     other = pg.with_options(
-        url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url
+        url=describe_database(
+            pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")
+        ).url
     )
     for world in (pg, other):
         with pytest.raises(CountersignDatabaseError, match="contains the tables of a Countersign"):
             world.query("SELECT 1")
 
 
-def test_the_tables_that_tell_a_countersign(tmp_path: Path) -> None:
-    """Those it is told by are tables that its database really has."""
+def test_a_countersign_database_has_the_tables_it_is_recognised_by(tmp_path: Path) -> None:
+    """Otherwise none would be recognised."""
     Store(f"sqlite:///{tmp_path / 'c.db'}").open().close()
     with closing(sqlite3.connect(tmp_path / "c.db")) as made:
         names = {

@@ -1,4 +1,4 @@
-"""Several statements in one call: one transaction, shown one by one, and held to all of it."""
+"""Several statements in one call: one transaction; each is shown and none may do anything else."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ PARENT = {
 }
 
 
-def test_each_statement_is_shown(world: World) -> None:
-    """What each does stands below its number; a later one meets what an earlier one left."""
+def test_each_statement_is_previewed_below_its_number(world: World) -> None:
+    """A later statement is previewed after the changes of earlier ones."""
     shown = world.preview(DEPENDING)
     assert shown.text.splitlines() == [
         "Statement 1:",
@@ -53,8 +53,8 @@ def test_each_statement_is_shown(world: World) -> None:
     assert world.raw("SELECT status, note FROM orders WHERE id = 1") == [("paid", "was paid")]
 
 
-def test_a_failure_undoes_all(world: World) -> None:
-    """Where one fails none has happened, and which one it was is told."""
+def test_a_statement_that_fails_undoes_all_of_them(world: World) -> None:
+    """The error says which statement it was."""
     before = world.dump()
     for sql in (
         "DELETE FROM heap; UPDATE orders SET status = NULL",
@@ -69,13 +69,13 @@ def test_a_failure_undoes_all(world: World) -> None:
 @pytest.mark.parametrize(
     "meanwhile",
     [
-        "UPDATE orders SET status = 'paid' WHERE id = 3",  # a row more for the second
+        "UPDATE orders SET status = 'paid' WHERE id = 3",  # one row more for the second
         "UPDATE orders SET note = 'other' WHERE id = 1",  # another value before the second
         "UPDATE orders SET status = 'held' WHERE id = 1",  # another value before the first
     ],
 )
-def test_one_is_not_as_shown(world: World, meanwhile: str) -> None:
-    """Where one of them would do something else than was shown, none happens."""
+def test_nothing_runs_if_one_statement_is_not_as_shown(world: World, meanwhile: str) -> None:
+    """Shown again, all of them run."""
     shown = world.preview(DEPENDING)
     world.raw(meanwhile)
     before = world.dump()
@@ -85,8 +85,8 @@ def test_one_is_not_as_shown(world: World, meanwhile: str) -> None:
     world.change(DEPENDING, world.preview(DEPENDING).expects)
 
 
-def test_what_is_refused_of_several(world: World) -> None:
-    """A SELECT among them, nothing between two semicolons, and too many are refused."""
+def test_a_select_an_empty_or_an_eleventh_statement_is_refused(world: World) -> None:
+    """So are other statements that may not run, and a semicolon in the wrong place."""
     for sql, why in (
         ("DELETE FROM heap; SELECT 1", r"statement 2: it is SELECT, and only INSERT, UPDATE or"),
         ("DELETE FROM heap;; DELETE FROM log", "statement 2: it is empty"),
@@ -101,8 +101,8 @@ def test_what_is_refused_of_several(world: World) -> None:
         world.query("SELECT 1; SELECT 2")
 
 
-def test_a_semicolon_in_a_text(world: World) -> None:
-    """A semicolon in a string or a name parts nothing, and one at the end means nothing."""
+def test_a_semicolon_in_a_string_or_name_separates_nothing(world: World) -> None:
+    """One at the end is dropped."""
     sql = "INSERT INTO heap VALUES ('a;b', 5); UPDATE heap SET word = 'x;' WHERE word = 'a;b';"
     assert world.change(sql)["statements"] == {"1. heap": 1, "2. heap": 1}
     assert world.raw("SELECT word FROM heap WHERE number = 5") == [("x;",)]
@@ -110,8 +110,8 @@ def test_a_semicolon_in_a_text(world: World) -> None:
         world.change('DELETE FROM "a;b"')
 
 
-def test_the_bound_is_over_all(world: World) -> None:
-    """The rows of all statements count together; nothing at all is known to fail."""
+def test_the_limit_on_rows_counts_all_statements(world: World) -> None:
+    """Statements that together touch no row are refused, too."""
     few = world.with_options(max_changes=3)
     sql = "DELETE FROM heap; UPDATE watched SET value = value + 1"
     before = world.dump()
@@ -124,11 +124,8 @@ def test_the_bound_is_over_all(world: World) -> None:
     assert world.preview("DELETE FROM heap WHERE number = 9; DELETE FROM heap").expects
 
 
-def test_rows_that_the_call_adds(world: World) -> None:
-    """A row whose number the run gives can be used by a later statement, also by a trigger.
-
-    Its number is told as set at run time all along, and does not hinder the run.
-    """
+def test_a_later_statement_can_use_a_row_that_the_call_adds(world: World) -> None:
+    """So can a trigger. The row gets its number at run time, which does not hinder the run."""
     for each in PARENT[world.dialect]:
         world.raw(each)
     sql = (
@@ -149,8 +146,8 @@ def test_rows_that_the_call_adds(world: World) -> None:
     assert world.raw("SELECT total FROM invoice ORDER BY id") == [(20,), (50,)]
 
 
-def test_the_same_rows_over_and_over(world: World) -> None:
-    """Rows without a key, and those of triggers, count to the statement that touched them."""
+def test_rows_changed_several_times_count_for_each_statement(world: World) -> None:
+    """This includes rows without a key and rows that triggers change."""
     sql = (
         "UPDATE heap SET number = number + 1; UPDATE heap SET number = number * 10; "
         "UPDATE watched SET value = 1 WHERE id = 1; UPDATE watched SET value = 2; "
@@ -162,7 +159,7 @@ def test_the_same_rows_over_and_over(world: World) -> None:
         "Also adds 2 rows of log.",
     ]
     heads = [lines[at + 1] for at, each in enumerate(lines) if each.startswith("Statement")]
-    logged = 3 + (world.dialect == "postgres")  # where one stood there before
+    logged = 3 + (world.dialect == "postgres")  # one row was there before
     assert heads == [
         "Changes 2 rows of heap.",
         "Changes 2 rows of heap.",
@@ -176,8 +173,8 @@ def test_the_same_rows_over_and_over(world: World) -> None:
     assert sorted(world.raw("SELECT word, number FROM heap")) == [("b", 30), ("c", 3)]
 
 
-def test_all_rows_beside_the_card(world: World) -> None:
-    """Where the card shows a part, a table has all: each value with its row, before and after."""
+def test_a_table_with_all_rows_is_made_if_the_card_shows_a_part(world: World) -> None:
+    """The table has each value with its row, before and after."""
     assert world.preview("DELETE FROM heap").rows is None
     statement = "UPDATE orders SET status = 'checked by hand' WHERE status = 'pending'"
     assert (
@@ -200,8 +197,8 @@ def test_all_rows_beside_the_card(world: World) -> None:
     assert (len(others), shown.rows.more) == (2 * 5, False)
 
 
-def test_rows_that_an_earlier_one_has_locked(pg: World) -> None:
-    """A row that one statement refers to, and a trigger of the next changes, is told."""
+def test_a_row_locked_by_an_earlier_statement_is_shown(pg: World) -> None:
+    """One statement refers to the row, and a trigger of the next one changes it."""
     pg.raw(
         "CREATE FUNCTION paid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
         "UPDATE customer SET email = 'seen' WHERE id = 1; RETURN NEW; END $$"
