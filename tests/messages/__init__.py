@@ -1,1 +1,1 @@
-"""Cards, dialogs, forms and sentences."""
+"""Tests of cards, dialogs, forms and sentences."""

@@ -1,4 +1,4 @@
-"""What the tests of cards share: calls to draw, and checks for blocks and views."""
+"""Helpers for the tests of cards: calls to draw, and checks for blocks and views."""
 
 from __future__ import annotations
 
@@ -44,49 +44,49 @@ CANCEL = replace(
 
 
 def view(*calls: CallView, **changes: Any) -> CardView:
-    """A card asked for by Ben, to be decided by Ana and the shop leads."""
+    """Build a card of a request by Ben, to be decided by Ana and the shop leads."""
     base = CardView(
         "plan-1", 3, "run-1", "UBEN00001", calls or (REFUND,), ("UANA00001",), ("S0LEADS",)
     )
     return replace(base, **changes)
 
 
-def inside(thing: Any) -> Iterator[dict[str, Any]]:
-    """Every object at any depth."""
+def list_objects(thing: Any) -> Iterator[dict[str, Any]]:
+    """List every object in a structure, at any depth."""
     if isinstance(thing, dict):
         yield thing
     for each in (
         thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else ()
     ):
-        yield from inside(each)
+        yield from list_objects(each)
 
 
-def buttons(blocks: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """All buttons by (action_id, value)."""
+def map_buttons(blocks: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Map all buttons by (action_id, value)."""
     return {
         (each["action_id"], each["value"]): each
-        for each in inside(blocks)
+        for each in list_objects(blocks)
         if each.get("type") == "button"
     }
 
 
-def action_ids(blocks: list[dict[str, Any]]) -> list[str]:
-    """The action ids of all buttons, in order."""
-    return [each["action_id"] for each in inside(blocks) if each.get("type") == "button"]
+def list_action_ids(blocks: list[dict[str, Any]]) -> list[str]:
+    """List the action ids of all buttons, in order."""
+    return [each["action_id"] for each in list_objects(blocks) if each.get("type") == "button"]
 
 
 def read(blocks: list[dict[str, Any]]) -> str:
-    """The blocks as a person would read them: a line for each text, people and times in braces."""
+    """Read the blocks as a person would: a line for each text, people and times in braces."""
     lines = []
     for block in blocks:
         several = block["type"] in ("rich_text", "context")
         parts = block["elements"] if several else block.get("fields", [block])
         for part in parts:
-            lines.append("".join(_leaf(each) for each in inside(part)))
+            lines.append("".join(_read_leaf(each) for each in list_objects(part)))
     return "\n".join(line for line in lines if line)
 
 
-def _leaf(each: dict[str, Any]) -> str:
+def _read_leaf(each: dict[str, Any]) -> str:
     if each.get("type") == "user":
         return f"{{{each['user_id']}}}"
     if each.get("type") == "date":
@@ -95,20 +95,22 @@ def _leaf(each: dict[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def mrkdwn_texts(thing: Any) -> list[str]:
-    """All texts that Slack would format."""
-    return [each["text"] for each in inside(thing) if each.get("type") in ("mrkdwn", "markdown")]
+def list_mrkdwn_texts(thing: Any) -> list[str]:
+    """List all texts that Slack would format."""
+    return [
+        each["text"] for each in list_objects(thing) if each.get("type") in ("mrkdwn", "markdown")
+    ]
 
 
 @cache
-def _schema() -> Schema | None:
+def _load_schema() -> Schema | None:
     return Schema(json.loads(SCHEMA.read_text())) if SCHEMA.exists() else None
 
 
 def accept_message(blocks: list[dict[str, Any]]) -> None:
-    """Fail unless our strict local Slack and the SDK take these blocks.
+    """Fail unless our strict local Slack and the SDK accept these blocks.
 
-    The published schema has to as well, where it is present.
+    The published schema has to accept them as well, where it is present.
     """
     assert check_blocks(blocks, "message") == []
     assert check_message_size(blocks) is None
@@ -116,7 +118,7 @@ def accept_message(blocks: list[dict[str, Any]]) -> None:
 
 
 def accept_view(modal: dict[str, Any]) -> None:
-    """The same for a dialog, with its size."""
+    """Fail unless they accept this dialog, with its size."""
     assert check_view(modal) == []
     assert len(json.dumps(modal).encode()) <= 250_000
     View(**modal).validate_json()
@@ -128,7 +130,7 @@ def _accept(blocks: list[dict[str, Any]]) -> None:
         parsed = Block.parse(block)
         assert parsed is not None, f"the SDK does not know {block['type']}"
         parsed.validate_json()
-    schema = _schema()
+    schema = _load_schema()
     if schema is not None and blocks:
         problems = [f"{list(e.path)}: {e.message[:200]}" for e in schema.errors(blocks)]
         assert problems == []

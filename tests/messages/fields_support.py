@@ -1,4 +1,4 @@
-"""Tools with one field of each kind, and a Slack client that fills in the Edit dialog."""
+"""A model with a field of each kind, and a Slack client that fills in the Edit dialog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Speed(Enum):
 
 
 class Address(BaseModel):
-    """Nested one level."""
+    """A model nested one level down."""
 
     city: str = Field(min_length=1)
     zip_code: str | None = None
@@ -36,7 +36,7 @@ class Address(BaseModel):
 
 
 class Line(BaseModel):
-    """Too deep for inputs of its own."""
+    """A model nested too deep for inputs of its own."""
 
     sku: str
     count: int = 1
@@ -72,8 +72,8 @@ class Everything(BaseModel):
     password: SecretStr = SecretStr("hunter22")
 
 
-def tool_for(model: type[BaseModel], title: str = "Change it", **options: Any) -> Tool[Any]:
-    """A tool that takes the model and does nothing."""
+def make_tool(model: type[BaseModel], title: str = "Change it", **options: Any) -> Tool[Any]:
+    """Make a tool that takes the model and does nothing."""
 
     def act(args: Any, context: ToolContext) -> None:
         return None
@@ -89,21 +89,23 @@ def tool_for(model: type[BaseModel], title: str = "Change it", **options: Any) -
     )
 
 
-def dumped(model: BaseModel) -> dict[str, Any]:
-    """The arguments as they are stored."""
+def dump(model: BaseModel) -> dict[str, Any]:
+    """Dump the arguments as they are stored."""
     return model.model_dump(mode="json")
 
 
 def changed_values(
     tool: Tool[Any], before: dict[str, Any], after: dict[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """What the card shows as changed: its label, the old text and the new one."""
+    """List what the card shows as changed: label, old text and new text."""
     found = list_argument_values(tool, after, before)
     return [(v.label, v.previous_text, v.text) for v in found if v.previous_text is not None]
 
 
-def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -> dict[str, Any]:
-    """The modal, after the sandbox and Slack's own library found nothing wrong with it."""
+def render_view(
+    tool: Tool[Any], arguments: dict[str, Any], approve: bool = False
+) -> dict[str, Any]:
+    """Render the Edit dialog and check it with the sandbox and Slack's own library."""
     view = render_edit_dialog(
         tool, arguments, target=CallTarget("call-1", 3), save_and_approve=approve
     )
@@ -112,12 +114,12 @@ def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -
     return view
 
 
-def typed(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
-    """Return the state Slack sends after a person filled in inputs.
+def fill_in(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
+    """Return the state that Slack sends after a person filled in inputs.
 
-    They are named by block id, with "." as "__" and without "f:".
+    The inputs are named by block id, with "." as "__" and without "f:".
 
-    A string or None goes into the element as its type wants it; options are chosen by their value.
+    A string or None is put into the element as its type requires; options are chosen by value.
     """
     values = states(view["blocks"])
     for name, value in entered.items():
@@ -148,18 +150,15 @@ def _state(element: dict[str, Any], value: Any) -> dict[str, Any]:
 
 
 def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> ParsedEdit | FieldErrors:
-    """Open the dialog, fill it in, and submit it as Slack's client would.
-
-    The client complains of some things itself.
-    """
-    view = view_of(tool, arguments, approve=True)
-    state = typed(view, **entered)
+    """Open the dialog, fill it in, and submit it as Slack's client would, after its own checks."""
+    view = render_view(tool, arguments, approve=True)
+    state = fill_in(view, **entered)
     assert problems(view["blocks"], state) == {}
     return parse_edit_submission(tool, arguments, state)
 
 
-def edited(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, Any]:
-    """What the edit changed: dotted key -> new value."""
+def edit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, Any]:
+    """Edit arguments and return what changed: dotted key -> new value."""
     parsed = submit(tool, arguments, **entered)
     assert isinstance(parsed, ParsedEdit), parsed
     old, new = _flat(arguments), _flat(parsed.arguments)
@@ -183,25 +182,27 @@ def _flat(arguments: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, str]:
-    """Return the errors of an edit, each one short and at an input the dialog has.
+def list_errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, str]:
+    """Return the errors of an edit, each one short and at an input of the dialog.
 
-    Slack's own checks are not relied upon.
+    Here Slack's client checks nothing itself.
     """
-    refused = parse_edit_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
+    refused = parse_edit_submission(
+        tool, arguments, fill_in(render_view(tool, arguments), **entered)
+    )
     assert isinstance(refused, FieldErrors), refused
-    ids = {b["block_id"] for b in view_of(tool, arguments)["blocks"] if b["type"] == "input"}
-    assert refused.errors.keys() <= {*ids, ""}  # or about the whole form
+    ids = {b["block_id"] for b in render_view(tool, arguments)["blocks"] if b["type"] == "input"}
+    assert refused.errors.keys() <= {*ids, ""}  # "" is about the whole form
     assert all(0 < len(text) <= 150 for text in refused.errors.values())
     return refused.errors
 
 
-def block(view: dict[str, Any], block_id: str) -> dict[str, Any]:
-    """The block of that id."""
-    return next(block for block in view["blocks"] if block.get("block_id") == block_id)
+def find_block(view: dict[str, Any], block_id: str) -> dict[str, Any]:
+    """Find the block with that id."""
+    return next(each for each in view["blocks"] if each.get("block_id") == block_id)
 
 
-def element(tool: Any, arguments: dict[str, Any], block_id: str) -> dict[str, Any]:
-    """The element of that input."""
-    found: dict[str, Any] = block(view_of(tool, arguments), block_id)["element"]
+def find_element(tool: Any, arguments: dict[str, Any], block_id: str) -> dict[str, Any]:
+    """Find the element of that input."""
+    found: dict[str, Any] = find_block(render_view(tool, arguments), block_id)["element"]
     return found

@@ -1,4 +1,4 @@
-"""Button values, choices and dialogs' metadata: what is written is read again, and no more."""
+"""Button values, menu choices and dialog metadata: they are read as written, others refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EITHER = {Action.REVIEW, Action.REJECT, Action.HAND_OVER, Action.CANCEL_RUN}
 CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 CHOICES |= {Action.BREAK_GLASS}
 OTHERS = {Action.FEEDBACK: RATINGS, Action.REQUEST: PLACES, Action.PICK: FORMS}
-ABOUT: dict[DialogId, st.SearchStrategy[Any]] = {
+DIALOG_TARGETS: dict[DialogId, st.SearchStrategy[Any]] = {
     DialogId.REJECT: CALLS | CARDS,
     DialogId.PICK: SETTINGS,
     DialogId.REQUEST: FILLED,
@@ -68,8 +68,8 @@ ABOUT: dict[DialogId, st.SearchStrategy[Any]] = {
 }
 
 
-def targets(action: Action) -> st.SearchStrategy[Any]:
-    """What the action can be about."""
+def draw_target(action: Action) -> st.SearchStrategy[Any]:
+    """Draw a target that the action can have."""
     if action in WHOLE_CARD:
         return CARDS
     if action in {Action.CANCEL_RUN, Action.RETRY, Action.LOOK_SHOW}:
@@ -87,16 +87,16 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
 
 
 CLICKS = st.sampled_from(Action).flatmap(
-    lambda each: st.builds(Click, st.just(each), targets(each))
+    lambda each: st.builds(Click, st.just(each), draw_target(each))
 )
 SUBJECTS = st.sampled_from(DialogId).flatmap(
-    lambda each: st.builds(DialogSubject, st.just(each), ABOUT.get(each, CALLS))
+    lambda each: st.builds(DialogSubject, st.just(each), DIALOG_TARGETS.get(each, CALLS))
 )
 
 
 @given(CLICKS)
 def test_a_click_is_read_as_it_was_written(click: Click) -> None:
-    """A button's value, and a menu's choice, name the same action and target when they return."""
+    """This holds for a button's value and for a menu's choice."""
     if click.action in CHOICES:
         assert decode_click(OVERFLOW_MENU_ACTION_ID, encode_button_value(click)) == click
     if click.action not in CHOICES - EITHER:
@@ -107,8 +107,8 @@ def test_a_click_is_read_as_it_was_written(click: Click) -> None:
     st.sampled_from([*Action, OVERFLOW_MENU_ACTION_ID, "yes_to_all", ""]),
     st.text(alphabet="a1:-_ ²٣\n", max_size=9),
 )
-def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None:
-    """Whatever comes, it is malformed or exactly what the bot would have written itself."""
+def test_a_value_is_malformed_or_exactly_as_the_bot_writes_it(action_id: str, value: str) -> None:
+    """There is only one way to write each value."""
     match decode_click(action_id, value):
         case Click(action, target) as click:
             assert (
@@ -130,15 +130,13 @@ def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None
         ("feedback", "bad:r-1", ModelAnswerRating("r-1", good=False)),
     ],
 )
-def test_values_on_cards_posted_long_ago_are_understood(
-    action_id: str, value: str, target: Target
-) -> None:
-    """The form on the wire does not change, since old cards are still clicked."""
+def test_values_on_old_cards_are_still_read(action_id: str, value: str, target: Target) -> None:
+    """People still click on old cards, so the format must not change."""
     assert decode_click(action_id, value) == Click(Action(action_id), target)
     assert encode_button_value(target) == value
 
 
-ODD = [
+MALFORMED_VALUES = [
     *(("approve", each) for each in ("", ":", "c", "c:", ":1", "c:-1", "c:1e0", "c:01", "c:1:1")),
     *(
         ("approve", each)
@@ -157,9 +155,9 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize(("action_id", "value"), ODD)
-def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str) -> None:
-    """A value the bot did not write is malformed, whatever it resembles."""
+@pytest.mark.parametrize(("action_id", "value"), MALFORMED_VALUES)
+def test_a_malformed_value_names_its_action_only(action_id: str, value: str) -> None:
+    """The bot did not write these values, although some are close to its own."""
     found = decode_click(action_id, value)
     assert isinstance(found, MalformedValue)
     assert found.name == (
@@ -179,15 +177,15 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
         (OVERFLOW_MENU_ACTION_ID, ""),
     ],
 )
-def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
-    """Neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
+def test_an_unknown_action_is_malformed(action_id: str, value: str) -> None:
+    """It may be a foreign id, a menu's choice as a button, or a button as a choice."""
     found = decode_click(action_id, value)
     assert isinstance(found, MalformedValue)
     assert found.name is None
 
 
-def test_button_and_menu_give_their_value_in_different_places() -> None:
-    """A payload's element is read wherever Slack puts the value, and an odd one is malformed."""
+def test_values_of_buttons_and_of_menus_are_read() -> None:
+    """Slack puts them in different places; an element without a value is malformed."""
     assert decode_clicked_element({"action_id": "edit", "value": "c:1"}) == Click(
         Action.EDIT, CallTarget("c", 1)
     )
@@ -203,7 +201,7 @@ def test_button_and_menu_give_their_value_in_different_places() -> None:
 
 @given(SUBJECTS, st.booleans())
 def test_a_dialog_is_read_as_it_was_written(about: DialogSubject, placed: bool) -> None:
-    """What a dialog is about, and the thread of its request, come back with its submission."""
+    """Its subject, and the thread of its request, are read from its submission."""
     view: dict[str, Any] = {
         "callback_id": about.dialog,
         "private_metadata": encode_dialog_metadata(about),
@@ -230,8 +228,8 @@ def test_a_dialog_is_read_as_it_was_written(about: DialogSubject, placed: bool) 
         *(("send_back", json.dumps({"target": each})) for each in ("c", "call:c:1", "c:01")),
     ],
 )
-def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
-    """A dialog whose metadata the bot did not write is about nothing."""
+def test_metadata_that_the_bot_did_not_write_is_malformed(dialog: str, metadata: str) -> None:
+    """Such a dialog has no subject and no thread."""
     view = {"callback_id": dialog, "private_metadata": metadata}
     found = decode_dialog_subject(view)
     assert isinstance(found, MalformedValue)
@@ -239,28 +237,28 @@ def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
     assert get_thread_from_metadata(view) == ("", "")
 
 
-def test_a_foreign_dialog_is_none_of_ours() -> None:
-    """A dialog with another callback id is malformed, also when its metadata fits."""
+def test_a_dialog_with_a_foreign_callback_id_is_malformed() -> None:
+    """Its metadata fits, but that does not matter."""
     found = decode_dialog_subject({"callback_id": "mine", "private_metadata": '{"target": "c:1"}'})
     assert isinstance(found, MalformedValue)
     assert found.name is None
 
 
-def test_a_dialog_is_about_what_it_can_be() -> None:
-    """Only a rejection is about a whole card; another such dialog is a mistake in the program."""
+def test_only_a_rejection_dialog_may_be_about_a_whole_card() -> None:
+    """Any other dialog about a card is an error in the program."""
     with pytest.raises(ValueError, match="no edit_call dialog is about a CardTarget"):
         encode_dialog_metadata(DialogSubject(DialogId.EDIT, CardTarget("p", 1, 1)))
 
 
-def test_stored_ids_fit_into_values() -> None:
-    """Every id that storage makes can stand in a value."""
+def test_every_new_id_can_be_part_of_a_value() -> None:
+    """Storage makes the ids."""
     for _ in range(100):
         made = RunTarget(new_id())
         assert decode_click(Action.RETRY, encode_button_value(made)) == Click(Action.RETRY, made)
 
 
-def test_block_ids_tell_kind_and_target() -> None:
-    """A block's id changes with what it shows, so that Slack keeps no state of an older one."""
+def test_a_block_id_has_the_blocks_role_and_target() -> None:
+    """It changes with the target's revision, so Slack keeps no input of an older block."""
     call = CallTarget("c", 2)
     assert build_block_id(BlockRole.HEADLINE, call) == "h:c:2"
     assert build_block_id(BlockRole.VALUES, call, 1) == "v:c:2:1"

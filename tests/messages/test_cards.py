@@ -1,4 +1,4 @@
-"""The card that waits for a decision: its words, its buttons and its blocks."""
+"""Cards that wait for a decision: words, buttons and blocks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.messages.cards_support import (
     NOW,
     REFUND,
     accept_message,
-    action_ids,
-    buttons,
-    inside,
-    mrkdwn_texts,
+    list_action_ids,
+    list_mrkdwn_texts,
+    list_objects,
+    map_buttons,
     needs_schema,
     read,
     view,
@@ -29,7 +29,7 @@ from tests.messages.cards_support import (
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then what changes, why, who and until when, the buttons."""
+    """First the effect as a header, then arguments, reason, people, deadline, and buttons."""
     drawn = render_card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
@@ -47,8 +47,8 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
     ]
 
 
-def test_a_request_is_quoted_once() -> None:
-    """What changes comes before who asked, with their words, also below a plan of several calls."""
+def test_the_requesters_words_are_quoted_once_below_the_arguments() -> None:
+    """The same order holds for a plan of several calls, which has them once as well."""
     words = "Please refund 40 EUR and cancel 1043"
     told = {"requester_messages": (words,), "edited_messages": ("Only the refund",)}
     warned = replace(CANCEL, preview="40.00 EUR will be paid back")
@@ -74,8 +74,8 @@ def test_a_request_is_quoted_once() -> None:
     assert plan.index("paid back") < plan.index(words) < plan.index("Approve all (3)")
 
 
-def test_the_notification_is_a_plain_sentence() -> None:
-    """The lock screen says who asks for what, by which program, until when."""
+def test_the_notification_says_who_asks_for_what_until_when() -> None:
+    """It is shown on lock screens; it also names the program that asks."""
     assert render_card(view(), NOW).text == (
         "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject within 1 hour."
     )
@@ -87,8 +87,8 @@ def test_the_notification_is_a_plain_sentence() -> None:
     assert render_card(view(client="ci <1>"), NOW).text.startswith(by)
 
 
-def test_short_arguments_stand_in_two_columns() -> None:
-    """Two or more do, as plain text; what is long, edited or of several lines has its own line."""
+def test_two_or_more_short_arguments_are_put_in_two_columns() -> None:
+    """Arguments that are long, edited or of several lines have lines of their own."""
     values = (
         ArgumentValue("Order", "1042"),
         ArgumentValue("Amount", "30.00", "40.00"),
@@ -115,8 +115,8 @@ def test_short_arguments_stand_in_two_columns() -> None:
     assert not any("fields" in each for each in render_card(view(*four), NOW).blocks)
 
 
-def test_a_warning_stands_above_and_nothing_is_green() -> None:
-    """What cannot be undone, or is asked again, is said before its arguments; no button invites."""
+def test_a_warning_is_above_the_arguments_and_approve_is_not_green() -> None:
+    """The call cannot be undone, or is asked about again; no button is coloured."""
     again = replace(REFUND, note="the same was done already in this request")
     restored = replace(REFUND, note=RESTORED_RECORD_NOTE, edits=(("UANA00001", NOW),))
     why = "🔁 Why this is asked: the"
@@ -125,15 +125,15 @@ def test_a_warning_stands_above_and_nothing_is_green() -> None:
         accept_message(blocks)
         lines = read(blocks).splitlines()
         assert lines[1].startswith(says)
-        assert "style" not in buttons(blocks)["approve", f"{call.id}:1"]
-        found = buttons(render_card(view(REFUND, replace(call, id="call-9")), NOW).blocks)
+        assert "style" not in map_buttons(blocks)["approve", f"{call.id}:1"]
+        found = map_buttons(render_card(view(REFUND, replace(call, id="call-9")), NOW).blocks)
         assert "style" not in found["approve_all", "plan-1:3:0"]
         assert found["approve", "call-1:1"]["style"] == "primary"
 
 
-def test_a_plan_has_a_head_and_a_foot() -> None:
-    """How many stands above the calls; below, who asked, one deadline and the buttons for all."""
-    soon = NOW + timedelta(hours=1, milliseconds=5)  # asked a moment later
+def test_a_plan_has_a_count_above_and_buttons_for_all_below() -> None:
+    """Below are also the requester, and one deadline unless the calls' deadlines differ."""
+    soon = NOW + timedelta(hours=1, milliseconds=5)  # asked for a moment later
     other = replace(REFUND, id="call-3", deadline=soon)
     blocks = render_card(view(REFUND, other, CANCEL), NOW).blocks
     accept_message(blocks)
@@ -150,16 +150,16 @@ def test_a_plan_has_a_head_and_a_foot() -> None:
     assert lines[0] == "2 of 3 left to decide"
     assert any("runs once the rest is decided" in each for each in lines)
     last = render_card(view(done, CANCEL), NOW).blocks
-    assert not {"approve_all", "reject_all"} & set(action_ids(last))
+    assert not {"approve_all", "reject_all"} & set(list_action_ids(last))
     assert all(
         each in read(last)
         for each in ("Withdraw (only the person", "Cancel the request (only the person")
     )
 
 
-def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
-    """Each button says which revision of what it means."""
-    found = buttons(render_card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
+def test_the_buttons_carry_ids_with_their_revisions() -> None:
+    """Each button names a call or the plan, with its revision."""
+    found = map_buttons(render_card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
     assert set(found) == {
         *((verb, "call-1:1") for verb in ("approve", "edit", "reject_now")),
         *((verb, "call-2:4") for verb in ("approve", "edit", "reject_now")),
@@ -171,37 +171,37 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
     assert found["reject_now", "call-1:1"]["style"] == "danger"
 
 
-def test_reject_is_never_louder_than_approve() -> None:
-    """With a warning neither is coloured; of several calls, each by itself."""
+def test_reject_is_coloured_only_where_approve_is() -> None:
+    """With a warning neither is coloured. Each of several calls is treated by itself."""
     for calls in ([CANCEL], [REFUND, CANCEL]):
-        found = buttons(render_card(view(*calls), NOW).blocks)
+        found = map_buttons(render_card(view(*calls), NOW).blocks)
         assert has_warnings(CANCEL)
         for (action, about), button in found.items():
             loud = action in ("approve", "reject_now") and about.startswith("call-1")
             assert ("style" in button) == (loud and REFUND in calls), action
 
 
-def test_nothing_is_coloured_where_the_outcome_is_unknown() -> None:
-    """One has to look in the other system first; running it again is the last of the three."""
+def test_no_button_is_coloured_if_the_outcome_is_unknown() -> None:
+    """People have to look in the other system first; running again is the last button."""
     unknown = replace(REFUND, status=CallStatus.UNKNOWN, note="the connection was lost")
     card = render_card(view(unknown), NOW).blocks
-    found = buttons(card)
+    found = map_buttons(card)
     assert [action for action, _ in found][:3] == ["resolve_done", "resolve_not_done", "run_again"]
     assert not any("style" in each for each in found.values())
 
 
-def test_reject_is_one_step_where_no_reason_is_needed() -> None:
-    """Else the button opens the dialog, which stands in the menu otherwise."""
+def test_reject_asks_for_a_reason_only_where_one_is_needed() -> None:
+    """Where none is needed, the dialog for a reason is in the menu."""
     free = render_card(view(), NOW).blocks
-    assert buttons(free)["reject_now", "call-1:1"]["text"]["text"] == "Reject"
+    assert map_buttons(free)["reject_now", "call-1:1"]["text"]["text"] == "Reject"
     assert "Reject with a reason…" in read(free)
     bound = render_card(view(replace(REFUND, needs_rejection_reason=True)), NOW).blocks
-    assert buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
+    assert map_buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
     assert "Reject with a reason…" not in read(bound)
 
 
-def test_only_arguments_that_are_set_are_shown() -> None:
-    """But one that an edit has emptied is: that is what has changed."""
+def test_arguments_that_are_not_set_are_left_out() -> None:
+    """One that an edit has emptied is shown: it has changed."""
     values = (
         ArgumentValue("Order", "1042"),
         ArgumentValue("Note", "—"),
@@ -215,12 +215,9 @@ def test_only_arguments_that_are_set_are_shown() -> None:
     assert "Note" not in read(render_card(view(decided), NOW).blocks)
 
 
-def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
-    """A destructive call warns on the card and asks again on Approve.
-
-    So does an Approve all that holds one.
-    """
-    found = buttons(render_card(view(REFUND, CANCEL), NOW).blocks)
+def test_only_approving_a_destructive_call_asks_for_confirmation() -> None:
+    """So does Approve all if one of the calls is destructive. The card warns of it."""
+    found = map_buttons(render_card(view(REFUND, CANCEL), NOW).blocks)
     assert "confirm" not in found["approve", "call-1:1"]
     assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith(
         "Cancel order 1043 for good"
@@ -229,19 +226,21 @@ def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
         "Cancel order 1043 for good"
         in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
     )
-    harmless = buttons(render_card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
+    harmless = map_buttons(render_card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
     assert "confirm" not in harmless["approve_all", "plan-1:3:0"]
     assert "cannot be undone" not in read(render_card(view(), NOW).blocks)
     assert "cannot be undone" in read(render_card(view(CANCEL), NOW).blocks)
 
 
-def test_what_may_not_be_edited_has_no_edit_button() -> None:
-    """Edit is only offered where it leads somewhere."""
-    assert "edit" not in action_ids(render_card(view(replace(REFUND, editable=False)), NOW).blocks)
+def test_a_call_that_may_not_be_edited_has_no_edit_button() -> None:
+    """The button would lead nowhere."""
+    assert "edit" not in list_action_ids(
+        render_card(view(replace(REFUND, editable=False)), NOW).blocks
+    )
 
 
 def test_an_edited_argument_shows_old_and_new() -> None:
-    """After an edit the card shows what changed to what, and who changed it."""
+    """The card also says who edited it."""
     values = (
         ArgumentValue("Amount", "40.00 EUR", "45.00 EUR"),
         ArgumentValue("Note", "a\nb", "a\nc"),
@@ -252,24 +251,21 @@ def test_an_edited_argument_shows_old_and_new() -> None:
     assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)
     assert "Edited by <@UCLEO0001>" in read(drawn.blocks)
     struck = [
-        each["text"] for each in inside(drawn.blocks) if each.get("style") == {"strike": True}
+        each["text"] for each in list_objects(drawn.blocks) if each.get("style") == {"strike": True}
     ]
     assert struck == ["45.00 EUR"]
 
 
-def test_values_of_several_lines_stand_in_a_frame() -> None:
-    """A value with line ends cannot pass for further lines of the card."""
+def test_a_value_of_several_lines_is_preformatted() -> None:
+    """So it cannot pass for further lines of the card."""
     value = ArgumentValue("Text", "Hello\nAmount:  1.00 EUR")
     blocks = render_card(view(replace(REFUND, values=(value,))), NOW).blocks
-    framed = [each for each in inside(blocks) if each.get("type") == "rich_text_preformatted"]
+    framed = [each for each in list_objects(blocks) if each.get("type") == "rich_text_preformatted"]
     assert [each["elements"][0]["text"] for each in framed] == ["Hello\nAmount:  1.00 EUR"]
 
 
-def test_hidden_characters_are_shown() -> None:
-    """Right-to-left and zero-width characters appear as what they are.
-
-    That goes for a value, the effect and the reason.
-    """
+def test_hidden_characters_are_shown_as_codes() -> None:
+    """This holds in a value, in the effect and in the reason."""
     call = replace(
         REFUND,
         effect="Pay \u202e001",
@@ -283,35 +279,32 @@ def test_hidden_characters_are_shown() -> None:
 
 
 def test_after_the_deadline_nothing_can_be_clicked() -> None:
-    """A card drawn at its deadline or later offers no decision, even before the sweep."""
+    """This holds from the deadline on, even before the loop has expired the call."""
     at = NOW + timedelta(hours=1)
-    assert action_ids(render_card(view(), at).blocks) == []
+    assert list_action_ids(render_card(view(), at).blocks) == []
     assert "the deadline has passed" in read(render_card(view(), at).blocks)
-    assert "approve" in action_ids(render_card(view(), at - timedelta(microseconds=1)).blocks)
+    assert "approve" in list_action_ids(render_card(view(), at - timedelta(microseconds=1)).blocks)
 
 
-def test_a_part_says_so_and_decides_for_itself() -> None:
-    """One message of several says that there are more.
-
-    Its buttons are for what it shows.
-    """
+def test_a_part_of_a_plan_has_buttons_for_its_own_calls() -> None:
+    """It says which part of how many it is."""
     drawn = render_card(view(REFUND, CANCEL, part=1, parts=2), NOW)
     accept_message(drawn.blocks)
     assert "Part 1 of 2" in read(drawn.blocks)
-    found = buttons(drawn.blocks)
+    found = map_buttons(drawn.blocks)
     assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve these (2)"
     assert found["reject_all", "plan-1:3:0"]["text"]["text"] == "Reject these"
 
 
-def test_a_card_elsewhere_links_to_the_request() -> None:
-    """Approvers in another channel can go and look."""
+def test_a_card_in_another_channel_links_to_the_request() -> None:
+    """A `javascript:` link is left out."""
     link = "https://shop.slack.com/archives/C1/p1795269600000100"
     assert f"<{link}|see it>" in read(render_card(view(origin=link), NOW).blocks)
     assert "javascript" not in read(render_card(view(origin="javascript:alert(1)"), NOW).blocks)
 
 
 def test_the_approving_channel_is_named() -> None:
-    """Where a channel decides, the card names the channel; where nobody does, it says nobody."""
+    """Where nobody may approve, the card says nobody."""
     drawn = render_card(
         view(approver_users=(), approver_groups=(), approver_channel="C0SUPPORT"), NOW
     )
@@ -322,15 +315,15 @@ def test_the_approving_channel_is_named() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 6])
-def test_a_card_takes_one_to_five_calls(count: int) -> None:
-    """A caller that forgets to split is told, instead of a call being left out."""
+def test_a_card_without_calls_or_with_six_is_refused(count: int) -> None:
+    """A caller that forgets to split a plan gets an error; no call is left out."""
     calls: tuple[CallView, ...] = tuple(replace(REFUND, id=f"c{n}") for n in range(count))
     with pytest.raises(ValueError, match="one to five"):
         render_card(replace(view(), calls=calls), NOW)
 
 
-def test_block_ids_change_with_the_revision() -> None:
-    """An edit makes new block ids, so that a click on the old card is not taken for a new one."""
+def test_block_ids_change_with_the_revision_of_a_call() -> None:
+    """So a click on the old card cannot pass for one on the new card."""
 
     def ids(call: CallView) -> set[Any]:
         return {block.get("block_id") for block in render_card(view(call), NOW).blocks}
@@ -340,17 +333,17 @@ def test_block_ids_change_with_the_revision() -> None:
 
 
 @needs_schema
-def test_the_schema_judge_notices_a_bad_block() -> None:
-    """The published schema that judges the other tests can say no."""
+def test_the_published_schema_refuses_an_invalid_block() -> None:
+    """The other tests rely on it."""
     with pytest.raises(AssertionError):
         accept_message(
             [{"type": "header", "block_id": "x", "text": {"type": "mrkdwn", "text": "x"}}]
         )
 
 
-def test_mrkdwn_holds_our_words_only() -> None:
-    """What a card formats is the same whatever the call says."""
-    tame = mrkdwn_texts(render_card(view(CANCEL), NOW).blocks)
+def test_no_words_of_a_call_are_formatted() -> None:
+    """The texts that Slack formats are the same whatever the call says."""
+    tame = list_mrkdwn_texts(render_card(view(CANCEL), NOW).blocks)
     wild = replace(
         CANCEL,
         title="*t*",
@@ -358,13 +351,13 @@ def test_mrkdwn_holds_our_words_only() -> None:
         values=(ArgumentValue("_l_", "<!here>"),),
         agent_reason="<@U1>",
     )
-    assert mrkdwn_texts(render_card(view(wild), NOW).blocks) == tame
+    assert list_mrkdwn_texts(render_card(view(wild), NOW).blocks) == tame
 
 
-def test_plain_text_leaves_emoji_codes_alone() -> None:
-    """A ":white_check_mark:" in a title or an effect stays what somebody typed."""
+def test_emoji_codes_in_a_call_stay_text() -> None:
+    """A ":white_check_mark:" in an effect stays what somebody typed."""
     call = replace(CANCEL, effect=":white_check_mark: approved")
     blocks = render_card(view(call), NOW).blocks
-    texts = [each for each in inside(blocks) if each.get("type") == "plain_text"]
+    texts = [each for each in list_objects(blocks) if each.get("type") == "plain_text"]
     assert texts
     assert all(each["emoji"] is False for each in texts)

@@ -1,4 +1,4 @@
-"""The card that had a decision: what it says of it, and what can still be clicked."""
+"""Cards after a decision: what they say about it, and what can still be clicked."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.messages.cards_support import (
     NOW,
     REFUND,
     accept_message,
-    action_ids,
-    buttons,
-    inside,
+    list_action_ids,
+    list_objects,
+    map_buttons,
     read,
     view,
 )
@@ -66,10 +66,9 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
-def test_every_outcome_has_its_line(status: CallStatus) -> None:
-    """After a decision the same message says who, when, why and what came of it.
-
-    It keeps the arguments that the first line does not say.
+def test_a_decided_card_has_a_line_for_its_status(status: CallStatus) -> None:
+    """The line says who decided, when, why, and the result. Arguments that are in the effect are
+    left out.
     """
     changes, line = OUTCOMES[status]
     drawn = render_card(view(replace(DECIDED, status=status, **changes)), NOW)
@@ -80,38 +79,35 @@ def test_every_outcome_has_its_line(status: CallStatus) -> None:
 
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
-def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
-    """A decided card has no button that could be clicked again. An unknown one asks a person."""
-    ids = action_ids(render_card(view(replace(DECIDED, status=status)), NOW).blocks)
+def test_only_a_card_with_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
+    """People have to say whether the call was done."""
+    ids = list_action_ids(render_card(view(replace(DECIDED, status=status)), NOW).blocks)
     wanted = (
         ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
     )
     assert ids == wanted
 
 
-def test_running_an_unknown_call_again_asks_first() -> None:
-    """Doing it twice takes a second thought."""
-    found = buttons(render_card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
+def test_running_an_unknown_call_again_asks_for_confirmation() -> None:
+    """The call may be done a second time."""
+    found = map_buttons(render_card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
     assert "second time" in found["run_again", "call-1:1"]["confirm"]["text"]["text"]
 
 
-def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
-    """Partly decided, the card shows what is settled and what is not.
-
-    It keeps the open call's buttons.
-    """
+def test_an_approved_call_says_that_others_are_undecided() -> None:
+    """The undecided call keeps its buttons. It may also be on another card."""
     drawn = render_card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
     assert "runs once the rest is decided" in read(drawn.blocks)
-    assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
+    assert list_action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
     elsewhere = render_card(
         view(replace(DECIDED, status=CallStatus.APPROVED), has_undecided_calls=True), NOW
     )
     assert "runs once the rest is decided" in read(elsewhere.blocks)
 
 
-def test_a_tools_own_sentence_says_what_it_came_to() -> None:
-    """It stands in the place of the effect; what an edit has changed stays, and who said what."""
+def test_the_tools_outcome_sentence_replaces_the_effect() -> None:
+    """Edited arguments and people's remarks are kept."""
     done = replace(
         DECIDED,
         status=CallStatus.SUCCEEDED,
@@ -143,8 +139,8 @@ def test_a_tools_own_sentence_says_what_it_came_to() -> None:
     assert drawn.text == ("Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@UANA00001>.")
 
 
-def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
-    """The 4 of a version, or a word within another, is not the argument of that value."""
+def test_an_argument_that_is_in_the_effect_by_chance_is_shown() -> None:
+    """Here the 4 is part of a version, and the word is part of another word."""
     values = (
         ArgumentValue("Version", "2.8.4", is_in_effect=True),
         ArgumentValue("Servers", "4"),
@@ -159,8 +155,8 @@ def test_what_the_title_says_by_chance_is_said_all_the_same() -> None:
     assert "Servers: 4  ·  Part: check" in lines
 
 
-def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
-    """The fallback text tells the truth as the blocks do."""
+def test_the_notification_of_a_decided_card_has_its_outcome() -> None:
+    """The text of the message agrees with its blocks."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     assert (
         render_card(view(done), NOW).text
@@ -174,7 +170,7 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
 
 
 def test_a_decided_card_still_says_who_asked() -> None:
-    """Among direct messages a settled card keeps its requester and the way to the thread."""
+    """In direct messages, a decided card keeps its requester and the link to the thread."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     foot = render_card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks[-1]
     assert foot["text"]["text"].startswith(
@@ -182,8 +178,8 @@ def test_a_decided_card_still_says_who_asked() -> None:
     )
 
 
-def test_what_is_over_can_be_asked_for_again() -> None:
-    """A settled card has the choice to ask again, for each call that is over; none that waits."""
+def test_each_call_that_is_over_can_be_asked_for_again() -> None:
+    """The menu has a choice for each of them, and none for a call that runs or waits."""
     over = [replace(DECIDED, status=each) for each in (CallStatus.SUCCEEDED, CallStatus.EXPIRED)]
     [menu] = [
         each["accessory"] for each in render_card(view(over[0]), NOW).blocks if "accessory" in each
@@ -199,7 +195,7 @@ def test_what_is_over_can_be_asked_for_again() -> None:
 
 
 def test_many_arguments_of_a_decided_card_are_counted() -> None:
-    """What a settled card leaves out, it counts."""
+    """It counts what it leaves out."""
     values = tuple(ArgumentValue("Note", "x" * 300) for _ in range(9))
     text = read(
         render_card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks
@@ -210,32 +206,29 @@ def test_many_arguments_of_a_decided_card_are_counted() -> None:
 
 
 def test_a_result_of_many_lines_is_quoted() -> None:
-    """A tool's result cannot write lines of the card."""
+    """So a result cannot pass for lines of the card."""
     result = "booked\n✅ Approved by Ana"
     blocks = render_card(
         view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW
     ).blocks
     quotes = [
         each["elements"][0]["text"]
-        for each in inside(blocks)
+        for each in list_objects(blocks)
         if each.get("type") == "rich_text_quote"
     ]
     assert quotes == [result]
 
 
 def test_many_approvers_are_counted() -> None:
-    """A policy that names hundreds of people still makes a valid card.
-
-    It says how many it does not name.
-    """
+    """A policy that names hundreds of people still makes a valid card."""
     drawn = render_card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
     accept_message(drawn.blocks)
     assert "221 more" in read(drawn.blocks)
 
 
 @pytest.mark.parametrize("status", [CallStatus.APPROVED, CallStatus.SUCCEEDED, CallStatus.UNKNOWN])
-def test_what_ran_without_approval_says_so(status: CallStatus) -> None:
-    """Who ran it and why stand on the card, whatever they wrote, with buttons until one looked."""
+def test_a_card_says_that_its_call_ran_without_approval(status: CallStatus) -> None:
+    """It says who ran it and why, and has buttons until somebody has looked at it."""
     ran = RunWithoutApproval("UBEN00001", "<!channel> *now*\n\u202e" * 30)
     call = replace(DECIDED, status=status, without_approval=ran, is_to_be_looked_at=True)
     drawn = render_card(view(call), NOW)
@@ -243,9 +236,9 @@ def test_what_ran_without_approval_says_so(status: CallStatus) -> None:
     text = read(drawn.blocks)
     assert "🚨 Run without approval by {UBEN00001}: “<!channel> *now*" in text
     assert "Approved by" not in text + drawn.text
-    assert {"looked_at", "object"} <= {*action_ids(drawn.blocks)}
+    assert {"looked_at", "object"} <= {*list_action_ids(drawn.blocks)}
     looked = replace(ran, looked_at_by="UANA00001", objection="<!here>")
     drawn = render_card(view(replace(call, without_approval=looked, is_to_be_looked_at=False)), NOW)
     accept_message(drawn.blocks)
     assert "⚠️ Something is wrong, says {UANA00001}: “<!here>”" in read(drawn.blocks)
-    assert not {"looked_at", "object"} & {*action_ids(drawn.blocks)}
+    assert not {"looked_at", "object"} & {*list_action_ids(drawn.blocks)}

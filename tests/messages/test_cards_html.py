@@ -1,4 +1,4 @@
-"""Cards and dialogs as HTML: all of every text, as literal as in Slack, and no markup of others."""
+"""Cards and dialogs as HTML: every text is there in full, and no markup of others works."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ TAGS |= {"bdi", "time", "a", "strong", "em", "s", "code"}
 ATTRIBUTES = {"dir", "class", "datetime", "href", "rel", "target"}
 
 
-class Seen(HTMLParser):
-    """What a browser makes of the HTML: the text that stands there, and the links."""
+class RenderedHtml(HTMLParser):
+    """The HTML as a browser reads it: its text and its links."""
 
     def __init__(self, drawn: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -86,21 +86,21 @@ class Seen(HTMLParser):
         pytest.fail(f"a comment: {data}")
 
 
-def accept_html(blocks: list[dict[str, Any]]) -> Seen:
-    """Fail unless the HTML of these blocks has all of their texts, in order; what it shows."""
-    seen, place = Seen(render_blocks_as_html(blocks, lambda each: NAMES.get(each, ""))), 0
-    for text in map(shown, said(blocks)):
+def accept_html(blocks: list[dict[str, Any]]) -> RenderedHtml:
+    """Fail unless the HTML of these blocks has all of their texts in order; returns the HTML."""
+    seen, place = RenderedHtml(render_blocks_as_html(blocks, lambda each: NAMES.get(each, ""))), 0
+    for text in map(write_out, list_texts(blocks)):
         place = seen.text.find(text, place)
         assert place >= 0, (text, seen.text)
         place += len(text)
     return seen
 
 
-def said(thing: Any) -> Iterator[str]:
-    """Every text that these blocks show, in order, but for what is pressed or typed into."""
+def list_texts(thing: Any) -> Iterator[str]:
+    """List every text of these blocks, in order, except those of buttons and inputs."""
     if isinstance(thing, list):
         for each in thing:
-            yield from said(each)
+            yield from list_texts(each)
     if not isinstance(thing, dict) or thing.get("type") in ("actions", "input"):
         return
     match thing.get("type"), thing.get("text"):
@@ -116,19 +116,19 @@ def said(thing: Any) -> Iterator[str]:
         case _:
             for key, each in thing.items():
                 if key != "accessory":
-                    yield from said(each)
+                    yield from list_texts(each)
 
 
-def shown(text: str) -> str:
-    """A text with what a reader cannot see written out, but for the marks that the bot sets."""
+def write_out(text: str) -> str:
+    """Write out the hidden characters of a text, except the marks that the bot itself sets."""
     marks = re.split("([\u2068\u2069])", text)
     return "".join(
         each if each in "\u2068\u2069" else show_hidden_characters(each) for each in marks
     )
 
 
-def whole(call: CallView) -> Iterator[list[dict[str, Any]]]:
-    """The blocks of everything that shows this call."""
+def render_everything(call: CallView) -> Iterator[list[dict[str, Any]]]:
+    """Render the blocks of each card and dialog that shows this call."""
     told = {
         "requester_messages": (call.title, call.effect),
         "edited_messages": (call.effect,),
@@ -154,8 +154,8 @@ def whole(call: CallView) -> Iterator[list[dict[str, Any]]]:
     yield render_hand_over_dialog(call.target, title=call.effect)["blocks"]
 
 
-def full_call(text: str, **changes: Any) -> CallView:
-    """A call that has everything a call may have, each of these words where others' words go."""
+def make_full_call(text: str, **changes: Any) -> CallView:
+    """Make a call with everything that a call may have, and this text in each foreign text."""
     mentioned = ArgumentValue("Who", "x", None, mentions=("UANA00001", "C1"))
     values = (
         ArgumentValue(text or "Note", text, f"{text} before"),
@@ -190,31 +190,33 @@ def full_call(text: str, **changes: Any) -> CallView:
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_others_words_stand_there_as_they_are(text: str) -> None:
-    """Whatever markup others write, in whatever field: it is text on the page, and all of it."""
-    for blocks in whole(full_call(text)):
+def test_markup_in_foreign_text_stays_text(text: str) -> None:
+    """All of the text is on the page, in whatever field it is."""
+    for blocks in render_everything(make_full_call(text)):
         seen = accept_html(blocks)
         assert all(each.startswith("https://demo.example/") for each in seen.links)
 
 
 @pytest.mark.parametrize("status", CallStatus)
 def test_every_status_can_be_drawn(status: CallStatus) -> None:
-    """A card on which nothing can be decided any more is drawn like one that waits."""
+    """This includes calls that ran without approval, and votes of a delegate."""
     alone = RunWithoutApproval("UANA00001", EVIL[0], "UBEN00001", EVIL[1])
     at = {"decided_by": ("UANA00001",), "decided_at": NOW, "finished_at": NOW}
     for changes in ({}, {"without_approval": alone}, {"stand_ins": {"UANA00001": "UBEN00001"}}):
-        call = full_call(EVIL[0], status=status, **at, **changes)
-        for blocks in whole(replace(call, approval_expires_at=NOW + timedelta(hours=1))):
+        call = make_full_call(EVIL[0], status=status, **at, **changes)
+        for blocks in render_everything(
+            replace(call, approval_expires_at=NOW + timedelta(hours=1))
+        ):
             accept_html(blocks)
 
 
-def test_every_leaf_of_any_tool_is_in_the_html() -> None:
-    """Random tools of every source: what the card and Review show is what the page shows."""
+def test_every_argument_of_random_tools_is_in_the_html() -> None:
+    """The tools are of every source. The page shows whatever the card and Review show."""
     for seed in range(60):
         sample = Maker(seed).sample(Random(seed).choice(("program", "server", "python")))
         try:
             stored = dump_arguments(load_arguments(sample.tool, sample.given))
-        except ValueError:  # a key that stands for another one
+        except ValueError:  # a key that is taken for another one
             continue
         rows = list_argument_values(sample.tool, build_readable_arguments(sample.tool, stored))
         call = replace(REFUND, values=rows)
@@ -223,8 +225,8 @@ def test_every_leaf_of_any_tool_is_in_the_html() -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_any_text_in_any_place_is_escaped(text: str) -> None:
-    """What a reader cannot see is written out, and nothing else is changed."""
+def test_any_text_in_any_kind_of_block_is_escaped(text: str) -> None:
+    """Hidden characters are written out; nothing else is changed."""
     leaves = [block_kit.text_leaf(text, **{style: True}) for style in ("bold", "italic", "code")]
     blocks = [
         block_kit.header_block("h", text),
@@ -241,8 +243,8 @@ def test_any_text_in_any_place_is_escaped(text: str) -> None:
         ),
     ]
     drawn = render_blocks_as_html(blocks, lambda _: "")
-    assert drawn.count(html.escape(shown(text))) >= 10 or not text
-    Seen(drawn)
+    assert drawn.count(html.escape(write_out(text))) >= 10 or not text
+    RenderedHtml(drawn)
     drawn.encode()
 
 
@@ -271,15 +273,15 @@ def test_any_text_in_any_place_is_escaped(text: str) -> None:
         ("*&lt;script&gt;*", "<script>", []),
     ],
 )
-def test_mrkdwn_reads_as_in_slack(mrkdwn: str, text: str, links: list[str]) -> None:
-    """Mentions by name, times in UTC, links with where they lead, of which the web's work."""
+def test_mrkdwn_is_shown_as_in_slack(mrkdwn: str, text: str, links: list[str]) -> None:
+    """Mentions have names, times are in UTC, links show their address; only web links work."""
     block = block_kit.section_block("s", block_kit.mrkdwn(mrkdwn))
-    seen = Seen(render_blocks_as_html([block], lambda each: NAMES.get(each, "")))
+    seen = RenderedHtml(render_blocks_as_html([block], lambda each: NAMES.get(each, "")))
     assert (seen.text, seen.links) == (text, links)
 
 
-def test_a_first_line_end_is_not_lost() -> None:
-    """HTML drops the line end that begins preformatted text, so there is one more."""
+def test_a_line_end_at_the_start_of_preformatted_text_is_kept() -> None:
+    """HTML drops the first one, so there is one more."""
     frame = block_kit.rich_text_block("r", [block_kit.rich_text_preformatted("\nx")])
     assert '<pre dir="auto">\n\nx</pre>' in render_blocks_as_html([frame], lambda _: "")
 
@@ -294,7 +296,7 @@ def test_a_first_line_end_is_not_lost() -> None:
         {"type": "rich_text", "elements": [block_kit.rich_text_line({"type": "emoji"})]},
     ],
 )
-def test_what_is_not_known_is_refused(block: dict[str, Any]) -> None:
-    """Nobody is shown a part as if it were all."""
+def test_an_unknown_block_or_element_is_refused(block: dict[str, Any]) -> None:
+    """Otherwise a part would be shown as if it were everything."""
     with pytest.raises(UnknownBlockError):
         render_blocks_as_html([block], lambda _: "")

@@ -1,4 +1,4 @@
-"""Cards under hostile and huge input are valid, whole, and format nothing of others."""
+"""Cards with hostile and huge input are valid and complete, and format no foreign text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.messages.cards_support import (
     NOW,
     REFUND,
     accept_message,
-    action_ids,
-    buttons,
-    mrkdwn_texts,
+    list_action_ids,
+    list_mrkdwn_texts,
+    map_buttons,
     read,
     view,
 )
@@ -76,8 +76,8 @@ PROGRESS = st.builds(
 
 
 @st.composite
-def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
-    """Calls with anything in them that a tool, the model or a person could write."""
+def draw_calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
+    """Draw calls with anything in them that a tool, the model or a person could write."""
     strategy = st.builds(
         CallView,
         id=st.just(""),
@@ -104,9 +104,9 @@ def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
 
 
 @st.composite
-def views(draw: st.DrawFn) -> CardView:
-    """A card of one to five such calls."""
-    some = draw(st.integers(1, 5).flatmap(lambda n: calls(n)))
+def draw_view(draw: st.DrawFn) -> CardView:
+    """Draw a card of one to five such calls."""
+    some = draw(st.integers(1, 5).flatmap(lambda n: draw_calls(n)))
     people = draw(st.sampled_from([(), ("UANA00001",), tuple(f"U{n:010}" for n in range(300))]))
     return view(*some, approver_users=people, parts=draw(st.sampled_from([1, 2])))
 
@@ -115,12 +115,9 @@ SLOW = settings(suppress_health_check=list(HealthCheck))
 
 
 @SLOW
-@given(views())
-def test_any_card_is_valid(shown: CardView) -> None:
-    """Whatever is in the calls, Slack takes the message.
-
-    The notification is one short plain line.
-    """
+@given(draw_view())
+def test_a_card_of_any_calls_is_valid(shown: CardView) -> None:
+    """The notification is one short line without markup."""
     drawn = render_card(shown, NOW)
     accept_message(drawn.blocks)
     assert "\n" not in drawn.text
@@ -130,14 +127,11 @@ def test_any_card_is_valid(shown: CardView) -> None:
 
 
 @SLOW
-@given(views())
-def test_nothing_is_approved_unseen(shown: CardView) -> None:
-    """An Approve stands only below a call of which every part is on the card.
-
-    Else there is a Review.
-    """
+@given(draw_view())
+def test_approve_is_offered_only_if_the_card_shows_the_whole_call(shown: CardView) -> None:
+    """Otherwise there is a Review button."""
     blocks = render_card(shown, NOW).blocks
-    text, found = read(blocks), buttons(blocks)
+    text, found = read(blocks), map_buttons(blocks)
     approved = list_directly_approvable_call_ids(shown, NOW)
     for call in shown.calls:
         value = f"{call.id}:{call.revision}"
@@ -157,7 +151,7 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
 
 
 def _squeeze(text: str) -> str:
-    """The text without white space and the marks that we put around words from right to left."""
+    """Remove white space, and the marks that we put around right-to-left words."""
     return re.sub(
         r"[\s\u2068\u2069]+",
         "",
@@ -166,9 +160,9 @@ def _squeeze(text: str) -> str:
 
 
 @SLOW
-@given(views())
-def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView) -> None:
-    """With every foreign text replaced by a tame one, no other mrkdwn appears."""
+@given(draw_view())
+def test_formatted_texts_do_not_depend_on_foreign_text(shown: CardView) -> None:
+    """Calls with harmless texts instead give the same mrkdwn."""
     tame = tuple(
         replace(
             call,
@@ -184,15 +178,12 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
         )
         for call in shown.calls
     )
-    allowed = set(mrkdwn_texts(render_card(replace(shown, calls=tame), NOW).blocks))
-    assert set(mrkdwn_texts(render_card(shown, NOW).blocks)) <= allowed
+    allowed = set(list_mrkdwn_texts(render_card(replace(shown, calls=tame), NOW).blocks))
+    assert set(list_mrkdwn_texts(render_card(shown, NOW).blocks)) <= allowed
 
 
-def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
-    """What does not fit is named and goes to Review; Edit and Reject stay.
-
-    The other call is unaffected.
-    """
+def test_a_call_with_a_too_long_argument_has_review_instead() -> None:
+    """The argument is named; Edit and Reject stay. The other call keeps Approve."""
     values = (
         ArgumentValue("To", "#general"),
         ArgumentValue("Text", "word " * 800),
@@ -203,13 +194,13 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     text = read(drawn.blocks)
     assert "🔎 Not in full here: “Text”. Review shows all of it to those who may decide." in text
     assert re.search(r"(word ){50,}w?o?r?… \([0-9],[0-9]{3} more characters\)", text)
-    found = buttons(drawn.blocks)
+    found = map_buttons(drawn.blocks)
     rest = ["edit", "reject_now"]
     assert [verb for verb, value in found if value == "call-1:1"] == ["review", *rest]
     assert [verb for verb, value in found if value == "call-2:1"] == ["approve", *rest]
     assert found["review", "call-1:1"]["text"]["text"] == "Review…"
-    assert "approve_all" not in action_ids(drawn.blocks)
-    assert "reject_all" in action_ids(drawn.blocks)
+    assert "approve_all" not in list_action_ids(drawn.blocks)
+    assert "reject_all" in list_action_ids(drawn.blocks)
 
 
 @pytest.mark.parametrize(
@@ -231,25 +222,24 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
         ({"masked_pieces": ("Order", "the preview")}, "“Order” and the preview"),
     ],
 )
-def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
-    """What is too long, too tall or covered for others is named, and leads to Review.
-
-    The beginning of what is too long is shown.
-    """
+def test_the_card_names_the_parts_that_only_review_shows(
+    changes: dict[str, Any], said: str
+) -> None:
+    """They are too long, have too many lines, or are masked; the card shows their beginning."""
     drawn = render_card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)
     assert f"Not in full here: {said}. Review" in text
     assert ("more characters)" in text) == ("masked_pieces" not in changes)
-    assert "approve" not in action_ids(drawn.blocks)
+    assert "approve" not in list_action_ids(drawn.blocks)
 
 
 def test_lengths_are_counted_after_escaping() -> None:
-    """What grows by escaping counts with what it grows to."""
-    assert "approve" in action_ids(
+    """An ampersand counts as five characters."""
+    assert "approve" in list_action_ids(
         render_card(view(replace(REFUND, values=(ArgumentValue("T", "a" * 2_800),))), NOW).blocks
     )
-    assert "review" in action_ids(
+    assert "review" in list_action_ids(
         render_card(view(replace(REFUND, values=(ArgumentValue("T", "&" * 600),))), NOW).blocks
     )
     assert (
@@ -259,32 +249,32 @@ def test_lengths_are_counted_after_escaping() -> None:
     assert count_slack_characters("&<>a") == 5 + 4 + 4 + 1
 
 
-def test_a_long_effect_stands_below_the_title_in_full() -> None:
-    """A sentence too long for a header is shown whole, in bold, below the title."""
+def test_a_long_effect_is_shown_in_full_below_the_title() -> None:
+    """It is too long for a header."""
     effect = "Post in #general: " + "hello " * 30 + "end"
     drawn = render_card(view(replace(REFUND, effect=effect)), NOW)
     assert drawn.blocks[0]["text"]["text"] == "Refund an order"
     assert effect in read(drawn.blocks)
-    assert "approve" in action_ids(drawn.blocks)
+    assert "approve" in list_action_ids(drawn.blocks)
 
 
-def test_small_calls_leave_their_room_to_large_ones() -> None:
-    """A message is shared out: two long calls beside small ones are still shown in full."""
+def test_small_calls_leave_their_space_to_large_ones() -> None:
+    """A long call beside small ones is shown in full; five long ones are not."""
     long = tuple(ArgumentValue(f"Field {n}", "word " * 150) for n in range(4))
     small = [replace(REFUND, id=f"s{n}") for n in range(3)]
     drawn = render_card(view(*small, replace(CANCEL, values=long)), NOW)
     accept_message(drawn.blocks)
-    assert "review" not in action_ids(drawn.blocks)
+    assert "review" not in list_action_ids(drawn.blocks)
     five = [replace(CANCEL, id=f"f{n}", values=long) for n in range(5)]
     drawn = render_card(view(*five), NOW)
     accept_message(drawn.blocks)
-    assert action_ids(drawn.blocks).count("review") == 5
+    assert list_action_ids(drawn.blocks).count("review") == 5
 
 
 @pytest.mark.parametrize("status", CallStatus)
 @pytest.mark.parametrize("char", ["&", "🏴", "\u202e"])
-def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
-    """Five calls, everything as long as it can be, and as many approvers as can be named."""
+def test_the_largest_possible_card_is_valid(status: CallStatus, char: str) -> None:
+    """Five calls with texts as long as they can be, and more approvers than can be named."""
     long = char * 3_000
     value = ArgumentValue(char * 200, char * 280, char * 280)
     call = replace(

@@ -1,4 +1,4 @@
-"""The dialogs beside the card: Review shows all of a call, Reject asks why."""
+"""Dialogs of a card: Review shows all of a call, Reject asks why."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from bot.cards.review_dialog import (
 )
 from bot.cards.slack_text import count_slack_characters, show_hidden_characters, split_into_chunks
 from bot.cards.views import ArgumentValue
-from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read
+from tests.messages.cards_support import CANCEL, REFUND, accept_view, list_objects, read
 
 
-def everything(modal: dict[str, Any]) -> str:
-    """All literal text of a dialog, in order, without separators."""
+def read_everything(modal: dict[str, Any]) -> str:
+    """Read all literal text of a dialog, in order, without separators."""
     return "".join(
-        each["text"] for each in inside(modal["blocks"]) if isinstance(each.get("text"), str)
+        each["text"] for each in list_objects(modal["blocks"]) if isinstance(each.get("text"), str)
     )
 
 
-def test_review_of_what_is_approved_already_approves_nothing() -> None:
-    """What waits for its time to start is shown whole, and has nothing to submit."""
+def test_review_of_an_approved_call_has_no_submit_button() -> None:
+    """The call waits for its time to start, which Review shows."""
     view = render_review_dialog(replace(REFUND, starts_at=REFUND.deadline))
     accept_view(view)
     assert "submit" not in view
@@ -40,8 +40,8 @@ def test_review_of_what_is_approved_already_approves_nothing() -> None:
     assert "submit" in render_review_dialog(REFUND)
 
 
-def test_review_shows_what_the_card_shows_and_approves() -> None:
-    """The dialog has the effect, the arguments, the agent's words, and Approve."""
+def test_review_shows_the_whole_call_and_approves_it() -> None:
+    """It has the effect, the arguments, the agent's reason, the requester and Approve."""
     modal = render_review_dialog(REFUND, asked="Asked by <@UBEN00001>")
     accept_view(modal)
     assert modal["callback_id"] == "review_call"
@@ -55,8 +55,8 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
     assert "cannot be undone" in read(render_review_dialog(CANCEL)["blocks"])
 
 
-def test_what_runs_without_approval_is_shown_whole() -> None:
-    """The dialog has what Review has, says what it does, and asks why; too much has no button."""
+def test_break_glass_shows_the_whole_call_and_asks_why() -> None:
+    """It says that nobody has approved the call. One that is too long has no submit button."""
     modal = render_break_glass_dialog(CANCEL)
     accept_view(modal)
     text = read(modal["blocks"])
@@ -71,22 +71,22 @@ def test_what_runs_without_approval_is_shown_whole() -> None:
     accept_view(render_objection_dialog(CANCEL.target, "<!channel>\u202e" * 100))
 
 
-def test_who_may_not_approve_gets_no_submit() -> None:
-    """Who may look and not approve is told why, and cannot submit."""
+def test_review_for_somebody_who_may_not_approve_says_why() -> None:
+    """It has no submit button."""
     modal = render_review_dialog(REFUND, bar="You edited this.")
     accept_view(modal)
     assert "submit" not in modal
     assert "You edited this." in read(modal["blocks"])
 
 
-def test_a_long_argument_is_there_to_its_last_character() -> None:
-    """A text of many chunks is complete, its parts numbered, and can be approved."""
+def test_review_shows_a_long_argument_in_numbered_parts() -> None:
+    """The text is complete, so the call can be approved."""
     text = "".join(f"{n:06}" for n in range(10_000))
     modal = render_review_dialog(replace(REFUND, values=(ArgumentValue("Text", text, "before"),)))
     accept_view(modal)
     parts = [
         e["elements"][0]["text"]
-        for e in inside(modal["blocks"])
+        for e in list_objects(modal["blocks"])
         if e.get("type") == "rich_text_preformatted"
     ]
     assert "".join(parts) == text
@@ -95,8 +95,8 @@ def test_a_long_argument_is_there_to_its_last_character() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 400_000, "é" * 60_000, "x\n" * 150_000])
-def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
-    """Beyond Slack's limits of blocks or bytes the dialog says so and has no submit."""
+def test_a_call_too_long_for_any_dialog_cannot_be_approved(text: str) -> None:
+    """It exceeds Slack's limit of blocks or bytes; the dialog says so."""
     modal = render_review_dialog(replace(REFUND, values=(ArgumentValue("Text", text),)))
     accept_view(modal)
     assert "submit" not in modal
@@ -110,8 +110,10 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
     ),
     st.booleans(),
 )
-def test_any_review_is_valid_and_complete(values: list[ArgumentValue], edited: bool) -> None:
-    """Whatever the values, Slack takes the dialog, and all of each is in it."""
+def test_review_of_any_values_is_valid_and_complete(
+    values: list[ArgumentValue], edited: bool
+) -> None:
+    """Texts of up to 2,900 characters are looked for in one piece."""
     changed = tuple(
         replace(each, previous_text=each.text[::-1] if edited else None) for each in values
     )
@@ -124,19 +126,19 @@ def test_any_review_is_valid_and_complete(values: list[ArgumentValue], edited: b
         and each.text.strip()
         and show_hidden_characters(each.text) == each.text
     ]
-    assert all(len(text) > 2_900 or text in everything(modal) for text in printable)
+    assert all(len(text) > 2_900 or text in read_everything(modal) for text in printable)
 
 
 @given(st.text(alphabet="a&<>\n🏴", max_size=300), st.integers(5, 40))
 def test_chunks_join_to_the_text(text: str, limit: int) -> None:
-    """Cutting for Slack's limit loses nothing and keeps the limit as Slack counts."""
+    """Each chunk is within the limit as Slack counts."""
     parts = split_into_chunks(text, limit)
     assert "".join(parts) == text
     assert all(count_slack_characters(part) <= limit for part in parts)
 
 
 def test_reject_names_its_target() -> None:
-    """The dialog carries what it rejects and shows it as plain text."""
+    """It shows the target as plain text, shortened."""
     modal = render_reject_dialog(
         CallTarget("call-1", 1), count=1, title="Refund <!here> " + "x" * 5_000
     )
@@ -152,8 +154,8 @@ def test_reject_names_its_target() -> None:
     accept_view(render_reject_dialog(CardTarget("p", 2, 7), count=3, title="\u202e"))
 
 
-def state(key: str | None, words: str | None) -> dict[str, Any]:
-    """What Slack submits for the Reject dialog."""
+def build_state(key: str | None, words: str | None) -> dict[str, Any]:
+    """Build what Slack submits for the Reject dialog."""
     option = None if key is None else {"text": {"type": "plain_text", "text": "x"}, "value": key}
     return {
         "reason": {"preset": {"type": "radio_buttons", "selected_option": option}},
@@ -173,16 +175,18 @@ def state(key: str | None, words: str | None) -> dict[str, Any]:
         ("value", "x" * 501, {"words": "At most 500 characters, please; these are 501."}),
     ],
 )
-def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
-    """The reason is the preset with the person's words, or an error at the field that lacks one."""
-    assert parse_rejection_reason(state(key, words)) == outcome
+def test_a_rejection_is_read_or_has_an_error_at_a_field(
+    key: str | None, words: str | None, outcome: object
+) -> None:
+    """The reason is the chosen one with the person's words."""
+    assert parse_rejection_reason(build_state(key, words)) == outcome
 
 
 @pytest.mark.parametrize(
     "values", [{}, {"reason": None}, {"reason": {"preset": None}, "words": []}]
 )
-def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
-    """A submission that lacks the blocks is an error at a field that exists, never an exception."""
+def test_a_malformed_rejection_has_errors_at_fields(values: dict[str, Any]) -> None:
+    """The submission lacks blocks; there is no exception, and the fields exist."""
     errors = parse_rejection_reason(values)
     assert isinstance(errors, dict)
     assert set(errors) <= {
@@ -191,8 +195,8 @@ def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
     }
 
 
-def test_the_dialog_offers_the_reasons_that_are_read() -> None:
-    """Every option of the dialog is one that `parse_rejection_reason` knows."""
+def test_the_reject_dialog_offers_exactly_the_known_reasons() -> None:
+    """`parse_rejection_reason` knows them."""
     modal = render_reject_dialog(CallTarget("x", 1), count=1, title="x")
     assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(
         REJECTION_REASONS

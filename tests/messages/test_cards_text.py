@@ -1,4 +1,4 @@
-"""Strings as Slack reads them: escaping, mentions, times, cut marks, harmless Markdown."""
+"""Texts for Slack: escaping, mentions, times, shortening, harmless Markdown."""
 
 from __future__ import annotations
 
@@ -37,31 +37,28 @@ BITS = st.sampled_from(
 )
 
 
-def test_escaping_touches_three_characters() -> None:
-    """And no more than these, in the order that escapes once."""
+def test_only_three_characters_are_escaped() -> None:
+    """The ampersand is escaped first, so nothing is escaped twice."""
     assert escape_mrkdwn("a & b <c> *d* &amp;") == "a &amp; b &lt;c&gt; *d* &amp;amp;"
 
 
 @pytest.mark.parametrize("odd", ["", "UANA|x", "U1> <!here", "C0SUPPORT", "u1", "<@U1>"])
-def test_only_ids_become_mentions(odd: str) -> None:
-    """What is not an id never gets between the angle brackets."""
+def test_a_text_that_is_no_id_does_not_become_a_mention(odd: str) -> None:
+    """It never gets between angle brackets."""
     assert user_mention(odd) == "someone"
     assert group_mention(odd) == "a user group"
     assert "<" not in channel_mention(odd) or odd == "C0SUPPORT"
 
 
-def test_ids_become_mentions() -> None:
-    """People, groups and channels by id."""
+def test_ids_of_people_groups_and_channels_become_mentions() -> None:
+    """Slack shows them by name."""
     assert user_mention("UANA00001") == "<@UANA00001>"
     assert group_mention("S0LEADS") == "<!subteam^S0LEADS>"
     assert channel_mention("C0SUPPORT") == "<#C0SUPPORT>"
 
 
-def test_a_time_is_shown_in_the_readers_zone() -> None:
-    """Slack gets the moment and, for where it cannot localise, the time in UTC.
-
-    It does so whatever zone the time came in.
-    """
+def test_a_time_is_formatted_for_the_readers_time_zone() -> None:
+    """Slack is also given the time in UTC, for clients that cannot localise."""
     assert (
         format_local_time(AT)
         == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
@@ -70,8 +67,8 @@ def test_a_time_is_shown_in_the_readers_zone() -> None:
 
 
 @given(st.text(max_size=300), st.integers(40, 200))
-def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: int) -> None:
-    """Counted after escaping; the number in the mark is what is missing."""
+def test_a_shortened_text_counts_what_is_missing(text: str, limit: int) -> None:
+    """It is within the limit, counted after escaping."""
     short = shorten_text(text, limit)
     assert count_slack_characters(short) <= limit
     if short != text:
@@ -100,13 +97,13 @@ def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: i
     ],
 )
 def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
-    """Broadcasts and mentions become plain names; other Markdown stays as it is."""
+    """Broadcasts and mentions become plain names; other Markdown is unchanged."""
     assert replace_notifying_mentions(text) == harmless
 
 
 @given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
-def test_no_nesting_puts_a_mention_together(text: str) -> None:
-    """After one pass no mention is left, and a second pass changes nothing."""
+def test_nested_mentions_leave_no_mention_behind(text: str) -> None:
+    """A second pass changes nothing."""
     harmless = replace_notifying_mentions(text)
     assert not re.search(
         r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE
@@ -115,13 +112,13 @@ def test_no_nesting_puts_a_mention_together(text: str) -> None:
 
 
 def test_short_markdown_is_one_part() -> None:
-    """Nothing is done to what fits; blank text has no part."""
+    """It is unchanged; blank text has no part."""
     assert split_markdown("# Hi\n\nthere") == ["# Hi\n\nthere"]
     assert split_markdown(" \n") == []
 
 
 def test_markdown_is_split_after_paragraphs() -> None:
-    """A part ends where a paragraph ends."""
+    """No text is lost."""
     text = "\n\n".join(f"{n} " + "word " * 10 for n in range(6))
     parts = split_markdown(text, 130)
     assert len(parts) == 3
@@ -129,8 +126,8 @@ def test_markdown_is_split_after_paragraphs() -> None:
     assert "\n\n".join(parts) == text
 
 
-def test_a_fence_is_closed_and_opened_again() -> None:
-    """Code that goes over a border is code on both sides, with its language."""
+def test_code_that_is_split_is_fenced_in_both_parts() -> None:
+    """The second part has the language, too."""
     text = (
         "Look:\n\n```python\n" + "".join(f"line_{n}()\n" for n in range(40)) + "```\nThat is all."
     )
@@ -143,18 +140,15 @@ def test_a_fence_is_closed_and_opened_again() -> None:
 
 
 @given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
-def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
-    """Every part fits as Slack counts.
-
-    Beside fences and white space nothing is added or lost.
-    """
+def test_parts_of_markdown_are_within_the_limit_and_complete(text: str, limit: int) -> None:
+    """Only fences and white space are added or lost."""
     parts = split_markdown(text, limit)
     assert all(count_slack_characters(part) <= limit for part in parts)
     assert re.sub(r"[\s`~]", "", "".join(parts)) == re.sub(r"[\s`~]", "", text)
 
 
-def test_a_very_long_word_is_divided() -> None:
-    """A line without any space is divided rather than refused."""
+def test_a_very_long_word_is_split() -> None:
+    """It has no spaces at which it could be split."""
     parts = split_markdown("x" * 30_000)
     assert "".join(parts) == "x" * 30_000
     assert max(map(len, parts)) <= 11_000
@@ -174,6 +168,6 @@ def test_a_very_long_word_is_divided() -> None:
         ("**_both_**", "both"),
     ],
 )
-def test_a_notification_has_no_marks(markdown: str, read: str) -> None:
-    """Marks of Markdown go, and what only looks like one stays."""
+def test_a_notification_has_no_markdown(markdown: str, read: str) -> None:
+    """Characters that only look like Markdown stay."""
     assert strip_markdown(markdown) == read

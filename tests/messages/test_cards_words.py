@@ -1,4 +1,4 @@
-"""Answers, help and sentences are valid blocks, in which nobody's words mention or format."""
+"""Answers, help and sentences: valid blocks, in which foreign words mention and format nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bot.cards.slack_text import unescape_mrkdwn
 from bot.cards.views import ArgumentValue
 from bot.policy.gates import GrantOffer
 from storage.states import CallStatus, ChannelMode, RunSource, Surface
-from tests.messages.cards_support import REFUND, accept_message, buttons, inside
+from tests.messages.cards_support import REFUND, accept_message, list_objects, map_buttons
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 EVIL = "<!channel> <@UEVE00001> <https://evil.example|ok>\n\u202e&"
@@ -38,7 +38,7 @@ TOOLS = [
     ("Cancel <an> order", "destructive"),
 ]
 
-SAID = {
+ARGUMENTS_OF_SENTENCES = {
     "already_decided_reply": ("UANA00001", "approve", AT),
     "dialog_not_opened_reply": ("view_too_large",),
     "repeated_click_reply": ("approve",),
@@ -179,19 +179,18 @@ CONSTANTS = {
 }
 
 
-def say(name: str) -> str:
-    """Return the sentence of this name, said of what is hostile in every place."""
-    sentence: str = CONSTANTS[name] if name in CONSTANTS else SENTENCES[name](*SAID[name])
+def build_sentence(name: str) -> str:
+    """Return the sentence of this name, with hostile text in each place."""
+    sentence: str = (
+        CONSTANTS[name] if name in CONSTANTS else SENTENCES[name](*ARGUMENTS_OF_SENTENCES[name])
+    )
     return sentence
 
 
-@pytest.mark.parametrize("name", [*SAID, *CONSTANTS])
-def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
-    """A sentence holds mentions of ours and escaped text.
-
-    It never holds a broadcast, a foreign mention or a link.
-    """
-    sentence = say(name)
+@pytest.mark.parametrize("name", [*ARGUMENTS_OF_SENTENCES, *CONSTANTS])
+def test_no_sentence_formats_hostile_text(name: str) -> None:
+    """It has no broadcast, mention or link that others wrote."""
+    sentence = build_sentence(name)
     assert sentence.strip()
     assert "<!channel" not in sentence
     assert "UEVE" not in "".join(re.findall(r"<[^>]*>", sentence))
@@ -199,16 +198,13 @@ def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
     assert "\u202e" not in sentence
 
 
-def test_every_sentence_is_looked_at() -> None:
-    """A new sentence has to be added to the list above."""
-    assert set(SENTENCES) == set(SAID)
+def test_every_sentence_is_tested() -> None:
+    """A new sentence has to be added to the table above."""
+    assert set(SENTENCES) == set(ARGUMENTS_OF_SENTENCES)
 
 
-def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
-    """The second click hears who was first.
-
-    Where it was nobody, it hears what the clock or policy did.
-    """
+def test_a_click_after_a_decision_is_told_who_decided_and_when() -> None:
+    """If nobody did, the sentence says what happened."""
     sentence = sentences.already_decided_reply("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
     assert sentences.already_decided_reply("", "reject", None).startswith(
@@ -217,14 +213,14 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
     assert "12" not in sentences.decision_too_late_reply(None)
 
 
-def test_a_refusal_says_who_may() -> None:
-    """And an empty list says that nobody may."""
+def test_a_refused_click_is_told_who_may_approve() -> None:
+    """If nobody may, it says so."""
     assert "<@UANA00001>" in sentences.not_an_approver_reply("<@UANA00001>")
     assert "nobody" in sentences.not_an_approver_reply("")
 
 
-def test_the_thread_line_is_one_line() -> None:
-    """The thread is told in one line, with the reason quoted."""
+def test_the_line_about_a_decision_is_one_line_with_the_reason() -> None:
+    """The reason is quoted without its line end."""
     line = notices.call_decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
@@ -232,8 +228,8 @@ def test_the_thread_line_is_one_line() -> None:
     assert slack_text.join_effects(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
 
-def test_who_asked_is_told_how_it_ended() -> None:
-    """A decision that ends a call names who asked; what came of it is told in a sentence."""
+def test_lines_about_a_call_name_its_requester_and_its_outcome() -> None:
+    """They also name those who approved."""
     line = notices.call_decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001"
     )
@@ -249,28 +245,25 @@ def test_who_asked_is_told_how_it_ended() -> None:
     assert notices.asked_by_sentence("UBEN00001") == "Asked by <@UBEN00001>."
 
 
-def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
-    """Feedback buttons come once, below the end, and carry the run."""
+def test_only_the_last_part_of_an_answer_has_feedback_buttons() -> None:
+    """The buttons carry the run."""
     assert [block["type"] for block in render_model_answer_part("Hi", "run-1", False)] == [
         "markdown"
     ]
     blocks = render_model_answer_part("Hi <!here>", "run-1", True)
     accept_message(blocks)
     assert blocks[0]["text"] == "> Hi @here"
-    values = [each["value"] for each in inside(blocks) if "value" in each]
+    values = [each["value"] for each in list_objects(blocks) if "value" in each]
     assert values == ["good:run-1", "bad:run-1"]
     assert [block["type"] for block in render_model_answer_part("  ", "run-1", True)] == [
         "context_actions"
     ]
 
 
-@pytest.mark.parametrize("name", [*SAID, *CONSTANTS])
-def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
-    """As blocks, a sentence formats nothing and reads as meant.
-
-    Its mentions, times and links act.
-    """
-    sentence = say(name)
+@pytest.mark.parametrize("name", [*ARGUMENTS_OF_SENTENCES, *CONSTANTS])
+def test_only_our_own_tokens_are_formatted_in_a_sentences_blocks(name: str) -> None:
+    """These are mentions, times and links; everything else is literal text."""
+    sentence = build_sentence(name)
     blocks = render_notice_sentence(sentence)
     accept_message(blocks)
     leaves = blocks[0]["elements"][0]["elements"]
@@ -282,8 +275,8 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
     )
 
 
-def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
-    """Each kind of token becomes the leaf that acts as it does in a text."""
+def test_each_token_of_a_sentence_becomes_a_leaf_of_its_kind() -> None:
+    """People, groups, channels, times and links."""
     sentence = (
         "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> "
         "<https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
@@ -299,15 +292,15 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
     ]
 
 
-def test_retry_carries_the_run() -> None:
-    """What went wrong is said, and one button continues."""
+def test_the_retry_button_carries_the_run() -> None:
+    """It is the only button below the error."""
     blocks = render_retry_message(notices.run_failed_notice(EVIL), "run-1")
     accept_message(blocks)
-    assert list(buttons(blocks)) == [("retry", "run-1")]
+    assert list(map_buttons(blocks)) == [("retry", "run-1")]
 
 
-def test_greeting_and_help_name_the_tools_and_the_ai() -> None:
-    """First contact says what it can do and that it is an AI; help lists every tool, escaped."""
+def test_greeting_and_help_name_the_tools_and_mention_an_ai() -> None:
+    """Help lists every tool, escaped."""
     hello = greeting_text("UBOT00001", TOOLS)
     assert "an AI" in hello
     assert "look up an order" in hello

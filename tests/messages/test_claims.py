@@ -1,4 +1,4 @@
-"""Which words of a model say something else than the record."""
+"""Claims in a model's words that contradict the record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storage.states import CallStatus
 
 C = CallStatus
 NOT_DONE = [status for status in CallStatus if status is not C.SUCCEEDED]
-CLAIMS = [
+CLAIMS_OF_SUCCESS = [
     "Refund complete.",
     "Refund of 40 EUR issued.",
     "Refunded 40 EUR, no issues.",
@@ -46,7 +46,7 @@ CLAIMS = [
     "Ho rimborsato l'ordine.",
     "Ik heb het terugbetaald.",
 ]
-HONEST = [
+HONEST_TEXTS = [
     "Возврат не выполнен.",
     "返金していません。",
     "Nie zwrócono pieniędzy.",
@@ -67,7 +67,7 @@ HONEST = [
     "Die Erstattung wurde abgelehnt, es ist nichts erstattet.",
     "Le remboursement n'a pas été effectué.",
 ]
-LOOKED_UP = [
+TEXTS_ABOUT_READS = [
     "Order 1042 is complete without issues.",
     "Order 1042 was paid on 3 May.",
     "The order has been shipped.",
@@ -77,33 +77,37 @@ LOOKED_UP = [
 
 
 @pytest.mark.parametrize("status", NOT_DONE)
-@pytest.mark.parametrize("text", CLAIMS)
-def test_a_claim_against_what_was_not_done(text: str, status: CallStatus) -> None:
-    """Wherever the only call did not certainly succeed, the words contradict the record."""
+@pytest.mark.parametrize("text", CLAIMS_OF_SUCCESS)
+def test_a_claim_of_success_contradicts_a_call_that_did_not_succeed(
+    text: str, status: CallStatus
+) -> None:
+    """This holds for each status other than SUCCEEDED."""
     assert do_claims_contradict_record(
         detect_action_claims(text), [CallOutcome(status, "")], whole=False
     )
 
 
 @pytest.mark.parametrize("status", NOT_DONE)
-@pytest.mark.parametrize("text", HONEST)
-def test_honest_words_beside_what_was_not_done(text: str, status: CallStatus) -> None:
-    """What says so itself, or speaks of what is to come, contradicts nothing."""
+@pytest.mark.parametrize("text", HONEST_TEXTS)
+def test_honest_words_about_a_call_that_did_not_succeed_are_fine(
+    text: str, status: CallStatus
+) -> None:
+    """They say so themselves, or speak of the future."""
     assert not do_claims_contradict_record(
         detect_action_claims(text), [CallOutcome(status, "")], whole=True
     )
 
 
-@pytest.mark.parametrize("text", LOOKED_UP)
-def test_what_was_looked_up_is_no_claim(text: str) -> None:
-    """Where nothing was proposed, only what the model says that it did itself is one."""
+@pytest.mark.parametrize("text", TEXTS_ABOUT_READS)
+def test_facts_that_were_looked_up_are_no_claims(text: str) -> None:
+    """Without a proposed call, only the model's words about its own actions are claims."""
     assert not do_claims_contradict_record(detect_action_claims(text), [], whole=True)
     assert do_claims_contradict_record(detect_action_claims("I have refunded it."), [], whole=True)
 
 
-@pytest.mark.parametrize("text", CLAIMS)
-def test_a_claim_of_what_was_done(text: str) -> None:
-    """What succeeded may be told; of one that did not beside it, the last words have to tell."""
+@pytest.mark.parametrize("text", CLAIMS_OF_SUCCESS)
+def test_a_claim_about_a_call_that_succeeded_is_fine(text: str) -> None:
+    """If another call did not succeed, the last words of the request have to say so."""
     done, rejected = CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")
     assert not do_claims_contradict_record(detect_action_claims(text), [done], whole=True)
     assert not do_claims_contradict_record(
@@ -113,8 +117,8 @@ def test_a_claim_of_what_was_done(text: str) -> None:
     assert not do_claims_contradict_record(detect_action_claims(told), [done, rejected], whole=True)
 
 
-def test_all_is_claimed_and_one_was_rejected() -> None:
-    """The last words say nothing of the one that was not done."""
+def test_a_claim_that_both_are_done_contradicts_a_rejection() -> None:
+    """The words do not mention the rejected call."""
     ended = [CallOutcome(C.SUCCEEDED, ""), CallOutcome(C.REJECTED, "")]
     assert do_claims_contradict_record(detect_action_claims("Both are done."), ended, whole=True)
 
@@ -132,20 +136,20 @@ def test_all_is_claimed_and_one_was_rejected() -> None:
         "Ana l'a approuvé.",
     ],
 )
-def test_an_approval_is_claimed(text: str) -> None:
-    """Somebody is said to have approved."""
+def test_a_claim_that_somebody_approved_is_detected(text: str) -> None:
+    """Several languages, with mentions or without."""
     assert detect_action_claims(text).says_approved
 
 
 @pytest.mark.parametrize(
     "text", ["Nobody approved it.", "It has to be approved first, so it waits.", "Ana may approve."]
 )
-def test_no_approval_is_claimed(text: str) -> None:
-    """It is said to be missing, or to come."""
+def test_words_about_a_missing_or_future_approval_are_no_claim(text: str) -> None:
+    """They do not say that somebody has approved."""
     assert not detect_action_claims(text).says_approved
 
 
-def test_a_long_text_is_read_soon() -> None:
-    """Whatever it is made of; a test that hangs fails."""
+def test_claims_in_a_long_text_are_detected_in_time() -> None:
+    """Texts of many repetitions; the test fails if it hangs."""
     for piece in ("is ", "i have ", "approved ", "✅", "ist erledig ", "a.b-c>"):
         detect_action_claims(piece * 20_000)

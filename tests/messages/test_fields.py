@@ -1,4 +1,4 @@
-"""The Edit modal by hand: each kind of value shown, edited, refused and kept."""
+"""The Edit dialog: each kind of value is shown, edited, refused and kept."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from bot.cards.edit_form import ParsedEdit, parse_edit_submission
 from tests.messages.fields_support import (
     Address,
     Everything,
-    block,
-    dumped,
-    edited,
-    element,
-    errors,
+    dump,
+    edit,
+    fill_in,
+    find_block,
+    find_element,
+    list_errors,
+    make_tool,
+    render_view,
     submit,
-    tool_for,
-    typed,
-    view_of,
 )
 
-TOOL = tool_for(Everything, secret=frozenset({"token"}))
-NOW = dumped(Everything(name="Ana"))
+TOOL = make_tool(Everything, secret=frozenset({"token"}))
+NOW = dump(Everything(name="Ana"))
 
 
-def test_metadata_holds_no_value() -> None:
-    """The modal carries the call and its revision only, and no secret appears in it."""
+def test_the_edit_dialog_contains_no_secret() -> None:
+    """Its metadata has only the call and its revision."""
     arguments = NOW | {"password": "hunter22"}
-    view = view_of(TOOL, arguments, approve=True)
+    view = render_view(TOOL, arguments, approve=True)
     assert json.loads(view["private_metadata"]) == {"call": "call-1", "revision": 3}
     assert view["callback_id"] == "edit_call"
     assert "s3cret" not in json.dumps(view)
@@ -42,14 +42,14 @@ def test_metadata_holds_no_value() -> None:
 @pytest.mark.parametrize(
     "title", ["Refund an order", "A title that is too long for a modal", "<&> <&> <&> <&>", " "]
 )
-def test_any_title_fits(title: str) -> None:
-    """The modal's title is within Slack's 24 characters, as Slack counts them."""
-    assert view_of(tool_for(Address, title=title), {"city": "x"})["title"]["text"].strip()
+def test_any_title_fits_the_edit_dialog(title: str) -> None:
+    """Slack allows 24 characters, as it counts them."""
+    assert render_view(make_tool(Address, title=title), {"city": "x"})["title"]["text"].strip()
 
 
-def test_each_kind_has_its_input() -> None:
-    """Each kind has the input that people know for it."""
-    view = view_of(TOOL, NOW)
+def test_each_kind_of_field_has_its_own_input() -> None:
+    """It is the input that people know for such a value."""
+    view = render_view(TOOL, NOW)
     widgets = {
         b["block_id"][2:]: b["element"]["type"] for b in view["blocks"] if b["type"] == "input"
     }
@@ -85,8 +85,8 @@ def test_each_kind_has_its_input() -> None:
     }
 
 
-def test_untouched_changes_nothing() -> None:
-    """An edit that changes nothing is no edit, down to microseconds and zones."""
+def test_submitting_the_dialog_untouched_changes_nothing() -> None:
+    """Microseconds and time zones are kept as well."""
     assert submit(TOOL, NOW) == ParsedEdit(NOW, changed=False, approve=False)
 
 
@@ -124,43 +124,44 @@ def test_untouched_changes_nothing() -> None:
         ({"either": '"1"'}, {"either": "1"}),
     ],
 )
-def test_edit_of_one_value(entered: dict[str, Any], changes: dict[str, Any]) -> None:
-    """An edit changes that value, which keeps its type, and nothing else."""
-    found = edited(TOOL, NOW, **entered)
+def test_an_edit_of_one_value_changes_only_that_value(
+    entered: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """The value keeps its type."""
+    found = edit(TOOL, NOW, **entered)
     assert found == changes
     assert [type(value) for value in found.values()] == [type(value) for value in changes.values()]
 
 
-def test_line_ends_are_no_edit() -> None:
-    """Clients send other line ends than they were given; that alone changes nothing."""
-    assert edited(TOOL, NOW | {"name": "a\r\nb\rc"}, name="a\nb\nc") == {}
-    assert edited(TOOL, NOW | {"name": "a\r\nb"}, name="a\r\nb c") == {"name": "a\nb c"}
+def test_other_line_ends_are_no_edit() -> None:
+    """Slack's clients send other line ends than they were given."""
+    assert edit(TOOL, NOW | {"name": "a\r\nb\rc"}, name="a\nb\nc") == {}
+    assert edit(TOOL, NOW | {"name": "a\r\nb"}, name="a\r\nb c") == {"name": "a\nb c"}
 
 
-def test_date_time_keeps_its_zone() -> None:
-    """A picked minute comes in the zone there was; the same minute leaves the seconds alone."""
+def test_a_picked_time_keeps_the_time_zone() -> None:
+    """Picking the same minute keeps the seconds, too."""
     before = datetime.fromisoformat(NOW["at"])
     same_minute = int(before.timestamp()) // 60 * 60
-    assert edited(TOOL, NOW, at=same_minute) == {}
-    assert edited(TOOL, NOW, at=same_minute + 3600) == {"at": "2026-11-21T11:00:00+02:00"}
+    assert edit(TOOL, NOW, at=same_minute) == {}
+    assert edit(TOOL, NOW, at=same_minute + 3600) == {"at": "2026-11-21T11:00:00+02:00"}
 
 
-def test_date_time_without_zone_is_typed() -> None:
-    """A picker means the reader's zone, so a moment without a zone is text.
-
-    So is one that pickers do not know.
-    """
+def test_a_time_without_a_time_zone_is_typed() -> None:
+    """A picker uses the reader's time zone. A time before Slack's pickers is typed, too."""
 
     class Moments(BaseModel):
         naive: NaiveDatetime | None = None
         plain: datetime = datetime(2026, 1, 1, 10)
         old: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
-    tool, now = tool_for(Moments), dumped(Moments())
-    view = view_of(tool, now)
-    assert {block(view, f"f:{name}")["element"]["type"] for name in now} == {"plain_text_input"}
-    assert edited(tool, now, naive="2026-02-03T04:05:06") == {"naive": "2026-02-03T04:05:06"}
-    assert errors(tool, now, plain="tomorrow").keys() == {"f:plain"}
+    tool, now = make_tool(Moments), dump(Moments())
+    view = render_view(tool, now)
+    assert {find_block(view, f"f:{name}")["element"]["type"] for name in now} == {
+        "plain_text_input"
+    }
+    assert edit(tool, now, naive="2026-02-03T04:05:06") == {"naive": "2026-02-03T04:05:06"}
+    assert list_errors(tool, now, plain="tomorrow").keys() == {"f:plain"}
 
 
 @pytest.mark.parametrize(
@@ -176,10 +177,10 @@ def test_date_time_without_zone_is_typed() -> None:
         ('""', '""', '""'),
     ],
 )
-def test_unset_differs_from_empty(
+def test_an_optional_text_can_be_unset_empty_or_filled(
     before: str | None, entered: str | None, after: str | None
 ) -> None:
-    """An optional text can be unset, empty or filled, and goes from each to each."""
+    """It can be changed from each of these to each other one."""
     parsed = submit(TOOL, NOW | {"note": before}, note=entered)
     assert isinstance(parsed, ParsedEdit)
     assert parsed.arguments["note"] == after
@@ -187,19 +188,19 @@ def test_unset_differs_from_empty(
 
 
 @pytest.mark.parametrize("before", [None, [], ["a"], ["[]"], [""], ["a\nb"], [" a"], ["", "[]"]])
-def test_lists_of_any_strings_survive(before: list[str] | None) -> None:
-    """A list comes back from an untouched input as it was, whatever is in it."""
+def test_a_list_of_any_strings_is_kept(before: list[str] | None) -> None:
+    """Nobody touched its input."""
     arguments = NOW | {"labels": before}
-    assert edited(TOOL, arguments, name="Ben") == {"name": "Ben"}
-    first = element(TOOL, arguments, "f:labels").get("initial_value")
+    assert edit(TOOL, arguments, name="Ben") == {"name": "Ben"}
+    first = find_element(TOOL, arguments, "f:labels").get("initial_value")
     as_lines = {None: None, "[]": [], "a": ["a"]}
     assert as_lines[first] == before if first in as_lines else json.loads(str(first)) == before
-    assert edited(TOOL, arguments, labels=None) == ({} if before is None else {"labels": None})
+    assert edit(TOOL, arguments, labels=None) == ({} if before is None else {"labels": None})
 
 
-def test_a_nested_model_is_set_as_a_whole() -> None:
-    """A nested model is set and unset as a whole; what is left empty takes its default."""
-    assert edited(TOOL, NOW, other="yes", other__city="Bonn") == {
+def test_a_nested_model_is_set_and_unset_as_a_whole() -> None:
+    """Fields that are left empty take their defaults."""
+    assert edit(TOOL, NOW, other="yes", other__city="Bonn") == {
         "other": None,
         "other.city": "Bonn",
         "other.zip_code": None,
@@ -212,34 +213,33 @@ def test_a_nested_model_is_set_as_a_whole() -> None:
 
 
 class Count(BaseModel):
-    """A number, to be nested."""
+    """A nested model with a number."""
 
     number: int = 1
 
 
 class Counted(BaseModel):
-    """May have a number."""
+    """A model with an optional nested one."""
 
     inner: Count | None = None
 
 
-def test_errors_below_what_is_unset() -> None:
-    """What is wrong in a nested model that is unset by the same edit no longer matters."""
-    tool = tool_for(Counted)
+def test_errors_in_a_nested_model_that_is_unset_are_ignored() -> None:
+    """The same edit unsets the model."""
+    tool = make_tool(Counted)
     there = {"inner": {"number": 3}}
-    state = typed(view_of(tool, there), inner="no", inner__number="1.5")
+    state = fill_in(render_view(tool, there), inner="no", inner__number="1.5")
     assert parse_edit_submission(tool, there, state) == ParsedEdit(
         {"inner": None}, changed=True, approve=False
     )
 
 
-def test_optional_nested_half_filled() -> None:
-    """What is entered for a model that stays unset is not dropped without a word.
-
-    What is missing is asked for.
+def test_a_half_filled_optional_model_has_an_error() -> None:
+    """Values entered for a model that stays unset are not dropped silently; missing ones are asked
+    for.
     """
-    assert errors(TOOL, NOW, other__city="Bonn").keys() == {"f:other"}
-    assert errors(TOOL, NOW, other="yes").keys() == {"f:other.city"}
+    assert list_errors(TOOL, NOW, other__city="Bonn").keys() == {"f:other"}
+    assert list_errors(TOOL, NOW, other="yes").keys() == {"f:other.city"}
 
 
 @pytest.mark.parametrize(
@@ -264,13 +264,15 @@ def test_optional_nested_half_filled() -> None:
         ({"name": "\ud800"}, "name", "cannot be stored"),
     ],
 )
-def test_refused_at_its_field(entered: dict[str, Any], block_id: str, said: str) -> None:
-    """What is wrong is said in a sentence at the field where it was entered."""
-    found = errors(TOOL, NOW, **entered)
+def test_a_wrong_value_has_an_error_at_its_field(
+    entered: dict[str, Any], block_id: str, said: str
+) -> None:
+    """The error is a sentence."""
+    found = list_errors(TOOL, NOW, **entered)
     assert found.keys() == {f"f:{block_id}"}
     assert said in found[f"f:{block_id}"]
 
 
-def test_several_errors_at_once() -> None:
-    """Each wrong field hears about itself in one go."""
-    assert errors(TOOL, NOW, big="x", extra="{").keys() == {"f:big", "f:extra"}
+def test_several_errors_are_shown_at_once() -> None:
+    """Each wrong field has its own."""
+    assert list_errors(TOOL, NOW, big="x", extra="{").keys() == {"f:big", "f:extra"}

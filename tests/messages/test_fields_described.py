@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from bot.tools.described import build_argument_model
-from tests.messages.fields_support import block, edited, element, errors, tool_for, view_of
+from tests.messages.fields_support import (
+    edit,
+    find_block,
+    find_element,
+    list_errors,
+    make_tool,
+    render_view,
+)
 from tests.tools.described.samples import ANYTHING, CREATE_ISSUE
 
-ISSUE = tool_for(build_argument_model(CREATE_ISSUE.schema, "create_issue"))
+ISSUE = make_tool(build_argument_model(CREATE_ISSUE.schema, "create_issue"))
 GIVEN = CREATE_ISSUE.taken[2]
 
 
-def test_each_value_has_the_input_that_fits_it() -> None:
-    """Texts, choices, numbers, dates, lists, yes and no: each has its own input."""
-    view = view_of(ISSUE, GIVEN)
+def test_each_value_of_a_schema_has_the_input_that_fits_it() -> None:
+    """Texts, choices, numbers, dates, lists, and yes or no."""
+    view = render_view(ISSUE, GIVEN)
     kinds = {
         each["block_id"]: each["element"]["type"]
         for each in view["blocks"]
@@ -35,38 +42,38 @@ def test_each_value_has_the_input_that_fits_it() -> None:
         "f:copy_": "radio_buttons",
         "f:parent": "plain_text_input",
     }
-    assert block(view, "f:title")["label"]["text"] == "Headline"
-    assert element(ISSUE, GIVEN, "f:title")["max_length"] == 256
+    assert find_block(view, "f:title")["label"]["text"] == "Headline"
+    assert find_element(ISSUE, GIVEN, "f:title")["max_length"] == 256
 
 
-def test_what_is_changed_is_changed_and_nothing_else() -> None:
-    """An edit changes its value only; what is emptied is not given any more."""
-    assert edited(ISSUE, GIVEN, title="y", due_date="2026-12-01") == {
+def test_an_edit_of_described_arguments_changes_only_its_values() -> None:
+    """A value that is emptied is left out of the arguments."""
+    assert edit(ISSUE, GIVEN, title="y", due_date="2026-12-01") == {
         "title": "y",
         "due date": "2026-12-01",
     }
-    assert edited(ISSUE, GIVEN, weight=None) == {"weight": None}
-    assert edited(ISSUE, GIVEN, priority="low", labels="feature") == {
+    assert edit(ISSUE, GIVEN, weight=None) == {"weight": None}
+    assert edit(ISSUE, GIVEN, priority="low", labels="feature") == {
         "priority": "low",
         "labels": ["feature"],
     }
     short: dict[str, Any] = {"repo": "a/b", "title": "x"}
-    assert edited(ISSUE, short, milestone="4") == {"milestone": 4}
+    assert edit(ISSUE, short, milestone="4") == {"milestone": 4}
 
 
-def test_what_is_wrong_is_said_at_its_input() -> None:
-    """What the schema does not take is said below the input, in words for people."""
-    said = errors(ISSUE, GIVEN, repo="none", milestone="0", parent="[1]")
+def test_a_value_that_breaks_the_schema_has_an_error_at_its_input() -> None:
+    """The error is in words for people."""
+    said = list_errors(ISSUE, GIVEN, repo="none", milestone="0", parent="[1]")
     assert said.keys() == {"f:repo", "f:milestone", "f:parent"}
     assert said["f:repo"] == "This does not have the expected format."
     assert said["f:milestone"] == "This should be greater than or equal to 1."
-    said = errors(ISSUE, GIVEN, labels="bug\nother")
+    said = list_errors(ISSUE, GIVEN, labels="bug\nother")
     assert said == {"f:labels": "At 2: This should be 'bug' or 'feature'."}
 
 
-def test_arguments_without_names_can_be_edited() -> None:
-    """Where the schema names nothing, each value is edited as what it is."""
-    tool = tool_for(build_argument_model(ANYTHING.schema, "anything"))
+def test_arguments_that_a_schema_does_not_name_can_be_edited() -> None:
+    """The schema names none; each value is edited by its own kind."""
+    tool = make_tool(build_argument_model(ANYTHING.schema, "anything"))
     given = {"env": "prod", "replicas": 3, "force": False, "extra": {"a": [1]}}
-    assert edited(tool, given, env="test", replicas="4") == {"env": "test", "replicas": 4}
-    assert element(tool, given, "f:force")["type"] == "radio_buttons"
+    assert edit(tool, given, env="test", replicas="4") == {"env": "test", "replicas": 4}
+    assert find_element(tool, given, "f:force")["type"] == "radio_buttons"

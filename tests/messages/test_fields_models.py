@@ -1,4 +1,4 @@
-"""The Edit dialog over unusual models: rules, secrets, names, values that fit no input."""
+"""The Edit dialog of unusual models: rules, secrets, names, values that fit no input."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from bot.cards.field_values import list_argument_values
 from tests.messages.fields_support import (
     Address,
     Everything,
-    block,
-    dumped,
-    edited,
-    element,
-    errors,
+    dump,
+    edit,
+    fill_in,
+    find_block,
+    find_element,
+    list_errors,
+    make_tool,
+    render_view,
     submit,
-    tool_for,
-    typed,
-    view_of,
 )
 
-TOOL = tool_for(Everything, secret=frozenset({"token"}))
-NOW = dumped(Everything(name="Ana"))
+TOOL = make_tool(Everything, secret=frozenset({"token"}))
+NOW = dump(Everything(name="Ana"))
 
 
 class Range(BaseModel):
-    """Rules across fields, and one on a field that nobody may edit."""
+    """A model with a rule across fields, and one for a field that nobody may edit."""
 
     fixed: str = "ok"
     low: int = 1
@@ -61,30 +61,30 @@ class Range(BaseModel):
         return hidden
 
 
-def test_errors_without_an_input_of_their_own() -> None:
-    """A rule of the whole model, or about a value without an input, is about the whole form.
+def test_an_error_without_an_input_is_about_the_whole_form() -> None:
+    """It comes from a rule of the model, or is about a value that has no input.
 
-    Where there is one input only, it stands there.
+    If there is only one input, the error is shown there.
     """
-    tool = tool_for(Range, editable=frozenset({"low", "high"}))
-    now = dumped(Range())
-    assert errors(tool, now, low="3") == {"": "Low must not be above high."}
-    assert errors(tool, now, high="99") == {"": "Hidden: Ok does not go with 99."}
-    one = tool_for(Range, editable=frozenset({"high"}))
-    assert errors(one, now, high="0") == {"f:high": "Low must not be above high."}
+    tool = make_tool(Range, editable=frozenset({"low", "high"}))
+    now = dump(Range())
+    assert list_errors(tool, now, low="3") == {"": "Low must not be above high."}
+    assert list_errors(tool, now, high="99") == {"": "Hidden: Ok does not go with 99."}
+    one = make_tool(Range, editable=frozenset({"high"}))
+    assert list_errors(one, now, high="0") == {"f:high": "Low must not be above high."}
 
 
-def test_error_at_a_secret_says_nothing_of_it() -> None:
-    """The words of a validator about a secret are not passed on."""
-    tool = tool_for(Range, secret=frozenset({"hidden"}))
-    assert errors(tool, dumped(Range(hidden="pass")), high="99") == {
+def test_an_error_about_a_secret_does_not_repeat_the_validator() -> None:
+    """The validator's words contain the secret."""
+    tool = make_tool(Range, secret=frozenset({"hidden"}))
+    assert list_errors(tool, dump(Range(hidden="pass")), high="99") == {
         "": "Hidden: This is not valid."
     }
 
 
-def test_read_only_and_secret_values_ignore_the_state() -> None:
-    """A state made up for a value that has no input changes nothing."""
-    tool = tool_for(Everything, secret=frozenset({"token"}), editable=frozenset({"name", "token"}))
+def test_forged_input_for_fixed_and_secret_values_is_ignored() -> None:
+    """The dialog has no inputs for them."""
+    tool = make_tool(Everything, secret=frozenset({"token"}), editable=frozenset({"name", "token"}))
     forged = {"value": "forged"}
     state = {
         "f:token": {"v": forged},
@@ -97,26 +97,26 @@ def test_read_only_and_secret_values_ignore_the_state() -> None:
     assert parsed.arguments == NOW | {"name": "B"}
 
 
-def test_secrets_survive_an_edit() -> None:
-    """A secret of either sort is the same after an edit of something else."""
+def test_secrets_are_kept_by_an_edit_of_something_else() -> None:
+    """One is secret by the tool's settings, one by its type."""
     parsed = submit(TOOL, NOW | {"password": "hunter22"}, name="Ben")
     assert isinstance(parsed, ParsedEdit)
     assert (parsed.arguments["token"], parsed.arguments["password"]) == ("s3cret-value", "hunter22")
 
 
-def test_save_and_approve_is_a_box_to_tick() -> None:
-    """It is offered only where it may count, starts empty, and is read when ticked."""
-    assert not any(b.get("block_id") == "then" for b in view_of(TOOL, NOW)["blocks"])
-    view = view_of(TOOL, NOW, approve=True)
-    assert "initial_options" not in block(view, "then")["element"]
-    parsed = parse_edit_submission(TOOL, NOW, typed(view, then=["approve"], name="Ben"))
+def test_save_and_approve_is_a_checkbox() -> None:
+    """It is shown only where it may count, starts empty, and is read when ticked."""
+    assert not any(b.get("block_id") == "then" for b in render_view(TOOL, NOW)["blocks"])
+    view = render_view(TOOL, NOW, approve=True)
+    assert "initial_options" not in find_block(view, "then")["element"]
+    parsed = parse_edit_submission(TOOL, NOW, fill_in(view, then=["approve"], name="Ben"))
     assert isinstance(parsed, ParsedEdit)
     assert parsed.approve
     assert parsed.changed
 
 
-def test_labels_hints_and_lines() -> None:
-    """Titles, descriptions and lengths of the model are those of the inputs."""
+def test_titles_descriptions_and_lengths_become_those_of_inputs() -> None:
+    """A field of more than 150 characters has several lines."""
 
     class Worded(BaseModel):
         order_id: str = Field(min_length=2, max_length=10)
@@ -125,39 +125,43 @@ def test_labels_hints_and_lines() -> None:
         )
         told: list[str] = Field(default=[], description="Who hears it")
 
-    view = view_of(tool_for(Worded), {"order_id": "12", "note": "", "told": ["x"]})
-    order, note = block(view, "f:order_id"), block(view, "f:note")
+    view = render_view(make_tool(Worded), {"order_id": "12", "note": "", "told": ["x"]})
+    order, note = find_block(view, "f:order_id"), find_block(view, "f:note")
     assert (order["label"]["text"], note["label"]["text"]) == ("Order id", "Note for <Ana>")
     assert note["hint"]["text"] == "Said to & about her"
-    assert block(view, "f:told")["hint"]["text"].startswith("Who hears it. One per line.")
+    assert find_block(view, "f:told")["hint"]["text"].startswith("Who hears it. One per line.")
     assert (order["element"]["min_length"], order["element"]["max_length"]) == (2, 10)
     assert (order["optional"], note["optional"]) == (False, True)
     assert (order["element"]["multiline"], note["element"]["multiline"]) == (False, True)
-    assert element(tool_for(Worded), {"order_id": "z\nz", "note": ""}, "f:order_id")["multiline"]
-    # Four ampersands are twenty characters to Slack, which must not refuse what the model takes.
-    assert "max_length" not in element(
-        tool_for(Worded), {"order_id": "&&&&", "note": ""}, "f:order_id"
+    assert find_element(make_tool(Worded), {"order_id": "z\nz", "note": ""}, "f:order_id")[
+        "multiline"
+    ]
+    # Slack counts four ampersands as twenty characters, but the model accepts them.
+    assert "max_length" not in find_element(
+        make_tool(Worded), {"order_id": "&&&&", "note": ""}, "f:order_id"
     )
 
 
 @pytest.mark.parametrize(("now", "told"), [(None, False), ("call back", False), ("", True)])
-def test_only_who_has_an_empty_text_hears_of_it(now: str | None, told: bool) -> None:
-    """How to write an empty text is said where there is one, and nobody else is bothered by it."""
-    hint = block(view_of(TOOL, NOW | {"note": now}), "f:note")["hint"]["text"]
+def test_the_hint_about_empty_text_is_shown_only_for_an_empty_text(
+    now: str | None, told: bool
+) -> None:
+    """It says how to write an empty text."""
+    hint = find_block(render_view(TOOL, NOW | {"note": now}), "f:note")["hint"]["text"]
     assert hint.startswith("Leave it empty for none")
     assert ('write "" for an empty text' in hint) == told
 
 
-def test_hidden_characters_are_pointed_out() -> None:
-    """An input cannot show them, so the hint says which there are."""
-    view = view_of(TOOL, NOW | {"name": "evil\u202etxt.exe\u200b\u200b"})
-    hint = block(view, "f:name")["hint"]["text"]
+def test_hidden_characters_of_a_value_are_listed_in_the_hint() -> None:
+    """The input itself cannot show them."""
+    view = render_view(TOOL, NOW | {"name": "evil\u202etxt.exe\u200b\u200b"})
+    hint = find_block(view, "f:name")["hint"]["text"]
     assert "⟨U+202E⟩ × 1" in hint
     assert "⟨U+200B⟩ × 2" in hint
 
 
 class Aliased(BaseModel):
-    """Other names outside than inside."""
+    """A model whose fields have other names outside."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -171,23 +175,20 @@ class Aliased(BaseModel):
 
 
 @pytest.mark.parametrize("by_alias", [False, True])
-def test_aliases_name_the_fields(by_alias: bool) -> None:
-    """Aliased fields are read, validated and blamed by either name.
-
-    Computed ones are left alone.
-    """
+def test_fields_with_aliases_can_be_edited(by_alias: bool) -> None:
+    """They are read and validated by either name; computed fields are left alone."""
     model = type("Outside", (Aliased,), {"model_config": ConfigDict(serialize_by_alias=by_alias)})
-    tool = tool_for(model)
-    now = dumped(model(orderId=7))
+    tool = make_tool(model)
+    now = dump(model(orderId=7))
     assert ("orderId" in now) == by_alias
-    assert edited(tool, now, note="abc") == {"note": "abc"}
-    assert errors(tool, now, note="ABC").keys() == {"f:note"}
-    assert errors(tool, now, order="100").keys() == {"f:order"}
+    assert edit(tool, now, note="abc") == {"note": "abc"}
+    assert list_errors(tool, now, note="ABC").keys() == {"f:note"}
+    assert list_errors(tool, now, order="100").keys() == {"f:order"}
     assert [value.label for value in list_argument_values(tool, now)] == ["Note", "Order"]
 
 
 class Node(BaseModel):
-    """A model within itself."""
+    """A model that contains itself."""
 
     name: str
     parent: Node | None = None
@@ -201,25 +202,24 @@ class Node(BaseModel):
         return name
 
 
-def test_a_model_within_itself() -> None:
-    """Recursion ends after one level, and below it is JSON.
-
-    Errors from down there arrive where they belong.
-    """
-    tool, now = tool_for(Node), dumped(Node(name="a", parent=Node(name="b")))
-    assert edited(tool, now, parent__name="c")["parent"] == {
+def test_a_recursive_model_is_edited_as_json_below_one_level() -> None:
+    """Errors below that level are shown at the input with the JSON."""
+    tool, now = make_tool(Node), dump(Node(name="a", parent=Node(name="b")))
+    assert edit(tool, now, parent__name="c")["parent"] == {
         "name": "c",
         "parent": None,
         "children": [],
     }
-    found = errors(tool, now, parent__children='[{"name": "x", "children": [{}]}]', name="long")
+    found = list_errors(
+        tool, now, parent__children='[{"name": "x", "children": [{}]}]', name="long"
+    )
     assert found["f:parent.children"] == "At 1 › children › 1 › name: A value is needed here."
     assert found["f:name"].startswith("The reason is this: because")
     assert found["f:name"].endswith("…")
 
 
-def test_values_that_fit_no_widget() -> None:
-    """A value that the input of its kind would not take stands in one that does."""
+def test_a_value_that_its_usual_input_refuses_is_a_text() -> None:
+    """It is typed into a plain text input."""
 
     class Odd(BaseModel):
         email: EmailStr = "ü@example.com"
@@ -227,27 +227,27 @@ def test_values_that_fit_no_widget() -> None:
         precise: Decimal = Decimal("0.12345678901234567890")
         when: str = Field(default="soon", json_schema_extra={"format": "date"})
 
-    tool, now = tool_for(Odd), dumped(Odd())
-    assert {element(tool, now, f"f:{name}")["type"] for name in now} == {"plain_text_input"}
-    assert edited(tool, now, anything="[1]") == {"anything": [1]}
+    tool, now = make_tool(Odd), dump(Odd())
+    assert {find_element(tool, now, f"f:{name}")["type"] for name in now} == {"plain_text_input"}
+    assert edit(tool, now, anything="[1]") == {"anything": [1]}
 
 
-def test_a_missing_key_stays_missing_until_given() -> None:
-    """Arguments stored before a field was added take the model's default, not an empty value."""
-    tool = tool_for(Address)
+def test_missing_arguments_take_defaults_only_when_something_is_edited() -> None:
+    """They were stored before the fields were added; they do not become empty values."""
+    tool = make_tool(Address)
     assert submit(tool, {"city": "Bonn"}) == ParsedEdit(
         {"city": "Bonn"}, changed=False, approve=False
     )
-    assert edited(tool, {"city": "Bonn"}, city="Berlin") == {
+    assert edit(tool, {"city": "Bonn"}, city="Berlin") == {
         "city": "Berlin",
         "zip_code": None,
         "country": "DE",
     }
 
 
-def test_nothing_to_edit_is_no_error() -> None:
-    """A modal without inputs still opens and changes nothing."""
-    tool = tool_for(Address, editable=frozenset())
+def test_a_dialog_without_inputs_opens_and_changes_nothing() -> None:
+    """No field of the tool may be edited."""
+    tool = make_tool(Address, editable=frozenset())
     view = render_edit_dialog(
         tool, {"city": "Bonn"}, target=CallTarget("c", 1), save_and_approve=False
     )
@@ -255,16 +255,16 @@ def test_nothing_to_edit_is_no_error() -> None:
     assert not isinstance(parse_edit_submission(tool, {"city": "Bonn"}, {}), FieldErrors)
 
 
-def test_a_text_that_has_to_be_given_is_not_called_optional() -> None:
-    """Not while it is given; one that is empty may stay so, and one with a default be emptied."""
+def test_a_required_text_is_optional_only_while_it_is_empty() -> None:
+    """An empty text may stay empty; a text with a default may be emptied."""
 
     class Command(BaseModel):
         command: str
         note: str = ""
 
-    def optional(**arguments: str) -> list[bool]:
-        view = view_of(tool_for(Command), arguments)
-        return [block(view, f"f:{name}")["optional"] for name in ("command", "note")]
+    def list_optional(**arguments: str) -> list[bool]:
+        view = render_view(make_tool(Command), arguments)
+        return [find_block(view, f"f:{name}")["optional"] for name in ("command", "note")]
 
-    assert optional(command="ls", note="for Ana") == [False, True]
-    assert optional(command="", note="") == [True, True]
+    assert list_optional(command="ls", note="for Ana") == [False, True]
+    assert list_optional(command="", note="") == [True, True]

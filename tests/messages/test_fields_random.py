@@ -1,4 +1,4 @@
-"""The Edit modal over random models and values: what nobody touched comes back as it was."""
+"""The Edit dialog of random models and values: untouched values are kept as they were."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bot.cards.button_codec import CallTarget
 from bot.cards.edit_form import ParsedEdit, parse_edit_submission, render_edit_dialog
 from bot.cards.field_values import list_argument_values
 from slack_sandbox.blockkit.inputs import states
-from tests.messages.fields_support import changed_values, tool_for, view_of
+from tests.messages.fields_support import changed_values, make_tool, render_view
 
 TEXTS = st.one_of(
     st.text(max_size=60),
@@ -42,7 +42,7 @@ JSONS = st.recursive(
 
 
 class Colour(Enum):
-    """A choice of unlike values."""
+    """A choice of different values."""
 
     RED = "red"
     LONG = "l" * 160
@@ -51,42 +51,42 @@ class Colour(Enum):
 
 
 @dataclass
-class Sort:
-    """A type and the values it may have."""
+class TypeSample:
+    """A type, with its possible values."""
 
     type_: Any
     values: st.SearchStrategy[Any]
 
 
-SORTS: dict[str, Sort] = {
-    "text": Sort(str, TEXTS),
-    "integer": Sort(int, st.integers() | st.sampled_from([2**53 + 1, -(2**70)])),
-    "float": Sort(float, st.floats(allow_nan=False, allow_infinity=False)),
-    "decimal": Sort(Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
-    "boolean": Sort(bool, st.booleans()),
-    "enum": Sort(Colour, st.sampled_from(Colour)),
-    "literal": Sort(Literal["a", 1, "1", True], st.sampled_from(["a", 1, "1", True])),
-    "date": Sort(date, st.dates()),
-    "time": Sort(time, st.times() | st.times(timezones=ZONES)),
-    "moment": Sort(datetime, st.datetimes() | st.datetimes(timezones=ZONES)),
-    "email": Sort(EmailStr, st.sampled_from(["ana@example.com", "ü.x+y@exämple.org"])),
-    "link": Sort(
+TYPE_SAMPLES: dict[str, TypeSample] = {
+    "text": TypeSample(str, TEXTS),
+    "integer": TypeSample(int, st.integers() | st.sampled_from([2**53 + 1, -(2**70)])),
+    "float": TypeSample(float, st.floats(allow_nan=False, allow_infinity=False)),
+    "decimal": TypeSample(Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
+    "boolean": TypeSample(bool, st.booleans()),
+    "enum": TypeSample(Colour, st.sampled_from(Colour)),
+    "literal": TypeSample(Literal["a", 1, "1", True], st.sampled_from(["a", 1, "1", True])),
+    "date": TypeSample(date, st.dates()),
+    "time": TypeSample(time, st.times() | st.times(timezones=ZONES)),
+    "moment": TypeSample(datetime, st.datetimes() | st.datetimes(timezones=ZONES)),
+    "email": TypeSample(EmailStr, st.sampled_from(["ana@example.com", "ü.x+y@exämple.org"])),
+    "link": TypeSample(
         AnyUrl, st.sampled_from(["https://example.com/?a=1&b=<2>", "ftp://x.example/ä"]).map(AnyUrl)
     ),
-    "texts": Sort(list[str], st.lists(TEXTS, max_size=4)),
-    "numbers": Sort(list[int], st.lists(st.integers(), max_size=3)),
-    "object": Sort(dict[str, Any], st.dictionaries(TEXTS, JSONS, max_size=3)),
-    "anything": Sort(Any, JSONS),
-    "union": Sort(int | str, st.integers() | TEXTS),
-    "secret": Sort(SecretStr, TEXTS.map(SecretStr)),
+    "texts": TypeSample(list[str], st.lists(TEXTS, max_size=4)),
+    "numbers": TypeSample(list[int], st.lists(st.integers(), max_size=3)),
+    "object": TypeSample(dict[str, Any], st.dictionaries(TEXTS, JSONS, max_size=3)),
+    "anything": TypeSample(Any, JSONS),
+    "union": TypeSample(int | str, st.integers() | TEXTS),
+    "secret": TypeSample(SecretStr, TEXTS.map(SecretStr)),
 }
 
 
 @st.composite
-def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
-    """Return an instance of a model made up on the spot.
+def draw_instance(draw: st.DrawFn, deep: int = 2) -> BaseModel:
+    """Draw an instance of a random model.
 
-    Its fields are of any sort, some optional, some models themselves.
+    Its fields are of any type, some optional, some models themselves.
     """
     fields: dict[str, Any] = {}
     given_: dict[str, Any] = {}
@@ -95,12 +95,12 @@ def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
     ):
         name = f"f_{name}"
         if deep and draw(st.integers(0, 4)) == 0:
-            inner = draw(models(deep=deep - 1))
-            sort = Sort(type(inner), st.just(inner))
+            inner = draw(draw_instance(deep=deep - 1))
+            sort = TypeSample(type(inner), st.just(inner))
         else:
-            sort = SORTS[draw(st.sampled_from(sorted(SORTS)))]
+            sort = TYPE_SAMPLES[draw(st.sampled_from(sorted(TYPE_SAMPLES)))]
         if draw(st.booleans()):
-            sort = Sort(
+            sort = TypeSample(
                 sort.type_ | None if sort.type_ is not Any else Any, st.none() | sort.values
             )
         fields[name] = (sort.type_, ...)
@@ -113,12 +113,14 @@ SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @SETTINGS
-@given(models(), st.booleans())
-def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> None:
-    """Whatever the values, the modal is one Slack takes, and sent back as it came it is no edit."""
-    tool = tool_for(type(instance))
+@given(draw_instance(), st.booleans())
+def test_submitting_a_random_dialog_untouched_changes_nothing(
+    instance: BaseModel, approve: bool
+) -> None:
+    """The dialog is one that Slack accepts."""
+    tool = make_tool(type(instance))
     arguments = instance.model_dump(mode="json")
-    view = view_of(tool, arguments, approve)
+    view = render_view(tool, arguments, approve)
     assert len(json.dumps(view)) <= 250_000
     state = json.loads(json.dumps(states(view["blocks"])))
     assert parse_edit_submission(tool, arguments, state) == ParsedEdit(
@@ -131,11 +133,11 @@ def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> 
 
 
 @SETTINGS
-@given(models(), TEXTS.filter(lambda text: 0 < len(text) <= 3000))
+@given(draw_instance(), TEXTS.filter(lambda text: 0 < len(text) <= 3000))
 def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -> None:
-    """With one text changed the others come back to the last digit, really validated."""
+    """The other values are the same to the last digit, and validated."""
     model = create_model("Marked", __base__=type(instance), marked=(str, ...))
-    tool = tool_for(model)
+    tool = make_tool(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
     state = states(
         render_edit_dialog(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)[
@@ -150,10 +152,10 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
 
 
 @SETTINGS
-@given(models(), st.data())
-def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) -> None:
-    """Whatever is sent, the answer fits the model, or is sentences at its inputs."""
-    tool = tool_for(type(instance))
+@given(draw_instance(), st.data())
+def test_any_submitted_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) -> None:
+    """The result fits the model, or is a sentence at each wrong input."""
+    tool = make_tool(type(instance))
     arguments = instance.model_dump(mode="json")
     state = states(
         render_edit_dialog(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)[

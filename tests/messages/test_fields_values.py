@@ -1,4 +1,4 @@
-"""Arguments as plain text on cards: how they read, what an edit changed, what stays hidden."""
+"""Arguments as plain text on cards: how they read, what an edit changed, what is masked."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pydantic import BaseModel, SecretStr
 from bot.cards.field_values import list_argument_values
 from bot.cards.slack_text import show_hidden_characters
 from bot.tools.invisible_characters import is_hidden_character
-from tests.messages.fields_support import Address, Everything, changed_values, dumped, tool_for
+from tests.messages.fields_support import Address, Everything, changed_values, dump, make_tool
 
-TOOL = tool_for(Everything, secret=frozenset({"token"}))
-NOW = dumped(Everything(name="Ana"))
+TOOL = make_tool(Everything, secret=frozenset({"token"}))
+NOW = dump(Everything(name="Ana"))
 
 
-def shown(**changes: Any) -> dict[str, str]:
-    """Label -> text of the arguments with these changes."""
+def map_texts(**changes: Any) -> dict[str, str]:
+    """Map the labels of the arguments with these changes to their texts."""
     return {value.label: value.text for value in list_argument_values(TOOL, NOW | changes)}
 
 
-def test_every_argument_is_there() -> None:
-    """Every field has its line, in the order of the model, a nested one for each of its own."""
+def test_every_argument_has_its_line_in_the_models_order() -> None:
+    """Each field of a nested model has its own line."""
     assert [(value.label, value.text) for value in list_argument_values(TOOL, NOW)] == [
         ("Name", "Ana"),
         ("Note", "—"),
@@ -84,16 +84,13 @@ def test_every_argument_is_there() -> None:
         ("maybe", True, "yes"),
     ],
 )
-def test_a_value_reads_plainly(field: str, value: Any, text: str) -> None:
-    """Values read plainly, strings exactly as they are.
-
-    They are quoted where they look like a sign of ours.
-    """
-    assert shown(**{field: value})[field.capitalize()] == text
+def test_each_kind_of_value_reads_as_plain_text(field: str, value: Any, text: str) -> None:
+    """Strings are unchanged, but quoted where they look like a sign of ours."""
+    assert map_texts(**{field: value})[field.capitalize()] == text
 
 
-def test_diff_tells_what_changed() -> None:
-    """One line for each value that differs, and none for those that do not."""
+def test_only_values_that_an_edit_changed_are_listed() -> None:
+    """The order of keys is no change; 1 and True differ."""
     after = NOW | {"amount": "40.01", "address": NOW["address"] | {"city": "Bonn"}, "either": "1"}
     assert changed_values(TOOL, NOW, after) == [
         ("Amount", "40.00", "40.01"),
@@ -104,9 +101,9 @@ def test_diff_tells_what_changed() -> None:
     assert changed_values(TOOL, NOW, dict(reversed(NOW.items()))) == []
 
 
-def test_diff_of_a_nested_model_set_and_unset() -> None:
-    """Setting an optional model shows its values, unsetting it shows what was lost."""
-    there = NOW | {"other": dumped(Address(city="Bonn"))}
+def test_setting_and_unsetting_a_nested_model_lists_its_values() -> None:
+    """Unsetting it lists the values that are lost."""
+    there = NOW | {"other": dump(Address(city="Bonn"))}
     assert changed_values(TOOL, NOW, there) == [
         ("Other › City", "—", "Bonn"),
         ("Other › Zip code", "(not given)", "null"),
@@ -118,22 +115,22 @@ def test_diff_of_a_nested_model_set_and_unset() -> None:
 
 
 class Login(BaseModel):
-    """A secret one level down."""
+    """A model with a secret."""
 
     user: str
     password: SecretStr
 
 
 class Deep(BaseModel):
-    """Secrets that inputs of their own do not reach."""
+    """A model with secrets in nested models."""
 
     one: Login | None = None
     many: list[Login] = []
 
 
 def test_secrets_are_masked_wherever_they_are() -> None:
-    """Nested, in lists, before and after a change: no secret is in any text."""
-    tool = tool_for(Deep)
+    """This holds nested, in lists, and before and after a change."""
+    tool = make_tool(Deep)
     login = {"user": "ana", "password": "hunter22"}
     other = {"user": "ana", "password": "hunter33"}
     before, after = {"one": login, "many": [login]}, {"one": other, "many": []}
@@ -162,15 +159,15 @@ def test_secrets_are_masked_wherever_they_are() -> None:
     ]
 
 
-def test_a_key_the_model_lacks_is_shown() -> None:
-    """What is in the arguments is on the card, also when the model no longer knows it."""
-    assert shown(left_over=[1])["Left over"] == "[1]"
+def test_an_argument_that_the_model_lacks_is_shown() -> None:
+    """The model had the field when the arguments were stored."""
+    assert map_texts(left_over=[1])["Left over"] == "[1]"
     assert changed_values(TOOL, NOW | {"left_over": 1}, NOW) == [("Left over", "1", "—")]
 
 
 @given(st.text())
-def test_visible_leaves_nothing_hidden(text: str) -> None:
-    """No control or format character is left but newline and tab; the rest is unchanged."""
+def test_hidden_characters_are_written_out_and_others_kept(text: str) -> None:
+    """Newline and tab are the only control characters that are left."""
     seen = show_hidden_characters(text)
     assert not [
         char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"
@@ -185,8 +182,8 @@ def test_visible_leaves_nothing_hidden(text: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("perl"), reason="perl brings tables of its own")
-def test_what_unicode_calls_ignorable_is_written_out() -> None:
-    """Every default ignorable code point that perl knows of is; besides, only controls and such."""
+def test_every_default_ignorable_character_is_written_out() -> None:
+    """perl knows which these are. Otherwise only control characters and the like are."""
     script = r"for (0..0x10FFFF) { print qq($_ ) if chr($_) =~ /\p{Default_Ignorable_Code_Point}/ }"
     told = subprocess.run(["perl", "-e", script], capture_output=True, check=True, text=True).stdout
     points = [int(point) for point in told.split()]

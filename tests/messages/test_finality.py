@@ -1,4 +1,4 @@
-"""What is said of whether a call can be undone: what its author said, and no more."""
+"""Whether a call can be undone: people are told what its author said, and no more."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from bot.tools import Effect, EffectSource, Tool
 from bot.tools.handed_over import HandedOverAction, load_action_tool
 from tests.messages.cards_support import CANCEL, NOW, view
 
-SAID = {
+TEXTS = {
     EffectSource.BY_AUTHOR: IRREVERSIBLE_TEXT,
     EffectSource.BY_NOBODY: REVERSIBILITY_UNSTATED_TEXT,
     EffectSource.BY_STRANGER: REVERSIBILITY_UNTRUSTED_TEXT,
 }
 
 
-def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
-    """A tool of a server with these hints."""
+def make_server_tool(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
+    """Make a tool of a server with these hints."""
     server = Server.model_validate({"name": "s", "command": "s", "trusted": trusted})
     return build_server_tool(
         server,
@@ -40,8 +40,8 @@ def of_server(*, trusted: bool = False, **hints: bool) -> Tool[Any]:
     )
 
 
-def of_program(does: Effect | None) -> Tool[Any]:
-    """What a program describes."""
+def make_program_tool(does: Effect | None) -> Tool[Any]:
+    """Make the tool of an action that a program describes."""
     action = asdict(HandedOverAction("deploy", "Deploy", "Deploy", does)) | {"client": ""}
     tool = load_action_tool(json.dumps(action))
     assert tool is not None
@@ -51,43 +51,47 @@ def of_program(does: Effect | None) -> Tool[Any]:
 @pytest.mark.parametrize(
     ("tool", "does", "stated"),
     [
-        (of_program(None), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
-        (of_program(Effect.DESTRUCTIVE), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
-        (of_program(Effect.WRITE), Effect.WRITE, EffectSource.BY_AUTHOR),
-        (of_server(), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
-        (of_server(trusted=True), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
-        (of_server(destructive=True), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
-        (of_server(destructive=False), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
-        (of_server(read_only=True), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
-        (of_server(read_only=False), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
-        (of_server(trusted=True, destructive=False), Effect.WRITE, EffectSource.BY_AUTHOR),
-        (of_server(trusted=True, destructive=True), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
-        (of_server(trusted=True, read_only=True), Effect.READ, EffectSource.BY_AUTHOR),
+        (make_program_tool(None), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (make_program_tool(Effect.DESTRUCTIVE), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
+        (make_program_tool(Effect.WRITE), Effect.WRITE, EffectSource.BY_AUTHOR),
+        (make_server_tool(), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (make_server_tool(trusted=True), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (make_server_tool(destructive=True), Effect.DESTRUCTIVE, EffectSource.BY_AUTHOR),
+        (make_server_tool(destructive=False), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
+        (make_server_tool(read_only=True), Effect.DESTRUCTIVE, EffectSource.BY_STRANGER),
+        (make_server_tool(read_only=False), Effect.DESTRUCTIVE, EffectSource.BY_NOBODY),
+        (make_server_tool(trusted=True, destructive=False), Effect.WRITE, EffectSource.BY_AUTHOR),
+        (
+            make_server_tool(trusted=True, destructive=True),
+            Effect.DESTRUCTIVE,
+            EffectSource.BY_AUTHOR,
+        ),
+        (make_server_tool(trusted=True, read_only=True), Effect.READ, EffectSource.BY_AUTHOR),
     ],
 )
-def test_what_is_not_said_counts_as_destructive(
+def test_a_tool_with_no_trusted_word_on_its_effect_is_destructive(
     tool: Tool[Any], does: Effect, stated: EffectSource
 ) -> None:
-    """And it is known that it was not said, or by whom."""
+    """The tool also knows who said what it does, if anybody."""
     assert (tool.does, tool.effect_source) == (does, stated)
     assert tool.declared_effect == (does if stated is EffectSource.BY_AUTHOR else "")
 
 
 @pytest.mark.parametrize("stated", EffectSource)
-def test_every_place_says_what_is_known(stated: EffectSource) -> None:
-    """The card, the question before Approve counts, and Review: one sentence, and no other."""
+def test_card_and_review_say_who_says_it_cannot_be_undone(stated: EffectSource) -> None:
+    """Each has exactly one of the sentences."""
     call = replace(CANCEL, effect_source=stated)
     places = [
         json.dumps(render_card(view(call), NOW).blocks),
         json.dumps(render_review_dialog(call)),
     ]
     for drawn in places:
-        assert SAID[stated] in drawn
-        assert not any(each in drawn for each in SAID.values() if each != SAID[stated])
+        assert TEXTS[stated] in drawn
+        assert not any(each in drawn for each in TEXTS.values() if each != TEXTS[stated])
 
 
-def test_what_has_to_be_signed_is_asked_about_once() -> None:
-    """The page to sign on warns and asks; the button that leads to it needs no question before."""
+def test_a_call_that_has_to_be_signed_needs_no_confirmation() -> None:
+    """The page to sign on warns and asks; so the button that leads there does not."""
     for needs_signature in (False, True):
         call = replace(CANCEL, needs_signature=needs_signature)
         drawn = json.dumps(render_card(view(call), NOW).blocks)
@@ -95,8 +99,8 @@ def test_what_has_to_be_signed_is_asked_about_once() -> None:
         assert IRREVERSIBLE_TEXT in drawn
 
 
-def test_a_plan_of_both_kinds_tells_them_apart() -> None:
-    """Approving all of them asks about each kind in its own words."""
+def test_confirming_a_plan_lists_unknown_effects_separately() -> None:
+    """Calls that cannot be undone, and calls of which that is not known."""
     other = replace(
         CANCEL, id="call-3", effect="Ship order 7", effect_source=EffectSource.BY_NOBODY
     )
@@ -111,8 +115,8 @@ def test_a_plan_of_both_kinds_tells_them_apart() -> None:
     assert len(long.text) <= 300
 
 
-def test_help_lists_what_is_not_known_apart() -> None:
-    """What nobody has said stands under a heading of its own: it may just look something up."""
+def test_help_lists_tools_with_unknown_effects_separately() -> None:
+    """Such a tool may just look something up."""
     said = help_text([("Cancel", "destructive"), ("Ship", "")])
     assert said.index("cannot be undone") < said.index("Cancel") < said.index("not known")
     assert said.index("not known") < said.index("Ship")

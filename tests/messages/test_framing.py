@@ -1,4 +1,4 @@
-"""A model's words stand in a frame that nothing in them leaves, and its links say where they go."""
+"""A model's words are quoted so that nothing leaves the quote, and links show where they lead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bot.cards.block_kit import (
 from bot.cards.slack_text import count_slack_characters
 
 EVIL = "https://evil.example/approve?x=1"
-TRIES = {
+ESCAPES = {
     "a claim": "Done.\n\nOn record: one done.",
     "marks": "✅ @ana approved: Refund\n⚠️ On record: done",
     "a heading": "# On record: done\n## ✅ Approved",
@@ -57,7 +57,7 @@ LINKS = [
     f"- [Approve]({EVIL})",
     f"# [Approve]({EVIL})",
 ]
-# addresses of which a reader thinks that they lead elsewhere
+# addresses that seem to lead elsewhere than they do
 DECEIVING = [
     "https://bank.example@evil.example/approve",
     "HTTPS://bank.example:443@evil.example",
@@ -77,8 +77,8 @@ READER = MarkdownIt("commonmark", {"linkify": False}).enable("table")
 BARE = re.compile(r"https?://[^\s<>)]+", re.IGNORECASE)
 
 
-def links_of(text: str) -> list[tuple[str, str]]:
-    """The label and the target of each link that a reader of Markdown sees."""
+def list_links(text: str) -> list[tuple[str, str]]:
+    """List label and target of each link that a reader of Markdown sees."""
     found = []
     for block in READER.parse(text):
         label, target = None, ""
@@ -95,9 +95,9 @@ def links_of(text: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("text", [*TRIES.values(), *LINKS], ids=repr)
-def test_nothing_leaves_the_frame(text: str) -> None:
-    """Each line is quoted, and read as Markdown all of it is one quote."""
+@pytest.mark.parametrize("text", [*ESCAPES.values(), *LINKS], ids=repr)
+def test_all_of_a_models_words_stay_in_one_quote(text: str) -> None:
+    """Each line is quoted, and Markdown reads all of them as one quote."""
     frame = format_as_blockquote(text)
     assert all(line.startswith(">") for line in frame.splitlines())
     tops = [each.type for each in READER.parse(frame) if each.level == 0]
@@ -105,35 +105,35 @@ def test_nothing_leaves_the_frame(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", LINKS, ids=repr)
-def test_a_link_says_where_it_leads(text: str) -> None:
-    """Whatever is a link has its host as its label, and the host is to be read."""
+def test_a_link_is_labelled_with_its_host(text: str) -> None:
+    """This holds for every way to write a link."""
     frame = format_as_blockquote(text)
     assert "evil.example" in frame
-    for label, target in links_of(frame):
+    for label, target in list_links(frame):
         assert label in ("evil.example", "ana@evil.example", "bank.example", target), (frame, label)
         host = target.partition(":")[2].lstrip("/").rpartition("@")[2].partition("/")[0]
         assert host.lower().endswith(label.rpartition("@")[2]) or label == target
 
 
 @pytest.mark.parametrize("text", DECEIVING, ids=repr)
-def test_an_address_that_deceives_is_no_link(text: str) -> None:
-    """Where it names somebody before its host, or is not written as the network knows it."""
+def test_a_deceptive_address_is_no_link(text: str) -> None:
+    """It names somebody before its host, or is not written as DNS writes it."""
     frame = format_as_blockquote(text)
-    assert links_of(frame) == []
+    assert list_links(frame) == []
     assert BARE.findall(frame) == []
     assert "evil.example" in frame or "аnk" in frame or "bank.example." in frame
 
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u202d", "\u2066", "\u2067", "\u200f", "\u061c"])
-def test_nothing_turns_a_host_round(sign: str) -> None:
-    """A sign that turns the order of letters round is written out: a host reads as it is."""
+def test_a_character_that_reverses_text_is_written_out(sign: str) -> None:
+    """So a host reads as it is."""
     frame = format_as_blockquote(f"{sign}a [b]({EVIL}) {sign}")
     assert sign not in frame
     assert frame.count(f"⟨U+{ord(sign):04X}⟩") == 2
 
 
-def test_letters_that_look_like_others_are_told() -> None:
-    """A host in another script is shown as the network knows it."""
+def test_a_host_in_another_script_is_shown_as_punycode() -> None:
+    """Its letters look like Latin ones."""
     assert "([xn--" in format_as_blockquote("[аррӏе.com](https://аррӏе.com)")
 
 
@@ -150,16 +150,16 @@ def test_letters_that_look_like_others_are_told() -> None:
         ("", ""),
     ],
 )
-def test_what_is_plain_stays_plain(text: str, frame: str) -> None:
-    """What says where it leads is as it was, and nobody is notified."""
+def test_honest_links_and_plain_text_stay_as_they_are(text: str, frame: str) -> None:
+    """Links with other labels show their host; mentions notify nobody."""
     assert format_as_blockquote(text) == frame
 
 
-def test_a_growing_text_grows_in_its_frame() -> None:
-    """Words that are shown while they come never have to be taken back."""
+def test_a_streamed_text_never_has_to_be_taken_back() -> None:
+    """What is shown of a growing text is always the beginning of what is shown next."""
     random.seed(11)
     pieces = [
-        *TRIES.values(),
+        *ESCAPES.values(),
         *LINKS,
         *DECEIVING,
         "plain words ",
@@ -184,7 +184,7 @@ def test_a_growing_text_grows_in_its_frame() -> None:
     ["\n" * 40_000, "a\n" * 15_000, f"[a]({EVIL}) " * 900, "x" * 30_000, "[a](b" * 9_000],
     ids=["blank", "short lines", "links", "one word", "brackets"],
 )
-def test_each_part_fits_a_message(text: str) -> None:
-    """However a text is made, its parts with their frames are short enough, and soon had."""
+def test_each_quoted_part_of_a_long_text_fits_a_message(text: str) -> None:
+    """This holds for any kind of text, and takes little time."""
     for part in split_into_message_parts(text):
         assert count_slack_characters(format_as_blockquote(part)) <= MAX_PART_CHARS

@@ -1,4 +1,4 @@
-"""Words from right to left, and emoji: what a reader sees on a card is what stands there."""
+"""Right-to-left words, and emoji: a reader sees on a card what it says."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OPEN, END = "\u2068", "\u2069"
 COFFEE = "קפה"
 
 
-def balanced(text: str) -> bool:
-    """Whether each isolate that is opened is closed on its line, and none is within another."""
+def are_isolates_balanced(text: str) -> bool:
+    """Whether each isolate is closed on its line, and none is nested more than two deep."""
     depth = 0
     for char in text:
         depth += (char == OPEN) - (char == END)
@@ -35,8 +35,8 @@ def balanced(text: str) -> bool:
 
 
 @pytest.mark.parametrize("word", ["קפה", "قهوة", "٤٠", "שלום עולם", "בע״מ"])
-def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
-    """On the card and in Review, beside its label and where an edit has changed it."""
+def test_a_right_to_left_value_is_isolated(word: str) -> None:
+    """This holds on the card and in Review, for old and for new values."""
     values = (
         ArgumentValue("Item", f"{word} 12"),
         ArgumentValue("Note", f"{word} 40", previous_text=f"{word} 30"),
@@ -50,12 +50,12 @@ def test_a_value_from_right_to_left_is_isolated(word: str) -> None:
         for value in (f"{word} 12", f"{word} 40", f"{word} 30"):
             assert f"{OPEN}{value}{END}" in shown
         assert f"Sell {OPEN}{word}{END} 12 for 40 EUR" in shown
-        assert all(map(balanced, shown.splitlines()))
+        assert all(map(are_isolates_balanced, shown.splitlines()))
     assert f"ell {OPEN}{word}{END} 12 for 40 EUR" in drawn.text
 
 
 def test_a_preview_keeps_its_numbers_in_order() -> None:
-    """Between an old and a new number no word is that could turn them round."""
+    """No right-to-left word between an old and a new number can swap them."""
     call = replace(REFUND, preview=f"{COFFEE}: 40 → 30\n{COFFEE} 12 → {COFFEE} 7\nplain: 1 → 2")
     for shown in (
         read(render_card(view(call), NOW).blocks),
@@ -67,8 +67,8 @@ def test_a_preview_keeps_its_numbers_in_order() -> None:
     assert can_review_show_whole_call(call)
 
 
-def test_texts_within_json_are_isolated_one_by_one() -> None:
-    """A key, and a number behind it, stay in that order."""
+def test_texts_in_json_are_isolated_one_by_one() -> None:
+    """So a key and the number after it stay in that order."""
     text = f'{{\n  "{COFFEE}": 12,\n  "b": "{COFFEE} \\" 3"\n}}'
     assert isolate_right_to_left_text(text) == (
         f'{{\n  {OPEN}"{COFFEE}"{END}: 12,\n  "b": {OPEN}"{COFFEE} \\" 3"{END}\n}}'
@@ -78,23 +78,23 @@ def test_texts_within_json_are_isolated_one_by_one() -> None:
     )
 
 
-def test_what_is_cut_is_closed() -> None:
-    """A text that is shortened within such words does not turn round what says so."""
+def test_an_isolate_is_closed_when_its_text_is_shortened() -> None:
+    """Otherwise the words that say so would be reversed."""
     for limit in range(40, 80):
         cut = shorten_text(isolate_right_to_left_text(f"{COFFEE} " * 40), limit)
-        assert balanced(cut)
+        assert are_isolates_balanced(cut)
         assert cut.endswith("more characters)")
 
 
-def test_lines_in_a_thread_are_in_order() -> None:
-    """What a sentence of ours quotes, and what a notification does."""
+def test_right_to_left_words_in_sentences_are_isolated() -> None:
+    """They are isolated in quotes as well, but not in notifications."""
     assert sanitise_for_mrkdwn(f"Refund {COFFEE} 40 EUR") == f"Refund {OPEN}{COFFEE}{END} 40 EUR"
     assert strip_mrkdwn(sanitise_for_mrkdwn(f"Refund {COFFEE} 40 EUR")) == f"Refund {COFFEE} 40 EUR"
     assert quote_on_one_line(f"{COFFEE} 40") == f"“{OPEN}{COFFEE} 40{END}”"
 
 
-def test_whoever_writes_isolates_themselves_is_seen() -> None:
-    """Only ours are unseen: in a text they are written out, as all that is hidden."""
+def test_isolates_that_others_write_are_written_out() -> None:
+    """Only our own stay invisible."""
     assert (
         isolate_right_to_left_text(show_hidden_characters(f"{OPEN}{COFFEE}{END}"))
         == f"{OPEN}⟨U+2068⟩{COFFEE}⟨U+2069⟩{END}"
@@ -134,8 +134,8 @@ def test_whoever_writes_isolates_themselves_is_seen() -> None:
         ),
     ],
 )
-def test_emoji_print_as_themselves(emoji: str) -> None:
-    """Emoji that are put together of others, alone and beside words."""
+def test_composed_emoji_are_shown_unchanged(emoji: str) -> None:
+    """They are composed of several characters; alone, repeated and beside words."""
     for text in (emoji, f"a {emoji} b", emoji * 3):
         assert show_hidden_characters(text) == text
     call = replace(REFUND, values=(ArgumentValue("Mood", show_hidden_characters(emoji)),))
@@ -159,6 +159,6 @@ def test_emoji_print_as_themselves(emoji: str) -> None:
         ("क्\u200dष", "क्⟨U+200D⟩ष"),
     ],
 )
-def test_joiners_elsewhere_are_written_out(text: str, shown: str) -> None:
-    """What joins no emoji is as hidden as before."""
+def test_joiners_that_are_no_part_of_an_emoji_are_written_out(text: str, shown: str) -> None:
+    """So are variation selectors and tags."""
     assert show_hidden_characters(text) == shown

@@ -1,4 +1,4 @@
-"""The record's line says that nothing was done only where that is known, whatever the mix."""
+"""The line about the outcomes of calls that is added below an answer: "On record: …"."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from storage.states import CallStatus
 
 C = CallStatus
 MIDWAY = "midway"
-# every end there is, a failure told apart by whether the tool had begun
+# every way a call can end; a failure after the tool had begun is one of its own
 ENDS = [*CallStatus, MIDWAY]
 MAY_HAVE_ACTED = {C.SUCCEEDED, C.UNKNOWN, C.RUNNING, C.ENTRUSTED, MIDWAY}
 
 
-def ended(how: str, *, told: bool) -> CallOutcome:
-    """A call that ended so."""
+def make_outcome(how: str, *, told: bool) -> CallOutcome:
+    """Make the outcome of a call that ended this way."""
     midway = how == MIDWAY
     status = C.FAILED if midway else C(how)
     return CallOutcome(status, "" if told else f"Do {how}", told, failed_midway=midway)
@@ -25,23 +25,23 @@ def ended(how: str, *, told: bool) -> CallOutcome:
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "untold"])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_nothing_was_done_is_said_only_where_that_is_known(number: int, told: bool) -> None:
-    """Each mix of so many ends, as calls the thread was told of or not."""
+def test_the_line_says_nothing_was_done_only_if_that_is_known(number: int, told: bool) -> None:
+    """Every combination of one to three outcomes, with and without notices in the thread."""
     for mix in combinations_with_replacement(ENDS, number):
-        said = build_call_outcomes_line([ended(each, told=told) for each in mix])
+        said = build_call_outcomes_line([make_outcome(each, told=told) for each in mix])
         assert said.startswith("On record: "), mix
         assert ("nothing was done" in said) is MAY_HAVE_ACTED.isdisjoint(mix), (mix, said)
         assert ("midway" in said or "part of it may have happened" in said) is (MIDWAY in mix), mix
         assert ("not known" in said or "unknown" in said) is (C.UNKNOWN in mix), (mix, said)
 
 
-def test_what_is_known_is_said_in_words() -> None:
-    """An outcome that nobody knows, and a tool that broke off."""
+def test_the_line_describes_unknown_and_partial_outcomes() -> None:
+    """A tool that failed after it had begun may have done a part."""
     assert (
-        build_call_outcomes_line([ended(C.UNKNOWN, told=True)])
+        build_call_outcomes_line([make_outcome(C.UNKNOWN, told=True)])
         == "On record: not known whether it happened."
     )
     midway = "On record: failed after it had begun, so part of it may have happened."
-    assert build_call_outcomes_line([ended(MIDWAY, told=True)]) == midway
-    mixed = [ended(each, told=True) for each in (C.REJECTED, C.UNKNOWN)]
+    assert build_call_outcomes_line([make_outcome(MIDWAY, told=True)]) == midway
+    mixed = [make_outcome(each, told=True) for each in (C.REJECTED, C.UNKNOWN)]
     assert build_call_outcomes_line(mixed) == "On record: one unknown, one rejected."

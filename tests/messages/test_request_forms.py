@@ -1,4 +1,4 @@
-"""Forms in which people ask for a tool: what stands in them, has to be entered, and is read."""
+"""Forms in which people ask for a tool: what they show, what is required, how they are read."""
 
 from __future__ import annotations
 
@@ -77,30 +77,30 @@ FILLED: dict[str, Any] = {
 }
 
 
-def form(of: Tool[Any] = order, **fixed: Any) -> RequestForm:
-    """The new form of a tool."""
+def make_form(of: Tool[Any] = order, **fixed: Any) -> RequestForm:
+    """Make a new form of a tool."""
     return RequestForm(of, of.title, {**build_default_values(of), **fixed}, frozenset(fixed))
 
 
-def inputs(view: dict[str, Any]) -> dict[str, bool]:
-    """The inputs of a form and whether each may be left empty."""
+def map_inputs(view: dict[str, Any]) -> dict[str, bool]:
+    """Map the inputs of a form to whether they may be left empty."""
     return {b["block_id"]: b["optional"] for b in view["blocks"] if b["type"] == "input"}
 
 
-def test_what_has_to_be_entered_is_marked() -> None:
-    """Fields without a default have to be filled in; a secret is not asked for."""
-    view = render_request_form_dialog(form(), TARGET)
+def test_only_fields_without_a_default_are_required() -> None:
+    """A choice and yes or no always have a value. The form does not ask for a secret."""
+    view = render_request_form_dialog(make_form(), TARGET)
     assert checker.check_view(view) == []
-    found = inputs(view)
+    found = map_inputs(view)
     needed = {"f:what", "f:amount", "f:wanted", "f:to.city", "f:size", "f:gift", "f:bill_to"}
     assert {name for name, optional in found.items() if not optional} == needed
     assert not [each for each in found if "pin" in each]
     assert "Pin" not in str(view)
 
 
-def test_what_is_filled_in_is_read() -> None:
-    """The entered values, the defaults of the rest, and the words for the approver."""
-    filled = parse_form_submission(form(), FILLED)
+def test_a_filled_in_form_is_read_with_its_defaults() -> None:
+    """The words for the approver are read as well."""
+    filled = parse_form_submission(make_form(), FILLED)
     assert isinstance(filled, CompletedRequestForm)
     assert filled.reason == "we sit on the floor"
     args = filled.arguments
@@ -115,27 +115,27 @@ def test_what_is_filled_in_is_read() -> None:
     )
 
 
-def test_an_untouched_form_is_validated() -> None:
-    """What is missing is said at its field, also where nothing was entered at all."""
-    found = parse_form_submission(form(), {})
+def test_an_untouched_form_has_errors_at_its_required_fields() -> None:
+    """Slack submits nothing for it."""
+    found = parse_form_submission(make_form(), {})
     assert isinstance(found, FieldErrors)
     assert found.errors["f:what"] == "A value is needed here."
     assert found.errors["f:to.city"] == "A value is needed here."
 
 
-def test_what_is_fixed_is_no_input() -> None:
-    """A fixed field is text; what a submission has for it all the same is ignored."""
-    made = form(what="a lamp")
+def test_a_fixed_field_is_text_and_cannot_be_changed() -> None:
+    """A value that is submitted for it all the same is ignored."""
+    made = make_form(what="a lamp")
     view = render_request_form_dialog(made, TARGET)
-    assert "f:what" not in inputs(view)
+    assert "f:what" not in map_inputs(view)
     assert "a lamp" in str(view["blocks"])
     filled = parse_form_submission(made, FILLED)
     assert isinstance(filled, CompletedRequestForm)
     assert filled.values["what"] == "a lamp"
 
 
-def test_a_message_is_offered_where_there_is_room() -> None:
-    """A message's text goes into the one free text that has to be filled in and can hold it."""
+def test_a_messages_text_prefills_the_one_free_text_field() -> None:
+    """The field is required. A text that is too long for it, or blank, is not used."""
     assert (
         prefill_with_message_text(order, build_default_values(order), "a chair for two")["what"]
         == "a chair for two"
@@ -156,8 +156,8 @@ def log_in(args: Sealed, context: ToolContext) -> str:
     return "in"
 
 
-def test_what_needs_a_secret_is_not_askable() -> None:
-    """A secret has no place in a form; a tool that needs one is not offered."""
+def test_a_tool_that_needs_a_secret_has_no_form() -> None:
+    """A tool with an optional secret has one."""
     assert can_ask_with_form(order)
     assert not can_ask_with_form(log_in)
 
@@ -171,13 +171,15 @@ def test_what_needs_a_secret_is_not_askable() -> None:
         ({"pin": "1"}, ["pin is secret, so no form may contain it"]),
     ],
 )
-def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> None:
-    """Each wrong field and value is named; what is not fixed may be missing."""
+def test_a_template_with_unknown_or_wrong_values_has_problems(
+    fixed: dict[str, Any], wrong: list[str]
+) -> None:
+    """Each is named; other fields may be missing."""
     assert list_template_value_problems(order, fixed) == wrong
 
 
-def test_the_metadata_holds_whatever_a_message_says() -> None:
-    """However odd and long a message is, Slack takes the form, and it is read as it was written."""
+def test_any_quoted_message_fits_the_metadata() -> None:
+    """Slack accepts the dialogs, and the target is read as it was written."""
     quoted = '\U0001f600\u202e"\\\n' * MAX_QUOTE_CHARS
     target = FormTarget(
         FormSource.TEMPLATE,
@@ -185,12 +187,12 @@ def test_the_metadata_holds_whatever_a_message_says() -> None:
         FormContext("C0SUPPORT", quoted[:MAX_QUOTE_CHARS], "https://x/" * 20),
     )
     for view in (
-        render_request_form_dialog(form(), target),
+        render_request_form_dialog(make_form(), target),
         render_request_picker_dialog([CHOICE], target.form_context),
     ):
         assert len(view["private_metadata"]) <= 3000
         assert checker.check_view(view) == []
-    found = decode_dialog_subject(render_request_form_dialog(form(), target))
+    found = decode_dialog_subject(render_request_form_dialog(make_form(), target))
     assert isinstance(found, DialogSubject)
     assert found.target == target
 
@@ -198,8 +200,8 @@ def test_the_metadata_holds_whatever_a_message_says() -> None:
 CHOICE = RequestFormChoice(FormSource.TOOL, "order", "Order something", "write")
 
 
-def test_a_picker_holds_as_many_as_slack_takes() -> None:
-    """More tools than a menu takes are counted, and are to be had by their names."""
+def test_a_picker_counts_the_tools_that_do_not_fit() -> None:
+    """Slack's menus have a maximum number of options."""
     choices = [
         RequestFormChoice(FormSource.TOOL, f"t{n}", f"{n} " + "x" * 90, "read")
         for n in range(MAX_MENU_OPTIONS + 7)

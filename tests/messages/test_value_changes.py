@@ -1,4 +1,4 @@
-"""Lines that tell of an edit: whatever it changed, the reader sees what differs."""
+"""Lines about an edit: the reader sees the difference, whatever it is."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from bot.cards.value_changes import shorten_change
 from bot.cards.views import ArgumentValue
 from bot.tools import Tool
 from tests.messages.cards_support import REFUND
-from tests.messages.fields_support import tool_for
+from tests.messages.fields_support import make_tool
 
 
 class Note(BaseModel):
-    """One text, one list, and one value of any kind."""
+    """A model with one text, one list, and one value of any kind."""
 
     text: str = ""
     lines: list[str] = []
     thing: Any = None
 
 
-TOOL: Tool[Any] = tool_for(Note)
+TOOL: Tool[Any] = make_tool(Note)
 
 
-def changed(field: str, before: Any, after: Any) -> ArgumentValue:
-    """The one value that an edit has changed, as cards get it."""
+def find_change(field: str, before: Any, after: Any) -> ArgumentValue:
+    """Find the one value that an edit changed, as cards get it."""
     values = list_argument_values(TOOL, {field: after}, {field: before})
     [value] = [each for each in values if each.previous_text is not None]
     return value
 
 
-def seen(text: str) -> str:
-    """What an eye makes of a text on one line: it sees no encoding, and one gap is like another."""
+def normalise(text: str) -> str:
+    """Reduce a text on one line to what the eye sees: no encoding, and any gap as a space."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
-def told(value: ArgumentValue) -> list[tuple[str, str]]:
-    """Before and after, as the thread's notice and as a decided card tell of it."""
+def render_change(value: ArgumentValue) -> list[tuple[str, str]]:
+    """Render old and new value, as in the thread's notice and on a decided card."""
     notice = call_edited_line("UANA00001", replace(REFUND, values=(value,)), "UBEN00001")
     notice = notice.partition(f"({value.label}: ")[2].removesuffix("). Asked by <@UBEN00001>.")
     [_, old, arrow, new] = [each["text"] for each in render_arguments_on_one_line([value])]
@@ -82,36 +82,42 @@ def told(value: ArgumentValue) -> list[tuple[str, str]]:
         ("thing", None, "—"),
     ],
 )
-def test_a_change_can_be_seen(field: str, before: Any, after: Any) -> None:
-    """In the notice and on a decided card, each way round."""
+def test_every_change_of_a_value_can_be_seen(field: str, before: Any, after: Any) -> None:
+    """In the notice and on a decided card, in both directions."""
     for pair in ((before, after), (after, before)):
-        for one, other in told(changed(field, *pair)):
-            assert seen(one) != seen(other)
+        for one, other in render_change(find_change(field, *pair)):
+            assert normalise(one) != normalise(other)
 
 
-def test_letters_of_another_script_are_written_as_codes() -> None:
-    """A word in Cyrillic that looks like one in Latin letters; words of a language stay words."""
+def test_letters_that_look_latin_are_written_as_codes() -> None:
+    """A Cyrillic word looks like a Latin one; ordinary words stay as they are."""
     fake = "\u0440\u0430y\u0440al"
-    assert told(changed("text", "paypal", fake))[0] == (
+    assert render_change(find_change("text", "paypal", fake))[0] == (
         '"paypal"',
         r'"\u0440\u0430y\u0440al"',
     )
-    assert told(changed("text", "Stra\u00dfe 7", "Stra\u00dfe 9"))[0] == ("Straße 7", "Straße 9")
-    assert told(changed("text", "Gr\u00fc\u00dfe", "Gr\u00fc\u00dfe "))[0] == ("Grüße", '"Grüße "')
+    assert render_change(find_change("text", "Stra\u00dfe 7", "Stra\u00dfe 9"))[0] == (
+        "Straße 7",
+        "Straße 9",
+    )
+    assert render_change(find_change("text", "Gr\u00fc\u00dfe", "Gr\u00fc\u00dfe "))[0] == (
+        "Grüße",
+        '"Grüße "',
+    )
 
 
-def test_a_value_cannot_tell_of_a_further_change() -> None:
-    """A text with our arrow in it stands in quotes."""
+def test_a_value_cannot_pass_for_a_further_change() -> None:
+    """A text that contains our arrow is quoted."""
     line = call_edited_line(
         "UANA00001",
-        replace(REFUND, values=(changed("text", "x", "y; Amount: 40.00 → 9999.00"),)),
+        replace(REFUND, values=(find_change("text", "x", "y; Amount: 40.00 → 9999.00"),)),
         "UBEN00001",
     )
     assert '(Text: "x" → "y; Amount: 40.00 → 9999.00")' in line
 
 
 def test_a_long_secret_is_masked_before_it_is_cut() -> None:
-    """What stands before a secret says that it is one, and may be cut off."""
+    """The word before it, which says that it is secret, may be cut off."""
     token = "Authorization: Bearer " + "k3y" * 30
     old, new = shorten_change(f"{token} one", f"{token} two", 40)
     assert "k3y" not in old + new
@@ -122,16 +128,18 @@ ODD = st.text(alphabet='ab é\u0301\u00e9\n\t\u00a0"\\→\u200b⟩e', max_size=9
 
 
 @given(ODD, ODD, st.sampled_from([40, 60, 200]))
-def test_any_two_texts_differ_in_sight(one: str, other: str, limit: int) -> None:
-    """Whatever the texts: of the asked length, and told apart."""
+def test_any_two_different_texts_look_different_when_shortened(
+    one: str, other: str, limit: int
+) -> None:
+    """Both are within the limit."""
     old, new = shorten_change(one, other, limit)
     assert max(len(old), len(new)) <= limit
-    assert one == other or seen(old) != seen(new)
+    assert one == other or normalise(old) != normalise(new)
 
 
 def test_spaces_around_a_text_can_be_seen() -> None:
-    """A text on one line with spaces or line ends around it is in quotes, and no other text is."""
+    """Such a text is quoted; other texts are not."""
     texts = ["x", "x ", " x", "x\n", "x\t", '"x "']
     rows = [list_argument_values(TOOL, {"text": each})[0].text for each in texts]
     assert rows[:5] == ["x", '"x "', '" x"', r'"x\n"', r'"x\t"']
-    assert len({seen(each) for each in rows}) == len(texts)
+    assert len({normalise(each) for each in rows}) == len(texts)
