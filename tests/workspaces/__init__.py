@@ -1,1 +1,1 @@
-"""Many workspaces in one installation of the bot."""
+"""Tests of one installation of the bot for many workspaces."""

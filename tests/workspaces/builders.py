@@ -1,4 +1,4 @@
-"""Installations as the tests store them."""
+"""Installations to store in tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEAM, ORG = "T0ACME", "E0HOLDING"
 
 
 def installed(workspace: str = TEAM, **given: Any) -> Installation:
-    """An installation of these columns, the others as usual."""
+    """Build an installation with these columns; the others have defaults."""
     usual = {"name": "Acme", "scopes": "chat:write", "bot_user": "U0BOT", "bot_id": "B0BOT"}
     usual |= {"app_id": "A0APP", "installed_by": "UANA00001"}
     times = {"installed_at": AT, "sealed_tokens": b"sealed", "token_key": "one"}

@@ -1,4 +1,4 @@
-"""A record of installations, on a file and on a PostgreSQL server; a site to install from."""
+"""A record of installations, in a file or on a PostgreSQL server, and a site to install from."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.postgres_server import Server, binaries, serve
 from tests.workspaces.hosting import Hosting
 from tests.workspaces.installing import Browser, Site
 
-OpenRecord = Callable[[], InstallationRecord]  # another process' view of the same record
+OpenRecord = Callable[[], InstallationRecord]  # opens the same record as another process does
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server for these tests."""
+    """A PostgreSQL server for these tests."""
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
 def open_record(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[[], InstallationRecord]]:
-    """Opens the test's record, once for each process that it plays."""
+    """A function that opens the test's record, once for each process that the test plays."""
     if request.param == "file":
         url = f"sqlite:///{tmp_path / 'installations.db'}"
     else:
@@ -53,7 +53,7 @@ def open_record(
 
 @pytest.fixture
 def record(open_record: OpenRecord) -> InstallationRecord:
-    """The test's record."""
+    """The test's record, opened once."""
     return open_record()
 
 
@@ -67,7 +67,7 @@ def file_record(tmp_path: Path) -> Iterator[InstallationRecord]:
 
 @pytest.fixture
 def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
-    """Makes an installation of the bot."""
+    """A function that makes a site to install from."""
     made: list[Site] = []
 
     def make(**given: Any) -> Site:
@@ -81,7 +81,7 @@ def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
 
 @pytest.fixture
 def site(make_site: Callable[..., Site]) -> Site:
-    """One of them."""
+    """A site to install from."""
     return make_site()
 
 
@@ -94,9 +94,11 @@ def ana(site: Site) -> Iterator[Browser]:
 
 @pytest.fixture
 def make_hosting() -> Iterator[Callable[..., Hosting]]:
-    """Makes a process that serves workspaces of a local Slack."""
+    """A function that makes a process that serves workspaces of a local Slack."""
     made: list[Hosting] = []
-    with TemporaryDirectory(prefix="hosted-", dir="/tmp") as folder:  # short, for sockets in it
+    with TemporaryDirectory(
+        prefix="hosted-", dir="/tmp"
+    ) as folder:  # a short path, because of sockets in it
 
         def make(*given: Any, **more: Any) -> Hosting:
             made.append(Hosting(Path(folder), *given, **more))

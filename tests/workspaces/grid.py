@@ -1,4 +1,4 @@
-"""An organisation on Enterprise Grid whose people install the bot: Slack, and a real process."""
+"""An organisation on Enterprise Grid whose people install the bot: a Slack and a real process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.stories.over_http import asked_at, free_port
 from tests.workspaces.installing import Browser
 
 FIRST, SECOND, THIRD, ORG = "T0SANDBOX", "T0SANDBOXB", "T0SANDBOXC", "E0SANDBOX"
-NEVER = 1e9  # seconds: no app is stopped amid a test
+NEVER = 1e9  # seconds: no app is stopped during a test
 POLICY = """
 shared_channels = ["C0GENERAL"]
 
@@ -41,7 +41,7 @@ self_approval = false
 
 
 def read_organisation_manifest(url: str) -> dict[str, Any]:
-    """The app's manifest with what docs/workspaces.md adds for organisations."""
+    """Read the app's manifest with the additions of docs/workspaces.md for organisations."""
     (text,) = (each for each in blocks(ROOT / "docs" / "workspaces.md", "yaml"))
     added = yaml.safe_load(text.replace("https://approve.example.com", url))
     manifest = copy.deepcopy(read_countersign_manifest())
@@ -53,7 +53,7 @@ def read_organisation_manifest(url: str) -> dict[str, Any]:
 
 
 class Grid:
-    """Three workspaces, the first two of one organisation, and a process that people install."""
+    """Three workspaces, the first two of one organisation, and a process that serves the bot."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Grid:
                 asked_at(world.apps[app.id].manifest, self.url)
 
     def _share_a_group(self) -> None:
-        """Make @shop-leads one group of the organisation, of which each workspace says its part."""
+        """Make @shop-leads one group of the organisation, with members in each workspace."""
         first, second = (self.slack.workspace(each).world for each in (FIRST, SECOND))
         with self.slack.world.lock:
             second.groups["shop-leads"].id = first.groups["shop-leads"].id
@@ -115,7 +115,7 @@ class Grid:
         self.slack.stop()
 
     def install(self, *granted: str, at: str = FIRST, place: str = ORG) -> str:
-        """Have Ana install it from the page; the page that she ends up on."""
+        """Have Ana install the bot from the page; returns the page that she ends up on."""
         more: dict[str, Any] = {"add": list(granted)} if granted else {}
         with Browser(self) as ana:
             back = ana.allow(ana.leave(), **{"as": f"{at}/ana", "for": place, **more})
@@ -129,23 +129,23 @@ class Grid:
                 world.channel(channel).members.append(world.app.bot_user)
 
     def person(self, name: str, team: str = FIRST) -> Actor:
-        """Somebody as they act from one of the workspaces."""
+        """Get somebody who acts from one of the workspaces."""
         return self.slack.workspace(team).person(name)
 
     def script(self, tool: str, text: str) -> None:
-        """Have the model propose one call to who asks next, and then answer."""
+        """Have the model propose one call at the next request, and then answer."""
         self.planner.clear_script()
         self.planner.script(Turn(calls=[(tool, {"text": text})]), Turn(text="That is all."))
 
     def ask(self, name: str, channel: str, text: str, team: str = FIRST, tool: str = "note") -> str:
-        """Somebody asks, and the model proposes one call; the thread."""
+        """Have somebody ask, and the model propose one call; returns the thread."""
         self.script(tool, text)
         return str(self.person(name, team).say(channel, f"@bot {text}"))
 
     def see(
         self, name: str, channel: str, thread: str | None, text: str, team: str = FIRST
     ) -> dict[str, Any]:
-        """The first message with this text that somebody sees in a thread, waited for."""
+        """Wait for the first message with this text that somebody sees in a thread."""
         person = self.person(name, team)
         return self.slack.wait(
             lambda: next(
@@ -165,7 +165,7 @@ class Grid:
         thread: str | None,
         team: str = FIRST,
     ) -> dict[str, Any]:
-        """The first message that asks to approve, waited for."""
+        """Wait for the first message that asks to approve."""
         person = self.person(name, team)
         return self.slack.wait(
             lambda: next(
@@ -186,12 +186,12 @@ class Grid:
         self.clock.advance(61)
 
     def settle(self) -> None:
-        """Until nothing is under way."""
+        """Wait until nothing is under way."""
         with self.host.use_app(ORG) as app:
             app.wait_until_idle()
 
     def run_in(self, thread: str) -> Run:
-        """The newest request in a thread."""
+        """Read the newest request in a thread."""
         with self.host.use_app(ORG) as app, app.core.store.read() as tx:
             query = select(Run).where(Run.thread_ts == thread).order_by(Run.created_at)
             return fetch_rows(tx, Run, query)[-1]

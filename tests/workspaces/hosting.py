@@ -1,4 +1,4 @@
-"""A process that serves workspaces of a local Slack, in which people install it from its pages."""
+"""A process that serves workspaces of a local Slack, where people install the bot."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import Machine
 from tests.stories.messages import action_ids, words
 from tests.stories.over_http import asked_at, free_port
-from tests.workspaces.installing import Browser, title
+from tests.workspaces.installing import Browser, read_title
 
 ONE, TWO = "T0SANDBOX", "T0SANDBOXB"
 SUPPORT, ANA, BEN = "C0SUPPORT", "UANA00001", "UBEN00001"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "1h"\n'
-NEVER = 1e9  # seconds: no app is stopped unless it is told
+NEVER = 1e9  # seconds: no app is stopped by itself
 _ASKED = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 
 
 def plan_note(body: dict[str, Any]) -> Turn:
-    """The model's turn: of "note: some text" a call of that tool, then an answer."""
+    """Plan the model's turn: for "note: some text" a call of that tool, then an answer."""
     last = body["input"][-1]
     if last.get("type") == "function_call_output":
         return Turn(text="That is all.")
@@ -65,7 +65,7 @@ class Hosting:
         environ: dict[str, str] | None = None,
         **slack: Any,
     ) -> None:
-        """`quiet`: seconds after which an app is stopped; `slack`: what the sandbox is to have."""
+        """`quiet`: seconds after which an idle app is stopped; `slack`: options of the sandbox."""
         self.folder, self.transport, self.quiet = folder, transport, quiet
         self.fakes = FakeTools()
         self.tools = self.fakes.tools if tools is None else list(tools)
@@ -84,7 +84,7 @@ class Hosting:
         self.teams = list(self.slack.world.shared.worlds)
         for team in self.teams:
             for person in self.slack.workspace(team).world.people.values():
-                person.tz = ""  # else reminders would wait where it is night
+                person.tz = ""  # else reminders would wait wherever it is night
         self.planner = StrictPlanner(mind=plan_note)
         self.planner.start()
         (folder / "policy.toml").write_text(POLICY, "utf-8")
@@ -93,7 +93,7 @@ class Hosting:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables of the process."""
+        """The environment variables of the process."""
         app = self.slack.world.app
         return {
             "SLACK_APP_TOKEN": app.app_token,
@@ -147,11 +147,11 @@ class Hosting:
         return self.slack.wait(look, 15)
 
     def install(self, team: str, name: str = "ana", *channels: str) -> Installation:
-        """Have somebody install it there from a browser, and invite it to channels; the row."""
+        """Have somebody install the bot and invite it to channels; returns the row."""
         with Browser(self) as browser:  # type: ignore[arg-type]  # of a site it wants the address
             url = browser.leave()
             page = browser.open(browser.allow(url, **{"as": f"{team}/{name}"}))
-        assert title(page).startswith("Countersign is now in"), page.text
+        assert read_title(page).startswith("Countersign is now in"), page.text
         admin = self.slack.workspace(team)
         for channel in channels or (SUPPORT,):
             place = admin.world.channels[channel]
@@ -160,14 +160,14 @@ class Hosting:
         return self.row(team)
 
     def row(self, team: str) -> Installation:
-        """The row of an installation."""
+        """Read the row of an installation."""
         assert self.host is not None
         found = self.host.record.get(team)
         assert found is not None
         return found
 
     def workspace(self, team: str) -> Workspace:
-        """One of the workspaces."""
+        """Get one of the workspaces."""
         return Workspace(self, team)
 
 
@@ -180,22 +180,22 @@ class Workspace:
         self.folder = hosting.folder / "workspaces" / team
 
     def person(self, name: str) -> Any:
-        """Act as somebody here."""
+        """Get somebody of this workspace."""
         return self.admin.person(name)
 
     def set(self, **settings: str) -> None:
-        """Write the workspace's own settings, which count from its next start on."""
+        """Write the workspace's own settings, which apply from its next start."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}" for name, value in settings.items()]
         (self.folder / "settings.env").write_text("\n".join(lines), "utf-8")
 
     def stop_app(self) -> None:
-        """Have the app stopped, so that it starts with its settings as they are now."""
+        """Stop the app, so that it starts again with its settings as they are now."""
         assert self.hosting.host is not None
         self.hosting.host._get_hosted(self.team).stop()
 
     def start_app(self) -> None:
-        """Have the app started, as a delivery does; one that cannot be started is passed over."""
+        """Start the app, as a delivery does; ignore one that cannot be started."""
         assert self.hosting.host is not None
         with suppress(NotServedError), self.hosting.host.use_app(self.team):
             pass
@@ -210,16 +210,16 @@ class Workspace:
         return None
 
     def settle(self) -> None:
-        """Until nothing is under way here."""
+        """Wait until nothing is under way here."""
         if self.app is not None:
             self.app.wait_until_idle()
 
     def ask(self, text: str, tool: str = "note", who: str = "ben", channel: str = SUPPORT) -> str:
-        """Somebody asks for something; the thread."""
+        """Have somebody ask for something; returns the thread."""
         return str(self.person(who).say(channel, f"@bot {tool}: {text}"))
 
     def card(self, thread: str | None, who: str = "ana", channel: str = SUPPORT) -> dict[str, Any]:
-        """The card that asks in a thread, waited for."""
+        """Wait for the card that asks in a thread."""
 
         def look() -> dict[str, Any] | None:
             seen = self.person(who).messages(channel, thread)
@@ -229,12 +229,12 @@ class Workspace:
         return found
 
     def approve(self, thread: str | None, who: str = "ana", channel: str = SUPPORT) -> None:
-        """Somebody approves what is asked in a thread."""
+        """Have somebody approve the card in a thread."""
         card = self.card(thread, who, channel)
         self.person(who).click(channel, card["ts"], "approve")
 
     def said(self, thread: str, part: str, who: str = "ben", channel: str = SUPPORT) -> str:
-        """What the bot says in a thread with this in it, waited for."""
+        """Wait for a message in a thread that contains this text."""
 
         def look() -> str | None:
             seen = self.person(who).messages(channel, thread)
@@ -243,7 +243,7 @@ class Workspace:
         return str(self.hosting.wait(look))
 
     def command(self, line: str, who: str = "ana", channel: str = SUPPORT) -> str:
-        """Type a slash command; all that its answer says, waited for."""
+        """Type a slash command and wait for its answer."""
         before = {each["ts"] for each in self.person(who).everything(channel)}
         self.person(who).command(channel, line)
 
@@ -254,7 +254,7 @@ class Workspace:
         return "\n".join(self.hosting.wait(look))
 
     def home(self, who: str, part: str) -> str:
-        """Somebody's Home, once it says that."""
+        """Open somebody's Home and wait until it contains this text."""
         self.person(who).open_home()
 
         def look() -> str:
@@ -264,13 +264,13 @@ class Workspace:
         return str(self.hosting.wait(look))
 
     def calls(self) -> list[Call]:
-        """Its calls, the oldest first; its app has to be awake."""
+        """List its calls, the oldest first; its app has to be awake."""
         assert self.app is not None
         with self.app.core.store.read() as tx:
             return fetch_rows(tx, Call, select(Call).order_by(col(Call.created_at)))
 
     def dump(self) -> str:
-        """All rows of its record, as text; its app has to be awake."""
+        """Dump all rows of its record as text; its app has to be awake."""
         assert self.app is not None
         with self.app.core.store.engine.connect() as connection:
             names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))

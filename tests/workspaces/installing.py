@@ -1,4 +1,4 @@
-"""A bot's pages to install from, at a real server beside a local Slack, and browsers at them."""
+"""A bot's pages to install from, on a real server beside a local Slack, and browsers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = SecretStr("one:" + "k" * 32)
 
 
 def build_manifest(url: str) -> dict[str, Any]:
-    """The app manifest with what docs/workspaces.md adds to it, for a bot at that address."""
+    """Build the app manifest with the additions of docs/workspaces.md for a bot at that URL."""
     [added] = blocks(ROOT / "docs" / "workspaces.md", "yaml")
     manifest: dict[str, Any] = copy.deepcopy(read_countersign_manifest())
     _add(manifest, yaml.safe_load(added.replace("https://approve.example.com", url)))
@@ -48,12 +48,12 @@ def _add(manifest: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 class Site:
-    """One installation of the bot, as far as people install it from there."""
+    """The part of an installation of the bot that people install from."""
 
     def __init__(
         self, folder: Path, *, rotates: bool = False, secret: str = "", **slack: Any
     ) -> None:
-        """`secret`: a client secret that is not the app's; `slack`: what the sandbox is to have."""
+        """`secret`: a client secret that is not the app's; `slack`: options of the sandbox."""
         self.clock = ShiftedClock()
         self.server = WebServer.create_listening_server(ListeningAddress("127.0.0.1", 0))
         self.url = f"http://localhost:{urlsplit(self.server.url).port}"
@@ -80,12 +80,12 @@ class Site:
         self.record.close()
 
     def tokens(self) -> Tokens:
-        """The tokens of the only installation."""
+        """Decrypt the tokens of the only installation."""
         [row] = self.record.list()
         return self.cipher.open(row)
 
     def install(self) -> Installation:
-        """Have Ana install it from a browser of her own; the row."""
+        """Have Ana install the bot from a browser of her own; returns the row."""
         with Browser(self) as ana:
             page = ana.open(ana.allow(ana.leave()))
             assert page.status_code == 200, page.text
@@ -94,7 +94,7 @@ class Site:
 
 
 class Browser:
-    """A person's browser, which keeps cookies and follows what a page leads to when told."""
+    """A person's browser, which keeps cookies and follows links only when told to."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -107,16 +107,16 @@ class Browser:
         self.http.close()
 
     def open(self, url: str) -> httpx2.Response:
-        """Go to an address."""
+        """Open an address."""
         return self.http.get(url)
 
     def press(self, **headers: str) -> httpx2.Response:
-        """Press the page's button, as a browser sends it unless other headers are given."""
+        """Press the page's button; `headers` replace those that a browser sends."""
         sent = {"Origin": self.site.url, "Sec-Fetch-Site": "same-origin"} | headers
         return self.http.post(self.site.url + INSTALL_PATH, headers=sent)
 
     def leave(self) -> str:
-        """Press the page's button; the address at Slack to which it leads."""
+        """Press the page's button; returns the address at Slack to which it leads."""
         page = self.press()
         assert page.status_code == 200, page.text
         url = page.headers["refresh"].removeprefix("0;url=")
@@ -124,19 +124,19 @@ class Browser:
         return url
 
     def allow(self, url: str, decision: str = "allow", **more: Any) -> str:
-        """Decide as Ana on Slack's page; the address to which Slack sends the browser back."""
+        """Decide as Ana on Slack's page; returns the address to which Slack sends her back."""
         back = self.http.post(url, data={"as": "ana", "decision": decision, **more})
         assert back.status_code == 302, back.text
         return str(back.headers["location"])
 
 
-def query(url: str) -> dict[str, Any]:
-    """The query of an address, each name with its one value."""
+def parse_query(url: str) -> dict[str, Any]:
+    """Parse the query of an address; each name has one value."""
     return {name: value[0] for name, value in parse_qs(urlsplit(url).query).items()}
 
 
-def title(page: httpx2.Response) -> str:
-    """The heading of a page, which is all that most of them say."""
+def read_title(page: httpx2.Response) -> str:
+    """Read the heading of a page, which is all that most pages say."""
     found = re.search(r"<h1>(.*?)</h1>", page.text)
     assert found, page.text
     return unescape(found[1])

@@ -16,17 +16,17 @@ TOKEN_KEYS = "one:" + "k" * 32
 CHANNELS = 2
 
 
-def team_of(number: int) -> str:
-    """The id of a workspace."""
+def build_team_id(number: int) -> str:
+    """Build the id of a workspace."""
     return f"T{number:08}"
 
 
-def seed(number: int) -> Seed:
-    """Workspace: Ben, who asks, two who may approve, and channels that they are all in."""
+def build_seed(number: int) -> Seed:
+    """Build the seed of a workspace: Ben, who asks, two approvers, and their channels."""
     mark = f"{number:06}"
-    ben = Person("ben", f"UB{mark}", "Ben Okafor", team_id=team_of(number))
+    ben = Person("ben", f"UB{mark}", "Ben Okafor", team_id=build_team_id(number))
     crew = [
-        Person(f"p{each}", f"UP{mark}{each}", f"Person {each}", team_id=team_of(number))
+        Person(f"p{each}", f"UP{mark}{each}", f"Person {each}", team_id=build_team_id(number))
         for each in range(2)
     ]
     ids = [person.id for person in crew]
@@ -35,21 +35,21 @@ def seed(number: int) -> Seed:
         Channel(f"C{mark}{n}", f"orders-{n}", members=[ben.id, *ids, *bot]) for n in range(CHANNELS)
     ]
     group = Group(f"S{mark}", "crew", "Crew", ids)
-    teams = {team_of(number): (f"Workspace {number}", f"workspace-{number}")}
-    return Seed([ben, *crew], channels, [group], teams, team_of(number))
+    teams = {build_team_id(number): (f"Workspace {number}", f"workspace-{number}")}
+    return Seed([ben, *crew], channels, [group], teams, build_team_id(number))
 
 
 def build_slack(many: int) -> Sandbox:
-    """A local Slack with so many workspaces, the bot in all of them."""
-    made = Sandbox(read_countersign_manifest(), seed=[seed(number) for number in range(many)])
+    """Build a local Slack with so many workspaces, with the bot in all of them."""
+    made = Sandbox(read_countersign_manifest(), seed=[build_seed(number) for number in range(many)])
     first = made.world.app
     for number in range(1, many):
-        made.install(first, [f"C{number:06}{n}" for n in range(CHANNELS)], team_of(number))
+        made.install(first, [f"C{number:06}{n}" for n in range(CHANNELS)], build_team_id(number))
     return made
 
 
 def install_everywhere(slack: Sandbox, record: InstallationRecord) -> None:
-    """Store the installations as the pages to install from do."""
+    """Store the installations as the install pages do."""
     cipher = TokenCipher.parse(SecretStr(TOKEN_KEYS))
     for team, world in slack.world.worlds.items():
         sealed = cipher.seal(team, Tokens(SecretStr(world.app.bot_token)))

@@ -1,4 +1,4 @@
-"""A bot that serves one workspace, and then as one of many on the same Slack; and back."""
+"""A bot that serves one workspace, moves to a host of many on the same Slack, and back."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class MovingHarness(Harness):
     ) -> None:
         self.fakes = FakeTools()
         self.host: WorkspaceHost | None = None
-        self.shared: dict[str, str] = {}  # what all workspaces are given beyond the usual
+        self.shared: dict[str, str] = {}  # additional settings of all workspaces
         super().__init__(folder, self.fakes.tools, policy, Transport.SOCKET, begin, **settings)
 
     def stop(self) -> None:
-        """End the bot, whichever serves; Slack goes on."""
+        """End the bot or the host, whichever runs; Slack goes on."""
         if self.host is not None:
             self.host.stop()
             self.host = None
@@ -58,7 +58,7 @@ class MovingHarness(Harness):
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the process for many workspaces is given, but for what is the workspace's own."""
+        """The variables of the process for many workspaces, without the workspace's own."""
         return {
             "SLACK_APP_TOKEN": self.slack.app_token,
             "SLACK_API_URL": self.slack.api_url,
@@ -73,7 +73,7 @@ class MovingHarness(Harness):
         }
 
     def serve(self, **shared: str) -> WorkspaceHost:
-        """Start the process for many workspaces; the bot is installed in this one."""
+        """Start the process for many workspaces, with the bot installed in this one."""
         self.shared = shared
         settings = Settings.load(self.environ)
         record = open_installation_record(settings)
@@ -84,7 +84,7 @@ class MovingHarness(Harness):
             settings, self.machine, build, self.environ, None, self.tools, quiet=NEVER
         )
         self.host.start()
-        # a record from a backup says that the process which made it holds the workspace
+        # a record from a backup says that the process that made it still owns the workspace
         self.slack.wait(self._is_served, 20)
         return self.host
 
@@ -115,8 +115,8 @@ class MovingHarness(Harness):
             installed_at=self.clock.now(),
         )
 
-    def type(self, script: str, **given: str) -> str:
-        """Have a shell run these lines in the bot's folder, for this workspace; what they say."""
+    def run_script(self, script: str, **given: str) -> str:
+        """Run these lines in a shell in the bot's folder, for this workspace; their output."""
         lines = script.replace("T0123ABCD", TEAM).replace("t0123abcd", TEAM.lower())
         environ = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -136,8 +136,8 @@ class MovingHarness(Harness):
         return done.stdout
 
     @property
-    def alone(self) -> dict[str, str]:
-        """What commands of the bot of one workspace are given."""
+    def single_environ(self) -> dict[str, str]:
+        """The variables for commands of the bot of one workspace."""
         return {
             "SLACK_BOT_TOKEN": self.slack.bot_token,
             "SLACK_APP_TOKEN": self.slack.app_token,

@@ -1,4 +1,4 @@
-"""Backups of all workspaces and of who they are, by the commands of the page, and back."""
+"""Backups of workspaces and of the record of installations, by the commands of the page."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("sqlite3"), reason="sqlite3 is not installed"),
 ]
 PAGE = ROOT / "docs" / "workspaces.md"
-BACK_UP, DUMP, ONE_BACK, INSTALLATIONS_BACK = blocks_in(section(PAGE, "Backups"), "sh")
+BACK_UP, DUMP, RESTORE_ONE, RESTORE_INSTALLATIONS = blocks_in(section(PAGE, "Backups"), "sh")
 LOAD = 'pg_restore --clean --if-exists --dbname="$DATABASE_URL" backup/installations.dump'
 
 
 @pytest.fixture
 def hosted(make_harness: Callable[..., MovingHarness]) -> MovingHarness:
-    """A process for many workspaces, of which one has a request that waits."""
+    """A process for many workspaces, which serves one of them."""
     harness = make_harness()
     harness.stop()
     folder = harness.folder / "workspaces" / TEAM
@@ -46,13 +46,13 @@ def hosted(make_harness: Callable[..., MovingHarness]) -> MovingHarness:
 
 
 def read_all(folder: Path) -> bytes:
-    """The bytes of all files there."""
+    """Read the bytes of all files in a folder."""
     found = [each.read_bytes() for each in sorted(folder.rglob("*")) if each.is_file()]
     assert found
     return b"".join(found)
 
 
-def pause(harness: MovingHarness) -> None:
+def wait_until_stopped(harness: MovingHarness) -> None:
     """Wait until the process has stopped the workspace's app, as the page's `sleep` does."""
     host = harness.host
     assert host is not None
@@ -60,21 +60,21 @@ def pause(harness: MovingHarness) -> None:
     harness.slack.wait(lambda: not any(each.is_awake for each in host.list_hosted()))
 
 
-def test_one_workspace_back_while_it_works(hosted: MovingHarness) -> None:
-    """What was open then is asked again, and nothing happens twice; the process went on."""
+def test_one_workspace_is_restored_while_the_process_runs(hosted: MovingHarness) -> None:
+    """Requests that were open at the backup are asked again, and nothing is done twice."""
     thread, card = ask_for(hosted, "once")
-    hosted.type(BACK_UP, **hosted.environ)
+    hosted.run_script(BACK_UP, **hosted.environ)
     backup = hosted.folder / "backup"
     assert {each.name for each in backup.iterdir()} == {"installations.db", f"{TEAM}.db"}
     assert {each.stat().st_mode & 0o077 for each in backup.iterdir()} == {0}
     vote(hosted, "ana", card)
     hosted.slack.wait(lambda: hosted.fakes.did("note", "once") == 1)
     hosted.settle()
-    first, wait, *rest = ONE_BACK.strip().splitlines()
+    first, wait, *rest = RESTORE_ONE.strip().splitlines()
     assert wait == "sleep 30"
-    hosted.type(first, **hosted.environ)
-    pause(hosted)
-    said = hosted.type("\n".join(rest), **hosted.environ)
+    hosted.run_script(first, **hosted.environ)
+    wait_until_stopped(hosted)
+    said = hosted.run_script("\n".join(rest), **hosted.environ)
     assert "Restored from backup/" in said
     assert hosted.host is not None
     with hosted.host.use_app(TEAM) as app:
@@ -87,31 +87,33 @@ def test_one_workspace_back_while_it_works(hosted: MovingHarness) -> None:
             if each["ts"] != card["ts"] and "approve" in action_ids(each)
         ]
     )
-    press(hosted, "ana", SUPPORT, card, "approve")  # of the card that was decided before
+    press(hosted, "ana", SUPPORT, card, "approve")  # on the card that was decided before
     hosted.settle()
     assert hosted.fakes.did("note", "once") == 1
     vote(hosted, "ana", again)
     hosted.slack.wait(lambda: hosted.fakes.did("note", "once") == 2)
 
 
-def test_who_they_are_comes_back(hosted: MovingHarness) -> None:
-    """The record of installations is put back, and its workspace is served; no token is in it."""
-    hosted.type(BACK_UP, **hosted.environ)
+def test_the_record_of_installations_is_restored(hosted: MovingHarness) -> None:
+    """Its workspace is served again. The backup contains no token in clear."""
+    hosted.run_script(BACK_UP, **hosted.environ)
     token = hosted.slack.bot_token.encode()
     assert token not in read_all(hosted.folder / "backup")
     assert token not in read_all(hosted.folder / "workspaces")
     hosted.stop()
     record = hosted.folder / "workspaces" / "installations.db"
     record.write_bytes(b"lost")
-    hosted.type(INSTALLATIONS_BACK)
+    hosted.run_script(RESTORE_INSTALLATIONS)
     hosted.serve()
     _, card = ask_for(hosted, "afterwards")
     vote(hosted, "ana", card)
     hosted.slack.wait(lambda: hosted.fakes.did("note", "afterwards") == 1)
 
 
-def test_a_token_that_was_revoked_since(site: Site, tmp_path: Path) -> None:
-    """An older record has a token that Slack takes no more; installing the bot again mends it."""
+def test_installing_again_replaces_a_restored_token_that_was_revoked(
+    site: Site, tmp_path: Path
+) -> None:
+    """The older record has a token that Slack no longer accepts."""
     site.install()
     old, file = site.tokens().bot, tmp_path / "installations.db"
     site.clock.advance(60)
@@ -133,10 +135,10 @@ def test_a_token_that_was_revoked_since(site: Site, tmp_path: Path) -> None:
     assert site.oauth.find_bot_id_and_url(site.tokens().bot)[0] == installed.bot_id
 
 
-def test_a_server_s_record_comes_back(
+def test_a_record_on_a_server_is_restored(
     make_harness: Callable[..., MovingHarness], server: Server
 ) -> None:
-    """By a dump of one schema and a backup of each workspace; the nightly job does the same."""
+    """The backup is a dump of one schema and a file for each workspace, as by the nightly job."""
     harness = make_harness()
     harness.stop()
     (harness.folder / "workspaces" / TEAM).mkdir(parents=True)
@@ -147,11 +149,11 @@ def test_a_server_s_record_comes_back(
     _, card = ask_for(harness, "before")
     given = harness.environ
     loop = "\n".join(line for line in BACK_UP.splitlines() if "sqlite3" not in line)
-    harness.type(f"{loop}\n{DUMP}", **given)
+    harness.run_script(f"{loop}\n{DUMP}", **given)
     (harness.folder / "nightly").mkdir()
     for each in [*pods()[1]["initContainers"], *pods()[1]["containers"]]:
         [script] = each["args"]
-        harness.type(script.replace("/backups", str(harness.folder / "nightly")), **given)
+        harness.run_script(script.replace("/backups", str(harness.folder / "nightly")), **given)
     token = harness.slack.bot_token.encode()
     for folder in ("backup", "nightly"):
         found = {each.name for each in (harness.folder / folder).rglob("*.d*")}
@@ -162,9 +164,9 @@ def test_a_server_s_record_comes_back(
         owner.execute(f"DROP SCHEMA {TABLES_SCHEMA} CASCADE")
         owner.execute(f"DROP SCHEMA countersign_{TEAM.lower()} CASCADE")
     assert LOAD.replace('"', "") in PAGE.read_text("utf-8").replace('"', "")
-    harness.type(LOAD, **given)
+    harness.run_script(LOAD, **given)
     hosted = {**given, "COUNTERSIGN_WORKSPACE": TEAM}
-    harness.type(f"countersign restore backup/{TEAM}.db", **hosted)
+    harness.run_script(f"countersign restore backup/{TEAM}.db", **hosted)
     harness.serve(**shared)
     harness.slack.wait(
         lambda: any(

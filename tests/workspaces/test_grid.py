@@ -25,13 +25,13 @@ ONLY_MEMBERS = "full members of this workspace"
 
 @pytest.fixture
 def fakes() -> FakeTools:
-    """The tools."""
+    """The tools of the bot."""
     return FakeTools()
 
 
 @pytest.fixture
 def make_grid(tmp_path: Path, fakes: FakeTools) -> Iterator[Callable[..., Grid]]:
-    """Makes an organisation."""
+    """A function that makes an organisation."""
     made: list[Grid] = []
 
     def make(**given: Any) -> Grid:
@@ -45,7 +45,7 @@ def make_grid(tmp_path: Path, fakes: FakeTools) -> Iterator[Callable[..., Grid]]
 
 @pytest.fixture(params=[Transport.SOCKET, Transport.HTTP])
 def grid(request: pytest.FixtureRequest, make_grid: Callable[..., Grid]) -> Grid:
-    """One that has the bot in both of its workspaces."""
+    """An organisation with the bot in both of its workspaces."""
     made = make_grid(transport=request.param)
     assert "Countersign is now in Sandbox Org" in made.install(FIRST, SECOND)
     for team, channel in (HERE, THERE):
@@ -55,15 +55,15 @@ def grid(request: pytest.FixtureRequest, make_grid: Callable[..., Grid]) -> Grid
 
 @pytest.fixture
 def first_only(make_grid: Callable[..., Grid]) -> Grid:
-    """One that has the bot in its first workspace alone."""
+    """An organisation with the bot in its first workspace only."""
     made = make_grid()
     made.install(FIRST)
     made.bring_bot("C0GENERAL")
     return made
 
 
-def test_both_workspaces_ask_and_decide(grid: Grid, fakes: FakeTools) -> None:
-    """Requests in both are decided by the organisation's group, from whichever workspace."""
+def test_people_of_both_workspaces_ask_and_decide(grid: Grid, fakes: FakeTools) -> None:
+    """Members of the organisation's group decide, from whichever workspace."""
     for team, channel, who in ((*HERE, "ana"), (*THERE, "cleo"), (*HERE, "cleo")):
         thread = grid.ask("dan", channel, f"by {who} in {team}", team)
         card = grid.card(who, channel, thread, team)
@@ -72,8 +72,8 @@ def test_both_workspaces_ask_and_decide(grid: Grid, fakes: FakeTools) -> None:
         assert fakes.did("note", f"by {who} in {team}") == 1
 
 
-def test_a_channel_of_both(grid: Grid, fakes: FakeTools) -> None:
-    """Somebody of the second asks in a channel that spans both; somebody of the second decides."""
+def test_a_request_in_a_channel_of_both_workspaces_is_decided(grid: Grid, fakes: FakeTools) -> None:
+    """Somebody of the second workspace asks there, and somebody of it decides."""
     grid.slack.share("general", SECOND)
     grid.slack.workspace(SECOND).join("ben", "C0GENERAL")
     grid.slack.workspace(SECOND).join("dan", "C0GENERAL")
@@ -84,12 +84,14 @@ def test_a_channel_of_both(grid: Grid, fakes: FakeTools) -> None:
     assert fakes.did("note", "across") == 1
 
 
-def test_what_is_asked_in_private(grid: Grid, fakes: FakeTools) -> None:
-    """What is asked in a direct message of the second is decided there, edited, and by command."""
+def test_a_private_request_in_the_second_workspace_is_decided_there(
+    grid: Grid, fakes: FakeTools
+) -> None:
+    """It is asked in a direct message, shown on Home and by command, edited, and approved."""
     dan, cleo = grid.person("dan", SECOND), grid.person("cleo", SECOND)
     grid.script("note", "in private")
     thread = dan.dm("please")
-    at_home = grid.person("cleo")  # the sandbox has her direct messages there
+    at_home = grid.person("cleo")  # the sandbox has her direct messages in the first workspace
     card = grid.card("cleo", at_home.dm_channel, None)
     cleo.open_home()
     grid.slack.wait(lambda: "in private" in str(cleo.home()))
@@ -108,14 +110,16 @@ def test_what_is_asked_in_private(grid: Grid, fakes: FakeTools) -> None:
     assert grid.run_in(thread).team == ORG
 
 
-def test_only_where_it_was_added(first_only: Grid, caplog: pytest.LogCaptureFixture) -> None:
-    """The second workspace gets no answer before it is given the bot, and one after that."""
+def test_the_bot_answers_only_in_workspaces_that_were_granted(
+    first_only: Grid, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second workspace gets an answer only after it was granted the bot."""
     grid = first_only
     grid.bring_bot("C0GENERALB", SECOND)
     second = grid.slack.workspace(SECOND).world
     ben = grid.person("ben", SECOND)
     with grid.slack.world.lock:
-        second.app.installed = True  # what is on its way although nothing was given
+        second.app.installed = True  # so that a payload is sent although nothing was granted
         sent = ben.command("C0GENERALB", "/approvals")
         second.app.installed = False
     assert sent.wait() == "acked"  # type: ignore[union-attr]  # delivered
@@ -127,8 +131,8 @@ def test_only_where_it_was_added(first_only: Grid, caplog: pytest.LogCaptureFixt
     grid.see("ben", "C0GENERALB", None, "What would you like to see", SECOND)
 
 
-def test_taken_out_of_a_workspace(grid: Grid, fakes: FakeTools) -> None:
-    """What was asked there is cancelled at once, and says so where it can; the rest goes on."""
+def test_revoked_access_cancels_requests_of_that_workspace(grid: Grid, fakes: FakeTools) -> None:
+    """They are cancelled at once; requests of the other workspace go on."""
     there = grid.ask("dan", "C0GENERALB", "asked there", SECOND)
     asked = grid.card("cleo", "C0GENERALB", there, SECOND)
     here = grid.ask("dan", "C0GENERAL", "asked here")
@@ -146,15 +150,15 @@ def test_taken_out_of_a_workspace(grid: Grid, fakes: FakeTools) -> None:
 
 
 @pytest.mark.parametrize("first", ["granted", "revoked"])
-def test_an_event_that_comes_again_after_a_later_one(grid: Grid, first: str) -> None:
-    """Slack's word of access is sent again minutes later: how things are by then counts."""
+def test_a_repeated_access_event_after_a_later_one_changes_nothing(grid: Grid, first: str) -> None:
+    """Slack sends the event again a minute later; the current state of access counts."""
     second = grid.slack.workspace(SECOND)
     grant, revoke = second.grant_access, second.revoke_access
     if first == "granted":
         revoke()
         grid.slack.wait(lambda: grid.slack.deliveries[-1].outcome == "acked")
     name, begun = f"team_access_{first}", len(grid.slack.deliveries)
-    # Slack sends it again at once, and after a minute
+    # Slack sends the event again at once, and after a minute
     grid.slack.faults.lose_ack(
         "events_api", times=2, match=lambda sent: sent["event"]["type"] == name
     )
@@ -169,8 +173,8 @@ def test_an_event_that_comes_again_after_a_later_one(grid: Grid, first: str) -> 
     grid.slack.wait(lambda: list(grid.host.record.list_granted_workspaces(ORG)) == served)
 
 
-def test_who_is_not_of_it(grid: Grid, fakes: FakeTools) -> None:
-    """A guest, somebody deactivated, one of a workspace without the bot, and a stranger: no."""
+def test_guests_former_members_and_strangers_cannot_decide(grid: Grid, fakes: FakeTools) -> None:
+    """A guest, a deactivated person, and people of workspaces without the bot."""
     grid.slack.share("general", SECOND)
     grid.slack.share("general", THIRD)
     people = grid.slack.workspace(SECOND).world.people
@@ -182,7 +186,9 @@ def test_who_is_not_of_it(grid: Grid, fakes: FakeTools) -> None:
     with grid.slack.world.lock:
         grid.slack.workspace(SECOND).world.groups["shop-leads"].users.append(people["dan"].id)
         people["dan"].is_restricted = True  # a guest
-        people["ben"].grid_teams = ("T0NOTGIVEN",)  # of the group, and by now only elsewhere
+        people["ben"].grid_teams = (
+            "T0NOTGIVEN",
+        )  # in the group, but by now only in another workspace
     grid.clock.advance(61)
     for name, team in (("dan", SECOND), ("ben", SECOND), ("ana", THIRD)):
         person = grid.person(name, team)
@@ -199,8 +205,8 @@ def test_who_is_not_of_it(grid: Grid, fakes: FakeTools) -> None:
     assert fakes.did("note", "for members only") == 1
 
 
-def test_an_id_from_before_the_organisation(grid: Grid, fakes: FakeTools) -> None:
-    """Slack answers with another id: what was asked under the old one is approved by nobody."""
+def test_a_request_under_an_old_user_id_cannot_be_approved(grid: Grid, fakes: FakeTools) -> None:
+    """Slack gives people other ids when their workspace joins an organisation."""
     thread = grid.ask("ana", "C0GENERAL", "asked under an old id")
     card = grid.card("cleo", "C0GENERAL", thread)
     grid.change_id("ana", "WANA00001")
@@ -209,10 +215,10 @@ def test_an_id_from_before_the_organisation(grid: Grid, fakes: FakeTools) -> Non
     assert fakes.did("note", "asked under an old id") == 0
 
 
-def test_its_own_installation_has_a_token_that_no_key_decrypts(
+def test_an_organisation_is_installed_despite_an_undecryptable_token(
     make_grid: Callable[..., Grid],
 ) -> None:
-    """It is installed for the organisation all the same."""
+    """A workspace's own installation has a token that no key decrypts."""
     grid = make_grid()
     grid.install(at=FIRST, place="")
     row = grid.host.record.get(FIRST)
@@ -221,10 +227,10 @@ def test_its_own_installation_has_a_token_that_no_key_decrypts(
     assert "Countersign is now in Sandbox Org" in grid.install(FIRST)
 
 
-def test_its_own_installation(
+def test_the_organisation_takes_over_a_workspaces_own_installation(
     make_grid: Callable[..., Grid], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once Slack has voided a workspace's own token, the organisation's installation serves it."""
+    """Slack has revoked the workspace's own token."""
     grid = make_grid()
     grid.install(at=SECOND, place="")
     assert grid.host.record.find_workspace_of(SECOND, ORG) == SECOND
@@ -238,8 +244,8 @@ def test_its_own_installation(
     assert grid.run_in(thread).team == ORG
 
 
-def test_a_channel_is_created_where_it_was_asked(grid: Grid) -> None:
-    """A tool that concerns one workspace is told which."""
+def test_a_channel_is_created_in_the_requesters_workspace(grid: Grid) -> None:
+    """A tool for one workspace is told which one."""
     grid.planner.script(Turn(calls=[("create_channel", {"name": "launch", "private": False})]))
     grid.planner.script(Turn(text="That is all."))
     thread = str(grid.person("dan", SECOND).say("C0GENERALB", "@bot a channel, please"))
@@ -249,15 +255,15 @@ def test_a_channel_is_created_where_it_was_asked(grid: Grid) -> None:
     assert "launch" in [each.name for each in grid.slack.workspace(SECOND).world.channels.values()]
 
 
-def test_every_method_is_in_the_table() -> None:
-    """Each method that the bot calls, and that wants a workspace from such a token, gets one."""
+def test_every_method_that_needs_a_workspace_is_in_the_table() -> None:
+    """With an organisation's token, these methods have to be told which workspace."""
     source = "".join(each.read_text("utf-8") for each in (ROOT / "bot").rglob("*.py"))
     called = {each for each in NEED_TEAM if f".{each.replace('.', '_')}(" in source}
     assert called - {"conversations.create"} == set(RESULT_KEY_BY_METHOD)
 
 
-def test_calls_in_each_workspace(grid: Grid) -> None:
-    """Every method of the table is answered, and lists have all pages of both workspaces."""
+def test_lists_have_all_pages_of_both_workspaces(grid: Grid) -> None:
+    """Every method of the table is answered."""
     dan = grid.slack.workspace(SECOND).world.people["dan"].id
     bot = grid.slack.world.app.bot_id
     arguments: dict[str, dict[str, Any]] = {
@@ -291,8 +297,10 @@ def test_calls_in_each_workspace(grid: Grid) -> None:
     assert dan in found["dnd.teamInfo"]
 
 
-def test_an_old_id_does_not_vote_twice(make_grid: Callable[..., Grid], fakes: FakeTools) -> None:
-    """A person whose id has changed after their vote does not vote a second time."""
+def test_a_person_whose_id_has_changed_does_not_vote_twice(
+    make_grid: Callable[..., Grid], fakes: FakeTools
+) -> None:
+    """The id changed after their vote; a second person has to approve."""
     grid = make_grid(policy=POLICY + "quorum = 2\n")
     grid.install(FIRST, SECOND)
     grid.bring_bot("C0GENERAL")
@@ -302,15 +310,15 @@ def test_an_old_id_does_not_vote_twice(make_grid: Callable[..., Grid], fakes: Fa
     grid.settle()
     grid.change_id("cleo", "WCLEO0001")
     grid.person("cleo").click("C0GENERAL", card["ts"], "approve", seen=card)
-    told = grid.person("cleo").dm_channel  # her new id is in no channel
+    told = grid.person("cleo").dm_channel  # her new id is a member of no channel
     grid.see("cleo", told, None, "now has another Slack account")
     assert fakes.did("note", "two have to approve") == 0
 
 
-def test_doctor_looks_at_all_of_it(
+def test_doctor_looks_at_all_workspaces_of_an_organisation(
     grid: Grid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What each workspace lists is asked for in each: the group has members of both."""
+    """The group has members of both workspaces, and all of them are counted."""
     for name in ("DATABASE_URL", "COUNTERSIGN_KEY", "SLACK_BOT_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     for name, value in grid.environ.items():

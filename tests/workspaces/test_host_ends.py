@@ -1,4 +1,4 @@
-"""A process that serves two workspaces ends amid work in both, in an orderly way or killed."""
+"""A process that serves two workspaces is stopped or killed during work in both."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ BOTH = (ONE, TWO)
 
 
 @pytest.mark.parametrize("transport", list(Transport))
-def test_stopped_amid_a_run_in_each(
+def test_runs_are_finished_after_a_stop_in_both_workspaces(
     make_hosting: Callable[..., Hosting], transport: Transport
 ) -> None:
-    """The steps under way are finished, what comes next is done after the start; all of it once."""
+    """Running steps are finished, the rest follows after the start; everything is done once."""
     hosting = make_hosting(transport)
     hosting.start()
     threads = {}
@@ -58,8 +58,10 @@ def test_stopped_amid_a_run_in_each(
     assert hosting.fakes.did("note", "decided later") == 2
 
 
-def test_stopped_while_it_answers(make_hosting: Callable[..., Hosting]) -> None:
-    """What Slack was told is stored is dealt with after the start, in each; the rest it sends."""
+def test_messages_are_handled_after_a_stop_while_people_ask(
+    make_hosting: Callable[..., Hosting],
+) -> None:
+    """Acknowledged messages are handled after the start; Slack sends the others again."""
     hosting = make_hosting()
     hosting.start()
     for team in BOTH:
@@ -78,7 +80,7 @@ def test_stopped_while_it_answers(make_hosting: Callable[..., Hosting]) -> None:
     for each in asking:
         each.join()
     hosting.start()
-    hosting.clock.advance(61)  # by when Slack has sent again what was refused
+    hosting.clock.advance(61)  # by then Slack has sent refused messages again
     for team in BOTH:
         for thread in asked[team]:
             hosting.workspace(team).card(thread)
@@ -87,14 +89,14 @@ def test_stopped_while_it_answers(make_hosting: Callable[..., Hosting]) -> None:
 
 
 class HostProcess:
-    """`countersign serve` for the workspaces of a local Slack, to be killed and started again."""
+    """`countersign serve` for the workspaces of a local Slack, which can be killed."""
 
     def __init__(self, hosting: Hosting) -> None:
         self.hosting = hosting
         self.process: BaseProcess | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it is ready."""
+        """Start the process, and wait until it is ready."""
         folder = self.hosting.folder
         environ = {
             **self.hosting.environ,
@@ -108,7 +110,7 @@ class HostProcess:
         asked_at(self.hosting.slack.world.app.manifest, self.hosting.url)
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         assert self.process is not None
         self.process.kill()
         self.process.join()
@@ -116,15 +118,15 @@ class HostProcess:
 
 @pytest.fixture
 def process(make_hosting: Callable[..., Hosting]) -> Iterator[HostProcess]:
-    """One, started."""
+    """A process that has been started."""
     made = HostProcess(make_hosting())
     made.start()
     yield made
     made.kill()
 
 
-def row_of(hosting: Hosting, team: str) -> Any:
-    """The row of an installation, read beside the process."""
+def read_row(hosting: Hosting, team: str) -> Any:
+    """Read the row of an installation beside the process."""
     record = open_installation_record(Settings.load(hosting.environ, transport=None))
     try:
         return record.get(team)
@@ -132,24 +134,24 @@ def row_of(hosting: Hosting, team: str) -> Any:
         record.close()
 
 
-def statuses(workspace: Workspace) -> list[str]:
-    """How the calls of a workspace stand, read from its file."""
+def read_statuses(workspace: Workspace) -> list[str]:
+    """Read the statuses of a workspace's calls from its file."""
     with closing(sqlite3.connect(workspace.folder / "countersign.db")) as connection:
         return [each for (each,) in connection.execute("SELECT status FROM call")]
 
 
-def effects(folder: Path) -> list[str]:
-    """What the tools did."""
+def read_effects(folder: Path) -> list[str]:
+    """Read what the tools did."""
     path = folder / "effects"
     return (
         [each.rpartition(" ")[0] for each in path.read_text().splitlines()] if path.exists() else []
     )
 
 
-def test_killed_while_both_are_awake(process: HostProcess) -> None:
-    """Both are awake again, though nobody writes anything: what was cut off is told."""
+def test_both_workspaces_are_served_again_after_a_kill(process: HostProcess) -> None:
+    """Nobody has to write anything there; interrupted calls are reported as unknown."""
     hosting = process.hosting
-    hosting.row = lambda team: row_of(hosting, team)  # type: ignore[method-assign]  # beside it
+    hosting.row = lambda team: read_row(hosting, team)  # type: ignore[method-assign]  # beside it
     (hosting.folder / "hang").unlink(missing_ok=True)
     for team in BOTH:
         hosting.install(team)
@@ -159,15 +161,15 @@ def test_killed_while_both_are_awake(process: HostProcess) -> None:
         one = hosting.workspace(team)
         threads[team] = one.ask(f"of {team}", "once")
         one.approve(threads[team])
-    hosting.wait(lambda: len(effects(hosting.folder)) == 2)
-    assert [row_of(hosting, team).due_at for team in BOTH] == [None, None]
+    hosting.wait(lambda: len(read_effects(hosting.folder)) == 2)
+    assert [read_row(hosting, team).due_at for team in BOTH] == [None, None]
     process.kill()
     (hosting.folder / "hang").unlink()
     process.start()
     for team in BOTH:
         one = hosting.workspace(team)
-        hosting.wait(lambda one=one: statuses(one) == ["unknown"])
-    assert sorted(effects(hosting.folder)) == [f"once of {team}" for team in BOTH]
+        hosting.wait(lambda one=one: read_statuses(one) == ["unknown"])
+    assert sorted(read_effects(hosting.folder)) == [f"once of {team}" for team in BOTH]
     done = one.ask("afterwards", "once")
     one.approve(done)
     one.said(done, "That is all.")

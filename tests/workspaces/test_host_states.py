@@ -1,4 +1,4 @@
-"""Workspaces that are unknown, paused, removed or away, beside one that goes on."""
+"""Workspaces that are unknown, paused, removed or broken, beside one that goes on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DAYS = 30
 
 @pytest.fixture(params=[Transport.HTTP, pytest.param(Transport.SOCKET, marks=pytest.mark.long)])
 def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest) -> Hosting:
-    """Two workspaces with the same ids, both with the bot."""
+    """Two workspaces with the same ids in them, both with the bot."""
     made = make_hosting(request.param)
     made.start()
     for team in made.teams:
@@ -41,52 +41,52 @@ def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest
 
 
 def set_state(hosting: Hosting, team: str, state: InstallationState) -> None:
-    """What `countersign workspaces` writes beside the bot."""
+    """Write the state, as `countersign workspaces` does beside the bot."""
     assert hosting.host is not None
     assert hosting.host.record.set_state(team, state, hosting.clock.now())
 
 
 def look_again(hosting: Hosting, seconds: float = 1) -> None:
-    """Have time pass, whereupon the host looks at its workspaces."""
+    """Let time pass, whereupon the host looks at its workspaces."""
     hosting.clock.advance(seconds)
 
 
-def sleeps(hosting: Hosting, workspace: Workspace) -> None:
-    """Wait until its app was stopped."""
+def wait_until_stopped(hosting: Hosting, workspace: Workspace) -> None:
+    """Wait until the workspace's app is stopped."""
     hosting.wait(lambda: workspace.app is None)
 
 
-def is_answered(workspace: Workspace, text: str) -> None:
-    """Somebody asks, Ana approves, and it is done."""
+def ask_and_finish(workspace: Workspace, text: str) -> None:
+    """Have somebody ask and Ana approve, and check that it is done."""
     thread = workspace.ask(text)
     workspace.approve(thread)
     workspace.said(thread, "That is all.")
     assert workspace.hosting.fakes.did("note", text) == 1
 
 
-def calls_of(hosting: Hosting, team: str) -> list[str]:
-    """The methods that the bot of a workspace called."""
+def list_methods(hosting: Hosting, team: str) -> list[str]:
+    """List the methods that the bot of a workspace called."""
     return [each.method for each in hosting.slack.requests if each.team == team]
 
 
-def test_a_pause_and_its_end(hosting: Hosting) -> None:
-    """Nothing is done there, a command is told so, and it goes on where it was."""
+def test_a_paused_workspace_goes_on_after_the_pause(hosting: Hosting) -> None:
+    """During the pause nothing is done there, and a command says so."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("before the pause")
     card = one.card(thread)
     one.settle()
     set_state(hosting, ONE, PAUSE)
     look_again(hosting)
-    sleeps(hosting, one)
-    before = len(calls_of(hosting, ONE))
+    wait_until_stopped(hosting, one)
+    before = len(list_methods(hosting, ONE))
     assert PAUSED_NOTICE in one.command("/approvals list")
     one.person("ben").say(SUPPORT, "@bot note: while it is paused")
     click = one.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert click.wait() in ("http_error", "timeout")  # Slack says that it did not work
-    is_answered(two, "next door meanwhile")
+    assert click.wait() in ("http_error", "timeout")  # Slack shows that it did not work
+    ask_and_finish(two, "next door meanwhile")
     status = httpx2.get(f"{hosting.url}/w/{TWO}/metrics", trust_env=False).status_code
-    assert status == 404  # those of the process are at its own address
-    assert len(calls_of(hosting, ONE)) == before
+    assert status == 404  # metrics are only at the address of the process
+    assert len(list_methods(hosting, ONE)) == before
     status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
     assert status == 503
     set_state(hosting, ONE, ACTIVE)
@@ -100,8 +100,10 @@ def test_a_pause_and_its_end(hosting: Hosting) -> None:
 
 
 @pytest.mark.parametrize("is_paused", [True, False], ids=["paused", "cannot be started"])
-def test_a_dialog_that_is_sent_meanwhile(hosting: Hosting, *, is_paused: bool) -> None:
-    """It stays open with what was entered, says why, and is good once work goes on."""
+def test_a_dialog_submitted_while_not_served_stays_open(
+    hosting: Hosting, *, is_paused: bool
+) -> None:
+    """It keeps what was entered, says why, and can be submitted once work goes on."""
     one = hosting.workspace(ONE)
     thread, ana = one.ask("as it was asked"), one.person("ana")
     ana.click(SUPPORT, one.card(thread)["ts"], "edit")
@@ -110,7 +112,7 @@ def test_a_dialog_that_is_sent_meanwhile(hosting: Hosting, *, is_paused: bool) -
     if is_paused:
         set_state(hosting, ONE, PAUSE)
         look_again(hosting)
-        sleeps(hosting, one)
+        wait_until_stopped(hosting, one)
     else:
         (hosting.folder / "policy.toml").write_text("nonsense", "utf-8")
         one.stop_app()
@@ -128,23 +130,23 @@ def test_a_dialog_that_is_sent_meanwhile(hosting: Hosting, *, is_paused: bool) -
     one.said(thread, "as Ana has it")
 
 
-def test_a_deadline_after_a_pause(hosting: Hosting) -> None:
-    """Once it goes on, what fell meanwhile is dealt with, although nobody writes anything."""
+def test_a_deadline_during_a_pause_is_handled_after_it(hosting: Hosting) -> None:
+    """Nobody has to write anything for that."""
     one = hosting.workspace(ONE)
     thread = one.ask("nobody answers")
     one.card(thread)
     one.settle()
     set_state(hosting, ONE, PAUSE)
     look_again(hosting)
-    sleeps(hosting, one)
+    wait_until_stopped(hosting, one)
     hosting.clock.advance(2 * 3600)
     set_state(hosting, ONE, ACTIVE)
     look_again(hosting)
     one.said(thread, "Nobody answered")
 
 
-def test_paused_amid_a_run(hosting: Hosting) -> None:
-    """The step that is under way is finished, and what comes after it is done later."""
+def test_a_run_that_is_paused_is_finished_after_the_pause(hosting: Hosting) -> None:
+    """The running step is finished first; the next steps follow after the pause."""
     one = hosting.workspace(ONE)
     thread = one.ask("amid a step", "slow")
     one.approve(thread)
@@ -152,7 +154,7 @@ def test_paused_amid_a_run(hosting: Hosting) -> None:
     set_state(hosting, ONE, PAUSE)
     look_again(hosting)
     hosting.fakes.go_on.set()
-    sleeps(hosting, one)
+    wait_until_stopped(hosting, one)
     set_state(hosting, ONE, ACTIVE)
     look_again(hosting)
     one.said(thread, "That is all.")
@@ -160,21 +162,21 @@ def test_paused_amid_a_run(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_uninstalled_and_installed_again(hosting: Hosting) -> None:
-    """Nothing is sent any more; within the days it comes back with what was asked."""
+def test_a_workspace_that_installs_again_in_time_keeps_its_requests(hosting: Hosting) -> None:
+    """While the bot is uninstalled, nothing is sent."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("before it was removed")
     one.card(thread)
     one.settle()
     hosting.clock.advance(60)
     one.admin.uninstall()
-    sleeps(hosting, one)
-    before = len(calls_of(hosting, ONE))
+    wait_until_stopped(hosting, one)
+    before = len(list_methods(hosting, ONE))
     assert hosting.row(ONE).state is REMOVED
-    is_answered(two, "next door meanwhile")
+    ask_and_finish(two, "next door meanwhile")
     status = httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code
     assert status == 404
-    assert len(calls_of(hosting, ONE)) == before
+    assert len(list_methods(hosting, ONE)) == before
     hosting.clock.advance(timedelta(minutes=30).total_seconds())
     hosting.install(ONE)
     one.approve(thread)
@@ -183,29 +185,29 @@ def test_uninstalled_and_installed_again(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_a_deadline_after_it_was_away(hosting: Hosting) -> None:
-    """A request that fell due meanwhile is closed once the bot is installed again."""
+def test_a_deadline_while_uninstalled_is_handled_when_installed_again(hosting: Hosting) -> None:
+    """The request expires once the bot is installed again."""
     one = hosting.workspace(ONE)
     thread = one.ask("nobody answers")
     one.card(thread)
     one.settle()
     hosting.clock.advance(60)
     one.admin.uninstall()
-    sleeps(hosting, one)
+    wait_until_stopped(hosting, one)
     hosting.clock.advance(2 * 3600)
     hosting.install(ONE)
     one.said(thread, "Nobody answered")
 
 
 @pytest.mark.long
-def test_its_data_goes(hosting: Hosting) -> None:
-    """After the days there is nothing of it, and installed again it begins anew."""
+def test_the_data_of_a_removed_workspace_is_deleted_after_30_days(hosting: Hosting) -> None:
+    """Installed again after that, the workspace starts with no data."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
-    is_answered(one, "long ago")
+    ask_and_finish(one, "long ago")
     two.ask("next door")
     hosting.clock.advance(60)
     one.admin.uninstall()
-    sleeps(hosting, one)
+    wait_until_stopped(hosting, one)
     hosting.clock.advance(DAYS * 86_400 - 3600)
     hosting.wait(lambda: hosting.row(TWO))
     assert (one.folder / "countersign.db").exists()
@@ -213,13 +215,13 @@ def test_its_data_goes(hosting: Hosting) -> None:
     hosting.wait(lambda: not one.folder.exists())
     assert two.folder.exists()
     hosting.install(ONE)
-    is_answered(one, "anew")
+    ask_and_finish(one, "anew")
     one.settle()
     assert len(one.calls()) == 1
 
 
-def test_paused_removed_and_back(hosting: Hosting) -> None:
-    """It is still paused, also where it was removed and installed again."""
+def test_a_paused_workspace_is_still_paused_when_installed_again(hosting: Hosting) -> None:
+    """It was uninstalled in between."""
     one = hosting.workspace(ONE)
     set_state(hosting, ONE, PAUSE)
     hosting.clock.advance(60)
@@ -233,17 +235,17 @@ def test_paused_removed_and_back(hosting: Hosting) -> None:
     assert PAUSED_NOTICE in one.command("/approvals list")
 
 
-def test_a_token_that_slack_refuses(hosting: Hosting) -> None:
-    """Nothing is lost by it there, nothing happens next door; a new installation puts it right."""
+def test_a_token_refused_by_slack_loses_nothing(hosting: Hosting) -> None:
+    """The other workspace goes on; with a valid token, this one goes on, too."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     assert hosting.host is not None
     thread = one.ask("before the token went")
     one.card(thread)
     one.settle()
     app, token = one.admin.world.app, one.admin.world.app.bot_token
-    app.bot_token = "xoxb-another"  # nobody's
+    app.bot_token = "xoxb-another"  # a token of nobody
     one.ask("while the token is bad")
-    is_answered(two, "next door meanwhile")
+    ask_and_finish(two, "next door meanwhile")
     hosting.wait(lambda: "invalid_auth" in str(hosting.slack.requests))
     app.bot_token = token
     hosting.clock.advance(61)
@@ -253,10 +255,10 @@ def test_a_token_that_slack_refuses(hosting: Hosting) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("broken", ["policy.toml", "settings.env"])
-def test_a_file_that_is_broken(
+def test_a_workspace_with_a_broken_file_is_served_once_it_is_mended(
     hosting: Hosting, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others work, its people are told so, and it is served again once it is mended."""
+    """Until then its people are told so, and the other workspace goes on."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     one.stop_app()
     one.folder.mkdir(parents=True, exist_ok=True)
@@ -267,19 +269,19 @@ def test_a_file_that_is_broken(
     assert {"policy.toml": "policy.toml", "settings.env": "MAX_TURNS"}[broken] in said.getMessage()
     assert "could not be started" not in caplog.text  # which is for what nobody can mend
     assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 503
-    is_answered(two, "next door meanwhile")
+    ask_and_finish(two, "next door meanwhile")
     (one.folder / broken).unlink()
     assert hosting.host is not None
     for each in hosting.host.list_hosted():
-        each.forget_problem()  # else it is tried again after fifteen seconds
-    is_answered(one, "once it was mended")
+        each.forget_problem()  # otherwise the next attempt is after fifteen seconds
+    ask_and_finish(one, "once it was mended")
 
 
-@pytest.mark.parametrize("spoilt", ["tools", "newer", "in use", "no database"])
-def test_what_one_bot_says_of_a_start_that_fails(
-    make_hosting: Callable[..., Hosting], spoilt: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("problem", ["tools", "newer", "in use", "no database"])
+def test_a_workspace_that_cannot_start_is_logged_once(
+    make_hosting: Callable[..., Hosting], problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said of a workspace in the same words, once, and without a traceback."""
+    """The log has the words of a single bot that cannot start, without a traceback."""
     hosting = make_hosting()
     hosting.start()
     hosting.install(ONE)
@@ -288,7 +290,7 @@ def test_what_one_bot_says_of_a_start_that_fails(
     one.stop_app()
     path = one.folder / "countersign.db"
     with (one.folder / "countersign.db.lock").open("r+") as held:
-        match spoilt:
+        match problem:
             case "tools":
                 one.set(COUNTERSIGN_TOOLS="nowhere")
             case "newer":
@@ -309,14 +311,14 @@ def test_what_one_bot_says_of_a_start_that_fails(
         "in use": "stop that one first, or pause the workspace if it is one of many",
         "no database": "file is not a database",
     }
-    assert words[spoilt] in said.getMessage()
+    assert words[problem] in said.getMessage()
     assert "Traceback" not in caplog.text
 
 
-def test_a_key_that_is_missing(
+def test_a_missing_token_key_is_named_in_the_log(
     make_hosting: Callable[..., Hosting], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its people are told that it cannot be served, and the operator in one line which key."""
+    """People of the workspace are told that it cannot be served."""
     keys = {"COUNTERSIGN_TOKEN_KEYS": f"one:{'o' * 32}"}
     hosting = make_hosting(environ=keys)
     hosting.start()
@@ -330,11 +332,11 @@ def test_a_key_that_is_missing(
     assert "could not be started" not in caplog.text  # which is for what nobody can mend
     keys["COUNTERSIGN_TOKEN_KEYS"] += f",one:{'o' * 32}"
     hosting.restart()
-    is_answered(one, "with the key behind the other")
+    ask_and_finish(one, "with the key behind the other")
 
 
-def test_a_clock_that_is_set_back_delays_no_start() -> None:
-    """What failed is tried again after fifteen seconds, and not after an hour and fifteen."""
+def test_a_clock_that_is_set_back_does_not_delay_the_next_start() -> None:
+    """The next attempt is after fifteen seconds, not after an hour and fifteen seconds."""
     shifted = ShiftedClock()
     machine = Machine(shifted)
     clock = ForwardOnlyClock(machine)
@@ -362,8 +364,8 @@ def test_a_clock_that_is_set_back_delays_no_start() -> None:
     assert use() == 2
 
 
-def test_an_unknown_workspace(make_hosting: Callable[..., Hosting]) -> None:
-    """What comes of where the bot is not installed does nothing, and is not asked for again."""
+def test_payloads_of_an_unknown_workspace_do_nothing(make_hosting: Callable[..., Hosting]) -> None:
+    """They are acknowledged, so Slack does not send them again."""
     hosting = make_hosting()
     hosting.start()
     hosting.install(TWO)
@@ -372,22 +374,26 @@ def test_an_unknown_workspace(make_hosting: Callable[..., Hosting]) -> None:
     assert sent.wait() == "acked"
     one.ask("nobody is there")
     assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 404
-    is_answered(hosting.workspace(TWO), "next door")
+    ask_and_finish(hosting.workspace(TWO), "next door")
     assert not one.folder.exists()
-    assert not [each for each in calls_of(hosting, ONE) if not each.startswith(("oauth", "apps"))]
+    assert not [
+        each for each in list_methods(hosting, ONE) if not each.startswith(("oauth", "apps"))
+    ]
 
 
-def test_a_folder_that_was_deleted(hosting: Hosting) -> None:
-    """A workspace whose folder an operator has deleted begins anew."""
+def test_a_workspace_whose_folder_was_deleted_starts_anew(hosting: Hosting) -> None:
+    """An operator deleted the folder while the app was stopped."""
     one = hosting.workspace(ONE)
-    is_answered(one, "before")
+    ask_and_finish(one, "before")
     one.stop_app()
     shutil.rmtree(one.folder)
-    is_answered(one, "after")
+    ask_and_finish(one, "after")
 
 
-def test_health_of_the_process(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lives and is ready, and says so of itself alone; without its record it is neither."""
+def test_health_of_the_process_depends_on_its_record_of_installations(
+    hosting: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the record it is neither alive nor ready."""
     paths = ("/healthz", "/readyz")
     found = [httpx2.get(hosting.url + each, trust_env=False) for each in paths]
     assert [each.status_code for each in found] == [200, 200]

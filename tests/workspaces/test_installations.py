@@ -1,4 +1,4 @@
-"""The record of installations, on a file and on a server, with several processes at once."""
+"""The record of installations, in a file and on a server, with several processes at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ACTIVE, PAUSED, REMOVED = InstallationState
 OpenRecord = Callable[[], InstallationRecord]
 
 
-def test_what_is_stored_is_read_again(open_record: OpenRecord) -> None:
-    """Every column comes back, for another process too, and times are in UTC."""
+def test_a_stored_installation_is_read_with_every_column(open_record: OpenRecord) -> None:
+    """Another process reads it as well; times are in UTC."""
     given = installed(token_expires_at=AT + HOUR, enterprise=ORG, is_org_wide=True, due_at=AT + DAY)
     stored = open_record().insert_or_update_installation(given)
     assert stored == given
@@ -32,8 +32,8 @@ def test_what_is_stored_is_read_again(open_record: OpenRecord) -> None:
     assert other.get("T0ELSEWHERE") is None
 
 
-def test_a_second_installation_of_a_workspace(record: InstallationRecord) -> None:
-    """New tokens and scopes take the place of the old ones; who runs it and when do not change."""
+def test_installing_again_replaces_tokens_and_scopes(record: InstallationRecord) -> None:
+    """When the workspace is due does not change."""
     record.insert_or_update_installation(installed())
     record.set_due(TEAM, AT + DAY)
     again = installed(scopes="chat:write,users:read", sealed_tokens=b"new", installed_at=AT + HOUR)
@@ -43,8 +43,10 @@ def test_a_second_installation_of_a_workspace(record: InstallationRecord) -> Non
     assert (stored.state, stored.token_revision) == (ACTIVE, 2)
 
 
-def test_the_same_one_at_once(open_record: OpenRecord) -> None:
-    """Eight processes that install it at the same moment leave one row, with the last tokens."""
+def test_processes_that_store_one_installation_at_once_leave_one_row(
+    open_record: OpenRecord,
+) -> None:
+    """There are eight of them; the row has the last tokens."""
     records = [open_record() for _ in range(8)]
 
     def install(number: int) -> int:
@@ -58,8 +60,8 @@ def test_the_same_one_at_once(open_record: OpenRecord) -> None:
     assert row.sealed_tokens == b"%d" % revisions.index(8)
 
 
-def test_a_paused_one_stays_paused(record: InstallationRecord) -> None:
-    """Neither installing it again nor uninstalling it first undoes what the operator decided."""
+def test_a_paused_installation_stays_paused(record: InstallationRecord) -> None:
+    """Installing or uninstalling it does not undo the operator's decision."""
     record.insert_or_update_installation(installed())
     assert record.set_state(TEAM, PAUSED, AT)
     assert not record.set_state(TEAM, PAUSED, AT)
@@ -71,8 +73,8 @@ def test_a_paused_one_stays_paused(record: InstallationRecord) -> None:
     assert record.insert_or_update_installation(installed()).state is ACTIVE
 
 
-def test_a_removed_one_has_no_tokens(record: InstallationRecord) -> None:
-    """What decrypts to a token is gone at once, and only a new installation brings it back."""
+def test_a_removed_installation_has_no_tokens(record: InstallationRecord) -> None:
+    """They are deleted at once, and only installing again gives it new ones."""
     record.insert_or_update_installation(installed(token_expires_at=AT, due_at=AT))
     assert record.set_state(TEAM, REMOVED, AT + HOUR)
     row = record.get(TEAM)
@@ -90,15 +92,17 @@ def test_a_removed_one_has_no_tokens(record: InstallationRecord) -> None:
     assert (back.state, back.removed_at, back.sealed_tokens) == (ACTIVE, None, b"sealed")
 
 
-def test_news_of_an_earlier_installation(record: InstallationRecord) -> None:
-    """That it was uninstalled is not believed of an installation that was made after it."""
+def test_removing_an_earlier_installation_keeps_a_later_one(record: InstallationRecord) -> None:
+    """The later one was made after the moment of the removal."""
     record.insert_or_update_installation(installed(installed_at=AT + MINUTE))
     assert not record.set_state(TEAM, REMOVED, AT + HOUR, installed_until=AT)
     assert record.set_state(TEAM, REMOVED, AT + HOUR, installed_until=AT + MINUTE)
 
 
-def test_whose_team_it_is(record: InstallationRecord) -> None:
-    """A team's own installation comes first, then its organisation's if it was given access."""
+def test_a_team_belongs_to_its_own_or_its_organisations_installation(
+    record: InstallationRecord,
+) -> None:
+    """Its own comes first, then its organisation's, if that was granted access to it."""
     find = record.find_workspace_of
     record.insert_or_update_installation(installed(ORG, is_org_wide=True, enterprise=ORG))
     assert (find("T1", ORG), find("", ORG), find("", "")) == (None, ORG, None)
@@ -119,8 +123,8 @@ def test_whose_team_it_is(record: InstallationRecord) -> None:
     assert (find(TEAM, ORG), find("", ORG)) == (None, ORG)
 
 
-def test_the_same_access_at_once(open_record: OpenRecord) -> None:
-    """Several processes take in what an organisation gave: none fails, and each counts once."""
+def test_access_can_be_granted_by_several_processes_at_once(open_record: OpenRecord) -> None:
+    """None of them fails, and each workspace is listed once."""
     records = [open_record() for _ in range(4)]
 
     def take_in(record: InstallationRecord) -> None:
@@ -135,8 +139,8 @@ def test_the_same_access_at_once(open_record: OpenRecord) -> None:
     assert records[1].list_granted_workspaces(ORG) == [TEAM]
 
 
-def test_one_process_renews(open_record: OpenRecord) -> None:
-    """Of eight that want to renew a token one may, and another only once its claim is over."""
+def test_only_one_process_renews_a_token(open_record: OpenRecord) -> None:
+    """Another one of the eight may only after the first one's claim is over."""
     records = [open_record() for _ in range(8)]
     row = records[0].insert_or_update_installation(installed(token_expires_at=AT + HOUR))
     with ThreadPoolExecutor(8) as pool:
@@ -150,12 +154,14 @@ def test_one_process_renews(open_record: OpenRecord) -> None:
     assert (stored.sealed_tokens, stored.token_revision) == (b"newer", 2)
     assert stored.renewal_until is None
     assert records[1].store_rotated_tokens(claimed, b"late", "one", AT) is None
-    # whoever still knows the old moment comes too late
+    # a process that still has the old row is too late
     assert records[2].claim_rotation(row, later + 2 * HOUR) is None
 
 
-def test_installed_while_it_is_renewed(record: InstallationRecord) -> None:
-    """The token of a new installation is not overwritten by one that was being renewed."""
+def test_a_renewed_token_does_not_replace_that_of_a_new_installation(
+    record: InstallationRecord,
+) -> None:
+    """It was being renewed while somebody installed the bot again."""
     old = record.insert_or_update_installation(installed(token_expires_at=AT))
     claimed = record.claim_rotation(old, AT + MINUTE)
     assert claimed is not None
@@ -167,8 +173,8 @@ def test_installed_while_it_is_renewed(record: InstallationRecord) -> None:
     assert (row.sealed_tokens, row.renewal_until) == (b"of the new one", None)
 
 
-def test_a_state_is_used_once(open_record: OpenRecord) -> None:
-    """By its own browser, in time, and by one of eight requests that come at once."""
+def test_an_oauth_state_is_used_once(open_record: OpenRecord) -> None:
+    """By its own browser, in time, and by one of eight requests at once."""
     records = [open_record() for _ in range(8)]
     one = records[0]
     one.add_oauth_state(OAuthState(state_hash="s", browser_hash="b", expires_at=AT + MINUTE), AT)
@@ -184,8 +190,8 @@ def test_a_state_is_used_once(open_record: OpenRecord) -> None:
         assert connection.execute(text("SELECT state_hash FROM oauth_state")).all() == [("new",)]
 
 
-def test_what_was_removed_long_ago_is_emptied(record: InstallationRecord) -> None:
-    """The row goes with the data; not if it was installed again, nor if the data stays."""
+def test_an_installation_removed_long_ago_is_purged(record: InstallationRecord) -> None:
+    """Its row stays if it was installed again, or if its data cannot be deleted."""
     for workspace in ("T1", "T2", "T3"):
         record.insert_or_update_installation(installed(workspace))
     for workspace in ("T1", "T2"):
@@ -206,8 +212,8 @@ def test_what_was_removed_long_ago_is_emptied(record: InstallationRecord) -> Non
     assert [each.workspace for each in record.list()] == ["T2", "T3"]
 
 
-def test_a_paused_one_is_remembered_when_emptied(record: InstallationRecord) -> None:
-    """Its data goes, once, and it is still paused when it is installed again."""
+def test_a_purged_installation_is_remembered_as_paused(record: InstallationRecord) -> None:
+    """Its data is deleted once; installed again, it is still paused."""
     record.insert_or_update_installation(installed())
     record.set_state(TEAM, PAUSED, AT)
     record.set_state(TEAM, REMOVED, AT)
@@ -217,8 +223,8 @@ def test_a_paused_one_is_remembered_when_emptied(record: InstallationRecord) -> 
     assert record.insert_or_update_installation(installed()).state is PAUSED
 
 
-def test_a_newer_record_is_refused(open_record: OpenRecord) -> None:
-    """A record that a later build has written is not touched, and the message says what to do."""
+def test_a_record_of_a_newer_version_is_refused(open_record: OpenRecord) -> None:
+    """It is not changed, and the message says what to do."""
     record = open_record()
     with record.write() as connection:
         connection.execute(text(f"UPDATE installations_schema SET version = {TABLES_VERSION + 1}"))
@@ -226,8 +232,8 @@ def test_a_newer_record_is_refused(open_record: OpenRecord) -> None:
         open_record()
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
-    """A database with other tables is not taken for a record, and gets no table."""
+def test_a_database_with_other_tables_is_refused(tmp_path: Path) -> None:
+    """No table is added to it."""
     path = tmp_path / "installations.db"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE theirs (a)")
@@ -237,8 +243,8 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
-def test_the_file_is_its_owners(file_record: InstallationRecord) -> None:
-    """The database and its log are readable by this account alone, and each commit is on disk."""
+def test_the_record_is_readable_by_its_owner_only(file_record: InstallationRecord) -> None:
+    """So is its write-ahead log. Each commit is written to the disk."""
     file_record.insert_or_update_installation(installed())
     assert file_record.path is not None
     for path in file_record.path.parent.iterdir():
@@ -252,8 +258,8 @@ def test_the_file_is_its_owners(file_record: InstallationRecord) -> None:
 
 
 @pytest.mark.parametrize("role", ["owner", "agent"])
-def test_a_schema_of_its_own(server: Server, role: str) -> None:
-    """Its tables are beside the workspaces' own; a role that may not make schemas can use it."""
+def test_the_record_has_a_schema_of_its_own_on_a_server(server: Server, role: str) -> None:
+    """A role that may not create schemas can use it."""
     server.fresh("apart")
     url = server.url("apart", "owner")
     InstallationRecord(url).open().close()
@@ -275,15 +281,15 @@ def test_a_schema_of_its_own(server: Server, role: str) -> None:
     server.drop("apart")
 
 
-def test_eight_open_it_first(open_record: OpenRecord) -> None:
-    """Processes that start at once on an empty database agree on its tables."""
+def test_processes_that_open_an_empty_record_at_once_agree(open_record: OpenRecord) -> None:
+    """There are eight of them."""
     with ThreadPoolExecutor(8) as pool:
         opened = list(pool.map(lambda _: open_record(), range(8)))
     assert [each.list() for each in opened] == [[]] * 8
 
 
-def test_a_restarted_server_is_found_again(server: Server) -> None:
-    """Connections that a restart ended are replaced before anybody notices."""
+def test_the_record_reconnects_after_a_restart_of_the_server(server: Server) -> None:
+    """Connections that were ended are replaced, and nobody notices."""
     server.fresh("restarted")
     record = InstallationRecord(server.url("restarted", "owner")).open()
     server.stop("fast")

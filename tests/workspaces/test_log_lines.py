@@ -1,4 +1,4 @@
-"""The log of a process for many workspaces: which of them each line is about."""
+"""The log of a process for many workspaces: each line says which workspace it is about."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 from bot.monitoring.logs import LogFormat, create_log_handler
 from tests.workspaces.hosting import ONE, TWO, Hosting
 
-OF_ALL = ("countersign.workspaces", "countersign.http")  # what is about the process, or says whose
+SHARED_LOGGERS = (
+    "countersign.workspaces",
+    "countersign.http",
+)  # about the process, or with the workspace in the text
 
 
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[str]]]:
-    """What this project has logged so far."""
+    """A function that lists what this project has logged so far."""
     written, root = io.StringIO(), logging.getLogger("countersign")
     handler, level = create_log_handler(LogFormat.TEXT, written), root.level
     root.addHandler(handler)
@@ -26,10 +29,10 @@ def lines() -> Iterator[Callable[[], list[str]]]:
     root.setLevel(level)
 
 
-def test_each_line_says_whose_it_is(
+def test_each_log_line_names_its_workspace(
     make_hosting: Callable[..., Hosting], lines: Callable[[], list[str]]
 ) -> None:
-    """From the start of its app to its end, also of what nobody waits for."""
+    """From the start of its app to its end, including work in the background."""
     hosting = make_hosting()
     hosting.start()
     for team in (ONE, TWO):
@@ -37,7 +40,7 @@ def test_each_line_says_whose_it_is(
     two = hosting.workspace(TWO)
     two.start_app()
     two.settle()
-    hosting.clock.advance(61)  # what was looked up is old
+    hosting.clock.advance(61)  # by now the look-ups are outdated
     with hosting.slack.faults.only(TWO):
         hosting.slack.faults.fail("*", "token_revoked", times=100)
         two.person("ana").open_home()
@@ -46,5 +49,5 @@ def test_each_line_says_whose_it_is(
     for part in ("is at work in", "look-up of", "was not published"):
         found = [each for each in lines() if part in each and TWO in each]
         assert found, part
-    whose = [each for each in lines() if not any(f" {name} " in each for name in OF_ALL)]
+    whose = [each for each in lines() if not any(f" {name} " in each for name in SHARED_LOGGERS)]
     assert [each for each in whose if f"[{ONE}] " not in each and f"[{TWO}] " not in each] == []

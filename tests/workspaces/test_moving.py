@@ -1,4 +1,4 @@
-"""A record moves between a bot of one workspace and one of many, by the commands of the page."""
+"""Moving a record between a bot of one workspace and a host of many, by the page's commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ signature = "passkey"
 
 @pytest.fixture
 def make_harness(tmp_path: Path) -> Iterator[Callable[..., MovingHarness]]:
-    """Makes a bot of one workspace."""
+    """A function that makes a bot of one workspace."""
     made: list[MovingHarness] = []
 
     def make(policy: str | None = None, **settings: str) -> MovingHarness:
@@ -64,7 +64,7 @@ def make_harness(tmp_path: Path) -> Iterator[Callable[..., MovingHarness]]:
 
 
 def approve(harness: MovingHarness, text: str, thread: str) -> None:
-    """Ana approves what waits in that thread, and it runs once."""
+    """Have Ana approve the card in that thread, and check that the call runs once."""
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.slack.wait(lambda: harness.fakes.did("note", text) == 1)
     harness.settle()
@@ -72,7 +72,7 @@ def approve(harness: MovingHarness, text: str, thread: str) -> None:
 
 
 def ask_with_key(harness: MovingHarness, url: str, key: str) -> None:
-    """A program asks with its key at that address, Ana approves, and the program is told."""
+    """Have a program ask with its key at that URL and Ana approve; the program is told."""
     client = Countersign(url, key)
     asked = client.request("note", {"text": "by a job"}, channel=SUPPORT)
 
@@ -85,59 +85,59 @@ def ask_with_key(harness: MovingHarness, url: str, key: str) -> None:
 
 
 def is_sound(said: str) -> bool:
-    """Whether `audit verify` has nothing to say against the record."""
+    """Whether `audit verify` found the record sound."""
     return "\nSound: " in f"\n{said}"
 
 
-def test_into_a_folder_and_back(make_harness: Callable[..., MovingHarness]) -> None:
-    """What waited is approved on the card that was there; the key works at the new address."""
+def test_a_record_moves_into_a_folder_and_back(make_harness: Callable[..., MovingHarness]) -> None:
+    """Cards posted before still work, and a program's key works at the new address."""
     harness = make_harness()
     first, _ = ask_for(harness, "asked before")
     second, _ = ask_for(harness, "and this")
     third, _ = ask_for(harness, "and that")
     key = make_key(harness.folder / "countersign.db", "job", "@ben", ["note"]).key
     harness.stop()
-    harness.type(INTO_FOLDER)
+    harness.run_script(INTO_FOLDER)
     host = harness.serve()
     approve(harness, "asked before", first)
     ask_with_key(harness, f"{host.server.url}/w/{TEAM}", key)
     harness.stop()
     hosted = {**harness.environ, "COUNTERSIGN_WORKSPACE": TEAM}
-    assert is_sound(harness.type("countersign audit verify", **hosted))
-    harness.type(OUT_OF_FOLDER)
+    assert is_sound(harness.run_script("countersign audit verify", **hosted))
+    harness.run_script(OUT_OF_FOLDER)
     harness.start()
     approve(harness, "and this", second)
     harness.stop()
-    assert is_sound(harness.type("countersign audit verify", **harness.alone))
-    # and in once more, as the page says, over the empty folder that was left
-    harness.type(INTO_FOLDER)
+    assert is_sound(harness.run_script("countersign audit verify", **harness.single_environ))
+    # in once more, as the page says, over the empty folder that was left
+    harness.run_script(INTO_FOLDER)
     harness.serve()
     approve(harness, "and that", third)
 
 
-def test_a_key_that_was_set(make_harness: Callable[..., MovingHarness]) -> None:
-    """A bot whose key is a setting keeps it in its workspace's; that of all makes the others'."""
+def test_a_moved_bot_keeps_its_own_signing_key(make_harness: Callable[..., MovingHarness]) -> None:
+    """The key is in its workspace's settings; the shared key is for other workspaces."""
     own, common = "o" * 40, "c" * 40
     harness = make_harness(COUNTERSIGN_KEY=own)
     thread, _ = ask_for(harness, "under its own key")
     harness.stop()
-    harness.type(INTO_FOLDER)
+    harness.run_script(INTO_FOLDER)
     (harness.folder / "workspaces" / TEAM / "settings.env").write_text(f"COUNTERSIGN_KEY={own}\n")
     harness.serve(COUNTERSIGN_KEY=common)
     approve(harness, "under its own key", thread)
     harness.stop()
     hosted = {**harness.environ, "COUNTERSIGN_WORKSPACE": TEAM}
-    assert is_sound(harness.type("countersign audit verify", **hosted))
+    assert is_sound(harness.run_script("countersign audit verify", **hosted))
 
 
-def test_a_passkey_goes_along(make_harness: Callable[..., MovingHarness]) -> None:
-    """Who had one signs with it at the new address, without adding it again."""
+def test_a_passkey_still_works_after_a_move(make_harness: Callable[..., MovingHarness]) -> None:
+    """Its person signs at the new address without adding it again."""
     alone = {"COUNTERSIGN_URL": ADDRESS, "COUNTERSIGN_HTTP": "127.0.0.1:0"}
     harness = make_harness(SIGNED, **alone)
     key: Authenticator = give_passkey(harness, "ana")
     thread, card = ask_for(harness, "to be signed")
     harness.stop()
-    harness.type(INTO_FOLDER)
+    harness.run_script(INTO_FOLDER)
     harness.serve()
     press(harness, "ana", SUPPORT, card, "approve")
     pages = f"{ADDRESS}/w/{TEAM}/sign/"
@@ -148,8 +148,10 @@ def test_a_passkey_goes_along(make_harness: Callable[..., MovingHarness]) -> Non
     assert [each.status for each in harness.calls_in(thread)] == [CallStatus.SUCCEEDED]
 
 
-def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], server: Server) -> None:
-    """The buttons work on the server, too; the way back asks what was open again."""
+def test_a_record_moves_into_a_schema_and_back(
+    make_harness: Callable[..., MovingHarness], server: Server
+) -> None:
+    """Buttons work on the server, too. On the way back, open requests are asked again."""
     harness = make_harness()
     first, _ = ask_for(harness, "asked of a file")
     key = make_key(harness.folder / "countersign.db", "job", "@ben", ["note"]).key
@@ -157,7 +159,7 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     server.fresh("moved")
     url = server.url("moved", "owner")
     there = f"'{url}&schema={get_schema_name(TEAM)}'"
-    harness.type(URL.sub(lambda _: there, INTO_SCHEMA), **harness.alone)
+    harness.run_script(URL.sub(lambda _: there, INTO_SCHEMA), **harness.single_environ)
     shared = {"DATABASE_URL": url, "COUNTERSIGN_KEY": "c" * 40, "COUNTERSIGN_TOKEN_KEYS": KEYS}
     host = harness.serve(**shared)
     approve(harness, "asked of a file", first)
@@ -165,9 +167,11 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     second, card = ask_for(harness, "asked of a server")
     harness.stop()
     hosted = {**harness.environ, "COUNTERSIGN_WORKSPACE": TEAM}
-    assert is_sound(harness.type("countersign audit verify", **hosted))
-    harness.type(OUT_OF_SCHEMA, **hosted)
-    said = harness.type("rm countersign.db*; countersign restore moved.db", **harness.alone)
+    assert is_sound(harness.run_script("countersign audit verify", **hosted))
+    harness.run_script(OUT_OF_SCHEMA, **hosted)
+    said = harness.run_script(
+        "rm countersign.db*; countersign restore moved.db", **harness.single_environ
+    )
     assert "what waited or ran is posted again for approval" in said
     harness.start()
     asked = harness.slack.wait(
@@ -183,19 +187,19 @@ def test_into_a_schema_and_back(make_harness: Callable[..., MovingHarness], serv
     vote(harness, "ana", asked)
     harness.slack.wait(lambda: harness.fakes.did("note", "asked of a server") == 1)
     harness.stop()
-    assert is_sound(harness.type("countersign audit verify", **harness.alone))
+    assert is_sound(harness.run_script("countersign audit verify", **harness.single_environ))
     harness.start()
 
 
 @pytest.mark.parametrize("revision", sorted(known()))
-def test_a_database_of_an_earlier_version(revision: str, tmp_path: Path) -> None:
-    """What its build left is moved as the page says; what waited there is decided here, once."""
+def test_a_record_of_an_earlier_version_can_be_moved(revision: str, tmp_path: Path) -> None:
+    """Its pending call is decided after the move, and runs once."""
     unpack(revision, tmp_path)
     left = json.loads((tmp_path / SLACK).read_text("utf-8"))
     begin = datetime.fromisoformat(left["at"]) + timedelta(seconds=1)
-    harness = Earlier(tmp_path, begin=begin)
+    harness = EarlierHarness(tmp_path, begin=begin)
     try:
-        harness.type(f"touch policy.toml\n{INTO_FOLDER}")
+        harness.run_script(f"touch policy.toml\n{INTO_FOLDER}")
         own = harness.folder / "workspaces" / TEAM / "settings.env"
         own.write_text(f"COUNTERSIGN_KEY={FROZEN_KEY}\n")
         (own.parent / "policy.toml").write_text(harness.policy, "utf-8")
@@ -217,13 +221,13 @@ def test_a_database_of_an_earlier_version(revision: str, tmp_path: Path) -> None
         harness.close()
 
 
-class Earlier(MovingHarness):
-    """A folder in which an earlier bot ended; it is not started as it was."""
+class EarlierHarness(MovingHarness):
+    """A folder that a bot of an earlier version left; that bot is not started."""
 
     def start(self, **options: Any) -> None:
         """Start nothing."""
 
     def stop(self) -> None:
-        """End what serves, if it does."""
+        """End the host, if it runs."""
         if self.host is not None:
             super().stop()

@@ -1,4 +1,4 @@
-"""A token that is renewed while the app runs is used at once, by whichever process renewed it."""
+"""A running app uses a new token at once, whichever process renewed or stored it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bot.workspaces.tokens import open_token_cipher
 from tests.workspaces.hosting import ANA, ONE, SUPPORT, TWO, Hosting
 from tests.workspaces.installing import Browser
 
-HOURS = 10.5 * 3600  # less than two before they expire
+HOURS = 10.5 * 3600  # less than two hours before they expire
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
     return made
 
 
-def is_used(hosting: Hosting, team: str) -> None:
-    """Posts, reads, files and commands go by the token that is good now; no other is tried."""
+def use_workspace(hosting: Hosting, team: str) -> None:
+    """Have the bot post and read files, and check that it uses only the valid token."""
     one = hosting.workspace(team)
     begun = len(hosting.slack.requests)
     thread = str(one.person("ben").share(SUPPORT, f"@bot note: {team}", {"a.txt": b"42"}))
@@ -40,8 +40,8 @@ def is_used(hosting: Hosting, team: str) -> None:
 
 
 @pytest.mark.parametrize("by_another", [False, True], ids=["here", "by another process"])
-def test_it_is_used_at_once(hosting: Hosting, *, by_another: bool) -> None:
-    """Twelve hours later the first one is good no more, and nobody notices."""
+def test_a_renewed_token_is_used_at_once(hosting: Hosting, *, by_another: bool) -> None:
+    """Twelve hours later the first token has expired, and nobody notices."""
     assert hosting.host is not None
     for team in (ONE, TWO):
         hosting.workspace(team).command("/approvals help")
@@ -49,7 +49,7 @@ def test_it_is_used_at_once(hosting: Hosting, *, by_another: bool) -> None:
     apps = {team: hosting.workspace(team).app for team in (ONE, TWO)}
     if by_another:
         host = hosting.host
-        host._rotation.renew_due_tokens = lambda: None  # type: ignore[method-assign]  # it is busy
+        host._rotation.renew_due_tokens = lambda: None  # type: ignore[method-assign]  # this process is busy
         hosting.clock.advance(HOURS)
         cipher = open_token_cipher(host.settings, host.record)
         other = TokenRotation(host.record, cipher, host.oauth, hosting.clock, lambda row: None)
@@ -70,23 +70,25 @@ def test_it_is_used_at_once(hosting: Hosting, *, by_another: bool) -> None:
     hosting.clock.advance(3 * 3600)  # the first ones have expired
     assert {team: hosting.workspace(team).app for team in (ONE, TWO)} == apps
     for team in (ONE, TWO):
-        is_used(hosting, team)
+        use_workspace(hosting, team)
 
 
-def test_installed_again_while_it_runs(hosting: Hosting) -> None:
-    """The token of the new installation is used at once; the old one is good no more."""
+def test_the_token_of_a_new_installation_is_used_at_once(hosting: Hosting) -> None:
+    """The old token expires; the app is not restarted."""
     one = hosting.workspace(ONE)
     one.command("/approvals help")
     app = one.app
     hosting.clock.advance(60)
     hosting.install(ONE)
     hosting.clock.advance(6 * 3600)
-    is_used(hosting, ONE)
+    use_workspace(hosting, ONE)
     assert one.app is app
 
 
-def test_installed_again_with_more_scopes(make_hosting: Callable[..., Hosting]) -> None:
-    """What the app may do by them it does at once, though nobody had it stop."""
+def test_additional_scopes_are_used_after_installing_again(
+    make_hosting: Callable[..., Hosting],
+) -> None:
+    """Nobody has to restart the app for that."""
     hosting = make_hosting()
     hosting.start()
     with Browser(hosting) as ana:  # type: ignore[arg-type]  # of a site it wants the address
@@ -99,7 +101,7 @@ def test_installed_again_with_more_scopes(make_hosting: Callable[..., Hosting]) 
     hosting.install(ONE)
 
     def is_asked() -> bool:
-        if one.app is not None:  # else it is just started again
+        if one.app is not None:  # otherwise it is about to start again
             one.app.directory.find_quiet_hours([ANA])
         return any(each.method == "dnd.teamInfo" for each in hosting.slack.requests)
 

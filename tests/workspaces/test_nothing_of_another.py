@@ -1,4 +1,4 @@
-"""Two workspaces with the same ids are at work at the same time: nothing of one is in the other."""
+"""Two workspaces with the same ids in them work at the same time, and share nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ signature = "passkey"
 
 @pytest.fixture(params=[Transport.HTTP, pytest.param(Transport.SOCKET, marks=pytest.mark.long)])
 def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest) -> Hosting:
-    """Both, with other names for the people of the same ids."""
+    """Both workspaces; people with the same ids have different names."""
     made = make_hosting(request.param)
     (made.folder / "policy.toml").write_text(SIGNED, "utf-8")
     for team, (_, ana, ben) in WORDS.items():
@@ -51,13 +51,13 @@ def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    """The log as it is written."""
+    """The lines of the log."""
     with json_lines() as kept:
         yield kept
 
 
-def work(workspace: Workspace, number: int) -> str:
-    """Ask, look, edit, approve, and look again, as people do; all that they were shown."""
+def play_request(workspace: Workspace, number: int) -> str:
+    """Ask, look, edit or approve as people do; returns what they were shown."""
     word = WORDS[workspace.team][0]
     thread = workspace.ask(f"{word} {number}")
     card = workspace.card(thread)
@@ -72,25 +72,25 @@ def work(workspace: Workspace, number: int) -> str:
     return str(shown)
 
 
-def others(team: str) -> list[str]:
-    """What is of the other workspace alone."""
+def list_words_of_other(team: str) -> list[str]:
+    """List the words that only the other workspace has."""
     [other] = {ONE, TWO} - {team}
     return list(WORDS[other])
 
 
 def assert_nothing_of_another(team: str, said: str) -> None:
-    """Nothing of the other workspace is in this."""
-    found = [each for each in others(team) if each in said]
+    """Check that nothing of the other workspace is in this text."""
+    found = [each for each in list_words_of_other(team) if each in said]
     found += [] if team == TWO else re.findall(f".{{40}}{TWO}.{{40}}", said)
     found += [] if team == ONE else re.findall(rf".{{0,40}}{ONE}\b.{{0,40}}", said)
     assert not found
 
 
 @pytest.mark.long
-def test_both_at_the_same_time(hosting: Hosting, lines: Lines) -> None:
-    """Records, log, metrics, Home, commands and Slack's messages: of their own workspace alone."""
+def test_two_busy_workspaces_show_nothing_of_each_other(hosting: Hosting, lines: Lines) -> None:
+    """Neither in records, log and metrics, nor in Home, commands and messages."""
     both = [hosting.workspace(team) for team in (ONE, TWO)]
-    jobs = [partial(work, each, number) for number in range(ROUNDS) for each in both]
+    jobs = [partial(play_request, each, number) for number in range(ROUNDS) for each in both]
     with ThreadPoolExecutor(6) as pool:
         shown = list(pool.map(lambda job: job(), jobs))
     for job, seen in zip(jobs, shown, strict=True):
@@ -116,7 +116,7 @@ def test_both_at_the_same_time(hosting: Hosting, lines: Lines) -> None:
 
 
 def check_log(lines: Lines) -> None:
-    """Each line that is about a run, a call or a delivery says of which workspace it is."""
+    """Check that each line about a run, a call or a delivery names its workspace."""
     ours = [each for each in lines.read() if str(each["logger"]).startswith("countersign")]
     assert {each.get("workspace") for each in ours} >= {ONE, TWO}
     about = [each for each in ours if "run_id" in each or "call_id" in each]
@@ -128,7 +128,7 @@ def check_log(lines: Lines) -> None:
 
 
 def check_metrics(hosting: Hosting) -> None:
-    """The calls are counted by workspace; the page has no words of theirs."""
+    """Check that calls are counted by workspace, and that the page has none of their words."""
     page = httpx2.get(f"{hosting.url}/metrics", **HTTP).text
     for team in (ONE, TWO):
         done = f'countersign_workspace_calls_total{{status="succeeded",workspace="{team}"}} 2.0'
@@ -138,12 +138,12 @@ def check_metrics(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_programs_and_their_keys(hosting: Hosting) -> None:
-    """A key of one is nothing at the other's address, and sees its own requests alone."""
+def test_a_programs_key_works_only_in_its_own_workspace(hosting: Hosting) -> None:
+    """It is refused at the other's address, and sees only its own requests."""
     both = [hosting.workspace(team) for team in (ONE, TWO)]
     keys = {}
     for each in both:
-        each.command("/approvals help")  # it is awake
+        each.command("/approvals help")  # wakes the app
         made = make_key(each.folder / "countersign.db", "reports", "@ben", ["note"])
         keys[each.team] = {"Authorization": f"Bearer {made.key}"}
     ids = {}
@@ -164,12 +164,12 @@ def test_programs_and_their_keys(hosting: Hosting) -> None:
         said = httpx2.get(at, headers=keys[mine], **HTTP)
         assert said.status_code == 200
         assert_nothing_of_another(mine, said.text)
-        assert call_mcp(hosting, mine, keys[mine]).status_code == 200
-        assert call_mcp(hosting, other, keys[mine]).status_code == 401
+        assert initialize_mcp(hosting, mine, keys[mine]).status_code == 200
+        assert initialize_mcp(hosting, other, keys[mine]).status_code == 401
 
 
-def call_mcp(hosting: Hosting, team: str, key: dict[str, str]) -> httpx2.Response:
-    """Say hello to a workspace's MCP endpoint."""
+def initialize_mcp(hosting: Hosting, team: str, key: dict[str, str]) -> httpx2.Response:
+    """Initialise a session at a workspace's MCP endpoint."""
     about = {"protocolVersion": "2025-06-18", "capabilities": {}}
     hello: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
     hello["params"] = {**about, "clientInfo": {"name": "host", "version": "1"}}
@@ -178,8 +178,8 @@ def call_mcp(hosting: Hosting, team: str, key: dict[str, str]) -> httpx2.Respons
     return httpx2.post(at, json=hello, headers=key | accepts, **HTTP)
 
 
-def test_links_to_signing_pages(hosting: Hosting) -> None:
-    """A link to add a passkey is of its own workspace; at the other's address it is nothing."""
+def test_a_link_to_a_signing_page_works_only_in_its_own_workspace(hosting: Hosting) -> None:
+    """It does not exist at the other's address."""
     links = {}
     for team in (ONE, TWO):
         one = hosting.workspace(team)
@@ -203,7 +203,7 @@ def test_links_to_signing_pages(hosting: Hosting) -> None:
 
 
 def find_link(workspace: Workspace) -> str:
-    """The address in the private answer to a click of Ana's; "" until it is there."""
+    """Find the address in the private answer to a click of Ana's; "" until it is there."""
     seen = workspace.person("ana").everything(SUPPORT)
     urls = [str(each.get("url")) for message in seen for each in elements(message)]
     return next((each for each in urls if each.startswith("http")), "")

@@ -1,4 +1,4 @@
-"""Payloads of every kind that name no workspace, an odd one, or another one than they are about."""
+"""Payloads that name no workspace, an odd one, or another one than they are about."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ODD: dict[str, Json] = {
     "an object": {"team_id": DEEP, "enterprise_id": DEEP},
     "a workspace as an organisation": {"team_id": None, "enterprise_id": "T0SANDBOX"},
 }
-FEW = ("a zero byte",)  # the others take long
+FEW = ("a zero byte",)  # the other ones take long
 PARAMETERS = [
     pytest.param(whose, id=name, marks=[] if name in FEW else [pytest.mark.long])
     for name, whose in ODD.items()
@@ -43,7 +43,7 @@ PARAMETERS = [
 
 @pytest.fixture
 def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
-    """Two workspaces with the same ids, served over HTTP."""
+    """Two workspaces with the same ids in them, served over HTTP."""
     made = make_hosting()
     made.start()
     for team in made.teams:
@@ -52,7 +52,7 @@ def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
 
 
 def ask_and_wait(workspace: Workspace, text: str) -> About:
-    """A request of Ben's that waits for Ana."""
+    """Make a request of Ben's that waits for Ana."""
     thread = workspace.ask(text)
     card = workspace.card(thread)
     workspace.settle()
@@ -61,7 +61,7 @@ def ask_and_wait(workspace: Workspace, text: str) -> About:
 
 
 def send(hosting: Hosting, body: Json, kind: str) -> int:
-    """Send it as Slack does; the status of the answer."""
+    """Send a payload as Slack does; returns the status of the answer."""
     sender = Sender(
         hosting.url, hosting.slack.world.app.signing_secret, int(hosting.clock.now().timestamp())
     )
@@ -80,8 +80,8 @@ def _in_form(value: Any) -> str:
     return "" if value is None else json.dumps(value)
 
 
-def lifecycle(whose: Json, bot: str) -> Iterator[Row]:
-    """The events of an installation's end, and of what an organisation's serves."""
+def list_lifecycle_events(whose: Json, bot: str) -> Iterator[Row]:
+    """List the events about an installation's end and about an organisation's access."""
     for name in sorted(REMOVAL_EVENTS):
         event = {"type": name, "team_ids": [ONE, TWO], "tokens": {"bot": [bot]}}
         body = {"type": "event_callback", "event_id": f"Ev{name}", "event": event, **whose}
@@ -90,14 +90,14 @@ def lifecycle(whose: Json, bot: str) -> Iterator[Row]:
 
 
 @pytest.mark.parametrize("whose", PARAMETERS)
-def test_nothing_comes_of_it(
+def test_payloads_of_unknown_workspaces_change_nothing(
     hosting: Hosting, whose: Json, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each payload is acknowledged, changes no record, and nothing is sent because of it."""
+    """Each one is acknowledged, and nothing is sent because of it."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     about = ask_and_wait(one, "asked at home")
     ask_and_wait(two, "asked next door")
-    rows = [*table(about, whose), *lifecycle(whose, one.admin.world.app.bot_user)]
+    rows = [*table(about, whose), *list_lifecycle_events(whose, one.admin.world.app.bot_user)]
     before = one.dump(), two.dump(), len(hosting.slack.requests)
     wrong = [
         (row.name, status) for row in rows if (status := send(hosting, row.body, row.kind)) != 200
@@ -114,8 +114,10 @@ def test_nothing_comes_of_it(
 
 @pytest.mark.long
 @pytest.mark.parametrize("socket_mode", [True, False], ids=["socket", "http"])
-def test_about_one_in_the_name_of_the_other(hosting: Hosting, *, socket_mode: bool) -> None:
-    """What names the other workspace stays there, though every id in it is of a request here."""
+def test_a_payload_with_another_workspaces_ids_stays_in_its_own(
+    hosting: Hosting, *, socket_mode: bool
+) -> None:
+    """It names one workspace, but every id in it is of a request in the other."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     about = ask_and_wait(one, "asked at home")
     two.ask("asked next door")
@@ -139,8 +141,8 @@ def test_about_one_in_the_name_of_the_other(hosting: Hosting, *, socket_mode: bo
     assert {each.team for each in hosting.slack.requests[seen:]} <= {TWO}
 
 
-def test_who_ends_whose_installation(hosting: Hosting) -> None:
-    """`app_uninstalled` ends that of the workspace it names, first of all in `authorizations`."""
+def test_app_uninstalled_removes_only_the_workspace_it_names(hosting: Hosting) -> None:
+    """The workspace in `authorizations` comes before the one in `team_id`."""
     hosting.clock.advance(60)
     at = int(hosting.clock.now().timestamp())
     said = {"type": "event_callback", "event": {"type": "app_uninstalled"}, "event_time": at}
@@ -151,8 +153,8 @@ def test_who_ends_whose_installation(hosting: Hosting) -> None:
     assert [str(hosting.row(team).state) for team in (ONE, TWO)] == ["active", "removed"]
 
 
-def test_uninstalled_and_installed_again_at_once(hosting: Hosting) -> None:
-    """It is removed, and the events of that do not end the new installation of the same second."""
+def test_late_uninstall_events_do_not_remove_a_new_installation(hosting: Hosting) -> None:
+    """The new installation is of the same second as the event."""
     one = hosting.workspace(ONE)
     one.admin.uninstall()
     hosting.wait(lambda: str(hosting.row(ONE).state) == "removed")
@@ -161,23 +163,25 @@ def test_uninstalled_and_installed_again_at_once(hosting: Hosting) -> None:
     said = {"type": "event_callback", "event": {"type": "app_uninstalled"}, "event_time": at}
     assert send(hosting, {**said, "team_id": ONE}, "events_api") == 200
     assert str(hosting.row(ONE).state) == "active"
-    hosting.slack.faults.fail("auth.test", "fatal_error")  # nor if Slack does not say
+    hosting.slack.faults.fail(
+        "auth.test", "fatal_error"
+    )  # nor if Slack cannot say whether the token is valid
     again = {**said, "team_id": ONE, "event_time": at + 1}
     assert send(hosting, again, "events_api") == 200
     assert str(hosting.row(ONE).state) == "active"
     one.card(one.ask("after all that"))
 
 
-def test_slack_asks_whether_the_address_is_right(hosting: Hosting) -> None:
-    """The challenge is answered, whichever workspaces there are; Slack sends nothing before."""
+def test_slacks_url_verification_is_answered(hosting: Hosting) -> None:
+    """It does not depend on any workspace; Slack sends nothing else before it."""
     at = int(hosting.clock.now().timestamp())
     sender = Sender(hosting.url, hosting.slack.world.app.signing_secret, at)
     asked = json.dumps({"type": "url_verification", "challenge": "say this"}).encode()
     assert sender.ask("POST", "/slack/events", asked, sender.headers(asked)) == (200, "say this")
 
 
-def test_another_bots_message(hosting: Hosting) -> None:
-    """A click goes by the workspace it names where the same bot's id is in both."""
+def test_a_click_belongs_to_the_workspace_that_it_names(hosting: Hosting) -> None:
+    """The bot has the same id in both workspaces."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     about = ask_and_wait(one, "asked at home")
     before = one.dump()

@@ -1,4 +1,4 @@
-"""Several workspaces install one app, some of them in an organisation; each has its own row."""
+"""Installations of several workspaces and of an organisation, from the pages to install from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bot.workspaces import install_pages as pages
 from bot.workspaces import oauth_client
 from bot.workspaces.removals import REMOVAL_EVENTS, apply_installation_event
 from storage.states import InstallationState
-from tests.workspaces.installing import Browser, Site, title
+from tests.workspaces.installing import Browser, Site, read_title
 
 pytest.importorskip("slack_sandbox.web_api.orgs", reason="the sandbox has one workspace")
 FIRST, SECOND, THIRD, ORG = "T0SANDBOX", "T0SANDBOXB", "T0SANDBOXC", "E0SANDBOX"
@@ -19,32 +19,32 @@ FIRST, SECOND, THIRD, ORG = "T0SANDBOX", "T0SANDBOXB", "T0SANDBOXC", "E0SANDBOX"
 
 @pytest.fixture
 def site(make_site: Callable[..., Site]) -> Site:
-    """Three workspaces, two of them in an organisation."""
+    """A site for three workspaces, two of them in an organisation."""
     return make_site(rotates=True, workspaces=3, org=2)
 
 
 @pytest.fixture
 def ana(site: Site) -> Browser:
-    """Ana's browser, in whichever workspace."""
+    """Ana's browser, for any workspace."""
     return Browser(site)
 
 
 def install(ana: Browser, team: str, **more: Any) -> str:
-    """Have her install it there; the heading of the page that says so."""
+    """Have Ana install the bot there; returns the heading of the last page."""
     back = ana.allow(ana.leave(), **{"as": f"{team}/ana", **more})
-    return title(ana.open(back))
+    return read_title(ana.open(back))
 
 
 def apply_events(site: Site, begun: int) -> list[str | None]:
-    """What the record makes of what Slack has sent since then."""
+    """Apply the events that Slack has sent since then to the record."""
     told = [each.payload for each in site.slack.deliveries[begun:]]
     own = [each for each in told if each["event"]["type"] in REMOVAL_EVENTS]
     now = site.clock.now()
     return [apply_installation_event(site.record, each, now, lambda _: True) for each in own]
 
 
-def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
-    """Each has a token of its own, and one that uninstalls it takes nothing from the other."""
+def test_each_workspace_has_an_installation_of_its_own(site: Site, ana: Browser) -> None:
+    """Each has its own token; uninstalling one does not affect the other."""
     assert install(ana, SECOND) == "Countersign is now in Sandbox Tea"
     assert install(ana, THIRD).startswith("Countersign is now in")
     rows = {each.workspace: each for each in site.record.list()}
@@ -65,8 +65,10 @@ def test_each_workspace_has_its_own(site: Site, ana: Browser) -> None:
     assert [each.workspace for each in site.told[2:]] == [THIRD]
 
 
-def test_a_whole_organisation(site: Site, ana: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row for all of it; its workspaces are those that Slack names, then and later."""
+def test_an_organisation_has_one_installation_for_its_workspaces(
+    site: Site, ana: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slack says which workspaces it serves, at the installation and later."""
     more = {"for": ORG, "add": [FIRST]}
     assert install(ana, FIRST, **more) == "Countersign is now in Sandbox Org"
     [row] = site.record.list()
@@ -78,7 +80,7 @@ def test_a_whole_organisation(site: Site, ana: Browser, monkeypatch: pytest.Monk
     site.slack.workspace(SECOND).grant_access()
     assert apply_events(site, begun) == [ORG]
     assert find(SECOND, ORG) == ORG
-    monkeypatch.setattr(oauth_client, "MAX_WORKSPACES_PER_PAGE", 1)  # so that there are two of them
+    monkeypatch.setattr(oauth_client, "MAX_WORKSPACES_PER_PAGE", 1)  # so that there are two pages
     assert site.oauth.list_granted_teams(site.tokens().bot) == [FIRST, SECOND]
     begun = len(site.slack.deliveries)
     site.slack.workspace(FIRST).revoke_access()
@@ -96,10 +98,10 @@ def test_a_whole_organisation(site: Site, ana: Browser, monkeypatch: pytest.Monk
     assert find(SECOND, ORG) is None
 
 
-def test_its_workspaces_cannot_be_listed(
+def test_an_organisation_is_installed_if_its_workspaces_cannot_be_listed(
     site: Site, ana: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is installed all the same, and the log says which workspaces count."""
+    """The log says why they cannot be listed."""
     site.slack.faults.fail("auth.teams.list", "fatal_error")
     back = ana.allow(ana.leave(), **{"as": f"{FIRST}/ana", "for": ORG})
     page = ana.open(back)
@@ -108,10 +110,10 @@ def test_its_workspaces_cannot_be_listed(
     assert site.record.find_workspace_of("", ORG) == ORG
 
 
-def test_the_next_of_its_workspaces_cannot_be_listed(
+def test_an_organisation_is_installed_if_the_second_page_fails(
     site: Site, ana: Browser, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is installed as well where Slack answers with a page for people, not with JSON."""
+    """Slack's answer for the second page of workspaces is not JSON."""
     monkeypatch.setattr(oauth_client, "MAX_WORKSPACES_PER_PAGE", 1)
     site.slack.faults.status("auth.teams.list", 502, match=lambda args: "cursor" in args)
     more: dict[str, Any] = {"as": f"{FIRST}/ana", "for": ORG, "add": [FIRST, SECOND]}

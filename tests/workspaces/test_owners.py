@@ -1,4 +1,4 @@
-"""Which process has a workspace, on a PostgreSQL server: claims, leases, and what lapses."""
+"""Which process owns a workspace, on a PostgreSQL server: claims, leases, and their end."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ def shared(server: Server) -> Iterator[InstallationRecord]:
 
 @pytest.fixture
 def make_owners(shared: InstallationRecord) -> MakeOwners:
-    """Makes one process' view."""
+    """A function that makes one process' view of the owners."""
     return lambda process: WorkspaceOwners(shared, process, f"http://{process}")
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases last a tenth of a second, by the server's clock and this one's."""
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases last a tenth of a second, by the server's clock and by this process' clock."""
     monkeypatch.setattr(workspace_owners, "LEASE_DURATION", timedelta(seconds=0.1))
 
 
-def lapse(record: InstallationRecord) -> None:
-    """Let the leases of all workspaces be over."""
+def end_leases(record: InstallationRecord) -> None:
+    """End the leases of all workspaces."""
     with record.write() as connection:
         connection.execute(update(Installation).values(owner_until=AT - timedelta(days=300)))
 
 
-def live_on(owners: WorkspaceOwners) -> None:
-    """Give signs of life for as long as a lease lasts."""
+def extend_leases(owners: WorkspaceOwners) -> None:
+    """Send heartbeats for as long as a lease lasts."""
     until = time.monotonic() + 0.25
     while time.monotonic() < until:
         owners.extend()
 
 
-def test_one_has_it_until_it_lets_go(make_owners: MakeOwners) -> None:
-    """The other is told where it is; it may take it after that."""
+def test_a_process_owns_a_workspace_until_it_releases_it(make_owners: MakeOwners) -> None:
+    """The other process is told who owns it, and may claim it afterwards."""
     one, two = make_owners("one"), make_owners("two")
     assert one.claim(TEAM) == ""
     assert one.claim(TEAM) == ""
@@ -83,59 +83,61 @@ def test_one_has_it_until_it_lets_go(make_owners: MakeOwners) -> None:
     assert one.claim(TEAM) == "http://two"
 
 
-def test_what_has_lapsed_is_taken_by_who_has_lived_as_long(
-    make_owners: MakeOwners, shared: InstallationRecord, short: None
+def test_an_ended_lease_is_taken_over_by_a_process_that_lived_as_long(
+    make_owners: MakeOwners, shared: InstallationRecord, short_leases: None
 ) -> None:
-    """Not by a process that has just begun, or that could give no sign of life itself."""
+    """A process that has just started, or that sent no heartbeats itself, may not."""
     dead, fresh = make_owners("dead"), make_owners("fresh")
     dead.claim(TEAM)
-    lapse(shared)
+    end_leases(shared)
     assert fresh.claim(TEAM) == "http://dead"
     assert fresh.list_free_and_due() == [OTHER]
-    live_on(fresh)
+    extend_leases(fresh)
     assert sorted(fresh.list_free_and_due()) == sorted([TEAM, OTHER])
-    threading.Event().wait(0.15)  # longer than a lease without a sign of life
+    threading.Event().wait(0.15)  # longer than a lease without a heartbeat
     assert fresh.claim(TEAM) == "http://dead"
     fresh.extend()
     assert fresh.claim(TEAM) == "http://dead"
-    live_on(fresh)
+    extend_leases(fresh)
     assert fresh.claim(TEAM) == ""
     assert dead.extend() == set()
 
 
-def test_one_that_lapsed_unnoticed_goes_on(
+def test_an_owner_whose_lease_ended_unnoticed_extends_it(
     make_owners: MakeOwners, shared: InstallationRecord
 ) -> None:
-    """After an outage of the database each extends what it had."""
+    """This happens after an outage of the database."""
     one = make_owners("one")
     one.claim(TEAM)
-    lapse(shared)
+    end_leases(shared)
     assert one.extend() == {TEAM}
     assert make_owners("two").claim(TEAM) == "http://one"
 
 
-def test_what_is_due(make_owners: MakeOwners, shared: InstallationRecord) -> None:
-    """Without a time, or with one that has passed; not what is paused or another's."""
+def test_free_workspaces_without_a_time_or_with_a_past_one_are_due(
+    make_owners: MakeOwners, shared: InstallationRecord
+) -> None:
+    """Paused ones, and those of another process, are not."""
     one, two = make_owners("one"), make_owners("two")
     assert sorted(one.list_free_and_due()) == sorted([TEAM, OTHER])
     one.claim(TEAM)
     one.release(TEAM, timedelta(hours=1))
     assert one.list_free_and_due() == [OTHER]
-    shared.set_due(TEAM, datetime.now(UTC) + timedelta(days=365))  # by a clock that was ahead
+    shared.set_due(TEAM, datetime.now(UTC) + timedelta(days=365))  # set by a clock that was ahead
     assert sorted(one.list_free_and_due()) == sorted([TEAM, OTHER])
     shared.set_due(TEAM, datetime.now(UTC) - timedelta(seconds=1))
     two.claim(OTHER)
     assert one.list_free_and_due() == [TEAM]
     shared.set_state(TEAM, InstallationState.PAUSED, AT)
     assert one.list_free_and_due() == []
-    assert two.list_free_and_due() == [OTHER]  # it holds it, and may have failed to start it
+    assert two.list_free_and_due() == [OTHER]  # it owns this one, and may have failed to start it
 
 
-def test_who_has_lost_it_writes_nothing(
+def test_a_process_that_lost_a_workspace_writes_nothing(
     make_owners: MakeOwners, server: Server, tmp_path: Path
 ) -> None:
-    """Its transactions are refused from the moment at which another has it, and not the other's;
-    the connections that both records use go to the schema of whichever asks.
+    """Its transactions are refused as soon as another process owns the workspace. The connections
+    that both records share use the schema of the record that asks.
     """
     url = server.url("installed", "owner")
     stores = {}
@@ -155,7 +157,7 @@ def test_who_has_lost_it_writes_nothing(
         pass
     with other.write():
         pass
-    again = stores[TEAM, "two"].open()  # which knows the schema that the first made
+    again = stores[TEAM, "two"].open()  # the schema exists already
     with again.write():
         pass
     for each in (mine, other, again):
@@ -163,7 +165,7 @@ def test_who_has_lost_it_writes_nothing(
 
 
 def build_environ(server: Server) -> dict[str, str]:
-    """The settings of processes that share an empty database."""
+    """Build the settings of processes that share an empty database."""
     with server.connect("installed") as owner:
         for schema in (TABLES_SCHEMA, get_schema_name(ONE)):
             owner.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
@@ -175,8 +177,10 @@ def build_environ(server: Server) -> dict[str, str]:
     }
 
 
-def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hosting]) -> None:
-    """A second process on the same database, which Slack may deliver to, leaves it alone."""
+def test_a_second_process_does_not_serve_an_owned_workspace(
+    server: Server, make_hosting: Callable[..., Hosting]
+) -> None:
+    """This is over Socket Mode, where Slack may deliver to either process."""
     hosting = make_hosting(Transport.SOCKET, environ=build_environ(server))
     first = hosting.start()
     hosting.install(ONE)
@@ -200,18 +204,20 @@ def test_over_socket_mode_too(server: Server, make_hosting: Callable[..., Hostin
         hosting.host = None
 
 
-def test_one_that_cannot_begin(server: Server, make_hosting: Callable[..., Hosting]) -> None:
-    """A process whose start has failed before its threads began can still be ended."""
+def test_a_host_whose_start_failed_can_be_stopped(
+    server: Server, make_hosting: Callable[..., Hosting]
+) -> None:
+    """Its threads have not been started."""
     hosting = make_hosting(Transport.SOCKET, environ=build_environ(server))
     environ = hosting.environ
     settings = Settings.load(environ, transport=Transport.SOCKET)
     WorkspaceHost(settings, hosting.clock, build, environ, None, hosting.tools).stop()
 
 
-def test_one_that_is_taken_amid_its_start(
+def test_a_workspace_taken_during_its_start_is_served_elsewhere(
     server: Server, make_hosting: Callable[..., Hosting]
 ) -> None:
-    """Whoever has it by then is asked, and once it is free again it starts at once."""
+    """Once it is free again, it starts at once."""
     hosting = make_hosting(Transport.HTTP, environ=build_environ(server))
     host = hosting.start()
     hosting.install(ONE)

@@ -1,4 +1,4 @@
-"""A workspace uninstalls the bot, an organisation gives and takes access; then its data goes."""
+"""Slack's events about uninstalling and access, and the deletion of data after them."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ SECOND = MINUTE / 60
 UNINSTALLED = {"type": "app_uninstalled"}
 
 
-def event(said: dict[str, Any], at: datetime = AT, **more: Any) -> dict[str, Any]:
-    """A delivery of Slack's."""
+def build_event(said: dict[str, Any], at: datetime = AT, **more: Any) -> dict[str, Any]:
+    """Build a delivery of Slack's."""
     usual = {"type": "event_callback", "team_id": TEAM, "event_time": int(at.timestamp())}
     return {**usual, "event": said, "authorizations": [], **more}
 
 
-def revoked(*bots: str, people: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Slack's word that tokens of these bots and people are good no longer."""
+def build_revocation(*bots: str, people: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Build the event that tokens of these bots and people are no longer valid."""
     return {"type": "tokens_revoked", "tokens": {"oauth": [*people], "bot": [*bots]}}
 
 
 def apply_installation_event(
     record: InstallationRecord, said: dict[str, Any], now: datetime, *, void: bool = True
 ) -> str | None:
-    """What the record makes of it; `void`: whether Slack refuses the token when it is asked."""
+    """Apply an event to the record; `void`: whether Slack refuses the token when asked."""
     return removals.apply_installation_event(record, said, now, lambda _: void)
 
 
-def state_of(record: InstallationRecord, workspace: str = TEAM) -> InstallationState:
-    """The state of an installation."""
+def read_state(record: InstallationRecord, workspace: str = TEAM) -> InstallationState:
+    """Read the state of an installation."""
     row = record.get(workspace)
     assert row is not None
     return row.state
 
 
-def test_what_slack_sends(site: Site) -> None:
-    """The bot is uninstalled at Slack; its own two events remove it, the second changes nothing."""
+def test_slacks_two_events_of_an_uninstall_remove_it_once(site: Site) -> None:
+    """The second event changes nothing, nor do both after the bot is installed again."""
     row = site.install()
     begun = len(site.slack.deliveries)
     site.clock.advance(60)
@@ -57,74 +57,78 @@ def test_what_slack_sends(site: Site) -> None:
     now = site.clock.now()
     changed = [apply_installation_event(site.record, each, now) for each in events]
     assert changed == [row.workspace, None]
-    assert state_of(site.record, row.workspace) is REMOVED
+    assert read_state(site.record, row.workspace) is REMOVED
     site.clock.advance(1)
     again = site.install()
     changed = [apply_installation_event(site.record, each, now, void=False) for each in events]
     assert changed == [None, None]
-    assert (again.state, state_of(site.record, row.workspace)) == (ACTIVE, ACTIVE)
+    assert (again.state, read_state(site.record, row.workspace)) == (ACTIVE, ACTIVE)
 
 
 @pytest.mark.parametrize(
     ("said", "result"),
     [
         (UNINSTALLED, REMOVED),
-        (revoked("U0BOT"), REMOVED),
-        (revoked("U0ANOTHER"), ACTIVE),
-        (revoked(people=("U0BOT",)), ACTIVE),
+        (build_revocation("U0BOT"), REMOVED),
+        (build_revocation("U0ANOTHER"), ACTIVE),
+        (build_revocation(people=("U0BOT",)), ACTIVE),
         ({"type": "app_home_opened"}, ACTIVE),
     ],
 )
-def test_which_events_remove(
+def test_only_events_about_the_bots_own_token_remove_it(
     record: InstallationRecord, said: dict[str, Any], result: InstallationState
 ) -> None:
-    """Only what takes the bot's own token, and only in the workspace that it is about."""
+    """They remove it only in the workspace that they are about."""
     for workspace in (TEAM, "T0OTHER"):
         record.insert_or_update_installation(installed(workspace))
-    changed = apply_installation_event(record, event(said), AT + HOUR)
+    changed = apply_installation_event(record, build_event(said), AT + HOUR)
     assert changed == (TEAM if result is REMOVED else None)
-    assert (state_of(record), state_of(record, "T0OTHER")) == (result, ACTIVE)
-    assert apply_installation_event(record, event(said, team_id="T0STRANGER"), AT) is None
+    assert (read_state(record), read_state(record, "T0OTHER")) == (result, ACTIVE)
+    assert apply_installation_event(record, build_event(said, team_id="T0STRANGER"), AT) is None
 
 
-def test_a_late_event_is_about_the_past(record: InstallationRecord) -> None:
-    """What Slack sent before it was installed again does not remove it; where that is not to be
-    told from the times, it counts whether the token is good.
+def test_a_late_event_does_not_remove_a_new_installation(record: InstallationRecord) -> None:
+    """It was sent before the bot was installed again. Where the times do not tell, it matters
+    whether the token is valid.
     """
     record.insert_or_update_installation(installed(installed_at=AT + MINUTE))
-    assert apply_installation_event(record, event(UNINSTALLED, AT), AT + HOUR) is None
+    assert apply_installation_event(record, build_event(UNINSTALLED, AT), AT + HOUR) is None
     for moment in (AT + MINUTE - SECOND, AT + MINUTE, AT + MINUTE + SECOND):
-        close = event(UNINSTALLED, moment)
+        close = build_event(UNINSTALLED, moment)
         assert apply_installation_event(record, close, AT + HOUR, void=False) is None
-    assert state_of(record) is ACTIVE
+    assert read_state(record) is ACTIVE
     assert apply_installation_event(record, close, AT + HOUR) == TEAM
 
 
-def test_a_whole_organisation(record: InstallationRecord) -> None:
-    """Access comes and goes by workspace; only the organisation's own word removes it all."""
+def test_access_of_an_organisations_workspaces_comes_and_goes(record: InstallationRecord) -> None:
+    """Only an event about the organisation itself removes its installation."""
     record.insert_or_update_installation(installed(ORG, is_org_wide=True, enterprise=ORG))
     record.insert_or_update_installation(installed("T2", enterprise=ORG))
     org = {"enterprise_id": ORG}
     granted = {"type": "team_access_granted", "team_ids": ["T1", "T2"]}
-    assert apply_installation_event(record, event(granted, **org), AT) == ORG
+    assert apply_installation_event(record, build_event(granted, **org), AT) == ORG
     assert record.find_workspace_of("T1", ORG) == ORG
     taken = {"type": "team_access_revoked", "team_ids": ["T1"]}
-    assert apply_installation_event(record, event(taken, **org), AT) == ORG
+    assert apply_installation_event(record, build_event(taken, **org), AT) == ORG
     assert record.find_workspace_of("T1", ORG) is None
-    # one workspace of it had installed the bot itself
-    assert apply_installation_event(record, event(UNINSTALLED, team_id="T2", **org), AT) == "T2"
-    assert state_of(record, ORG) is ACTIVE
+    # one of its workspaces had installed the bot itself
+    assert (
+        apply_installation_event(record, build_event(UNINSTALLED, team_id="T2", **org), AT) == "T2"
+    )
+    assert read_state(record, ORG) is ACTIVE
     assert record.find_workspace_of("T2", ORG) == ORG
-    said = event(UNINSTALLED, team_id=None, **org)
+    said = build_event(UNINSTALLED, team_id=None, **org)
     assert apply_installation_event(record, said, AT) == ORG
     assert record.find_workspace_of("T2", ORG) is None
-    assert apply_installation_event(record, event(granted, enterprise_id="E0OTHER"), AT) is None
+    assert (
+        apply_installation_event(record, build_event(granted, enterprise_id="E0OTHER"), AT) is None
+    )
 
 
-def test_data_goes_after_thirty_days(
+def test_data_is_deleted_thirty_days_after_a_removal(
     record: InstallationRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not before, not of one that came back; and what cannot be deleted is left for next time."""
+    """Not earlier, and not if it was installed again. Failures are tried again."""
     for workspace in ("T1", "T2", "T3", "T4"):
         record.insert_or_update_installation(installed(workspace))
         (tmp_path / workspace).mkdir()

@@ -1,4 +1,4 @@
-"""Tokens of twelve hours are renewed ahead of time, once, and again after Slack was away."""
+"""The rotation of tokens that expire after twelve hours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIFE = timedelta(hours=12)
 
 @pytest.fixture
 def site(make_site: MakeSite) -> Site:
-    """One whose tokens expire, and in which it is installed."""
+    """A site whose tokens expire, with the bot installed."""
     site = make_site(rotates=True)
     site.install()
     site.told.clear()
@@ -42,81 +42,83 @@ def advance(site: Site, by: timedelta) -> None:
     site.clock.advance(by.total_seconds())
 
 
-def renewals(site: Site) -> int:
-    """How often Slack was asked to renew a token."""
+def count_renewals(site: Site) -> int:
+    """Count how often Slack was asked to renew a token."""
     return sum(
         call.method == "oauth.v2.access" and "refresh_token" in call.args
         for call in site.slack.requests
     )
 
 
-def row_of(site: Site) -> Installation:
-    """The only installation."""
+def read_row(site: Site) -> Installation:
+    """Read the only installation."""
     [row] = site.record.list()
     return row
 
 
 def renew(site: Site) -> datetime | None:
-    """Renew what is due; when the only installation's token is next, as the record has it."""
+    """Renew due tokens; returns when the only installation's token is due next."""
     site.rotation.renew_due_tokens()
-    row = row_of(site)
+    row = read_row(site)
     return row.renewal_until or (
         row.token_expires_at and row.token_expires_at - RENEW_BEFORE_EXPIRY
     )
 
 
-def test_two_hours_ahead(site: Site) -> None:
-    """Not before; then with a token that Slack takes, of which the host is told."""
-    before, first = row_of(site), site.tokens()
+def test_a_token_is_renewed_two_hours_before_it_expires(site: Site) -> None:
+    """Not earlier. Slack accepts the new token, and the host is told."""
+    before, first = read_row(site), site.tokens()
     assert before.token_expires_at is not None
     due_at = renew(site)
     assert due_at == before.token_expires_at - RENEW_BEFORE_EXPIRY
-    assert renewals(site) == 0
+    assert count_renewals(site) == 0
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     next_at = renew(site)
-    row, tokens = row_of(site), site.tokens()
+    row, tokens = read_row(site), site.tokens()
     assert tokens.bot.get_secret_value() == site.slack.world.app.bot_token
     assert tokens.bot != first.bot
     assert site.oauth.find_bot_id_and_url(tokens.bot)[0] == row.bot_id
     assert row.token_expires_at is not None
     assert next_at == row.token_expires_at - RENEW_BEFORE_EXPIRY > due_at
-    assert (site.told, renewals(site)) == ([row], 1)
+    assert (site.told, count_renewals(site)) == ([row], 1)
     for _ in range(3):
         advance(site, LIFE - RENEW_BEFORE_EXPIRY)
         site.rotation.renew_due_tokens()
-    assert (renewals(site), row_of(site).token_revision) == (4, 5)
+    assert (count_renewals(site), read_row(site).token_revision) == (4, 5)
 
 
-def test_tokens_that_do_not_expire(make_site: MakeSite) -> None:
-    """Nobody has to look again."""
+def test_tokens_that_do_not_expire_are_not_renewed(make_site: MakeSite) -> None:
+    """They have no next time."""
     site = make_site()
     site.install()
     advance(site, 100 * LIFE)
     assert renew(site) is None
-    assert renewals(site) == 0
+    assert count_renewals(site) == 0
 
 
-def test_once_across_processes(site: Site) -> None:
-    """Four processes that look at once ask Slack once; another one may if the first has died."""
+def test_only_one_of_several_processes_renews_a_token(site: Site) -> None:
+    """Four processes look at once. Another one may renew it if the first one has died."""
     parts = (site.record, site.cipher, site.oauth, site.clock)
     rotations = [TokenRotation(*parts, site.told.append) for _ in range(4)]
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda each: each.renew_due_tokens(), rotations))
-    assert (renewals(site), len(site.told)) == (1, 1)
+    assert (count_renewals(site), len(site.told)) == (1, 1)
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     now = site.clock.now()
-    assert site.record.claim_rotation(row_of(site), now + CLAIM_DURATION)
+    assert site.record.claim_rotation(read_row(site), now + CLAIM_DURATION)
     assert renew(site) == now + CLAIM_DURATION
-    assert renewals(site) == 1
+    assert count_renewals(site) == 1
     advance(site, CLAIM_DURATION)
     rotations[0].renew_due_tokens()
-    assert renewals(site) == 2
+    assert count_renewals(site) == 2
 
 
 @pytest.mark.parametrize("how", ["drop", "fail", "status", "rate_limit"])
-def test_slack_is_away(site: Site, caplog: pytest.LogCaptureFixture, how: str) -> None:
-    """It is tried again, each time twice as late and ten minutes at most; then it goes well."""
+def test_a_failed_renewal_is_tried_again_with_longer_pauses(
+    site: Site, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """Slack cannot be reached. Each pause is twice as long, up to ten minutes."""
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     waits: list[timedelta] = []
     for _ in range(8):
@@ -124,32 +126,34 @@ def test_slack_is_away(site: Site, caplog: pytest.LogCaptureFixture, how: str) -
         next_at = renew(site)
         assert next_at is not None
         waits.append(next_at - site.clock.now())
-        asked = renewals(site)
+        asked = count_renewals(site)
         site.rotation.renew_due_tokens()
-        assert renewals(site) == asked  # not before
+        assert count_renewals(site) == asked  # not before
         advance(site, waits[-1])
     rounded = [timedelta(seconds=round(each.total_seconds())) for each in waits]
     assert rounded == [min(FIRST_RETRY_INTERVAL * 2**n, MAX_RETRY_INTERVAL) for n in range(8)]
     assert "could not be renewed" in caplog.text
     site.rotation.renew_due_tokens()
-    assert (len(site.told), row_of(site).renewal_failures) == (1, 0)
+    assert (len(site.told), read_row(site).renewal_failures) == (1, 0)
 
 
-def test_a_clock_that_was_ahead(site: Site) -> None:
-    """What failed by a clock that was a year ahead is tried again once that is right."""
+def test_a_renewal_that_failed_by_a_fast_clock_is_tried_again(site: Site) -> None:
+    """The clock was a year ahead, and is right again."""
     machine = Machine(site.clock)
     machine.behind = -timedelta(days=365)
     rotation = TokenRotation(site.record, site.cipher, site.oauth, machine, site.told.append)
     site.slack.faults.drop("oauth.v2.access")
     rotation.renew_due_tokens()
-    assert (row_of(site).renewal_failures, site.told) == (1, [])
+    assert (read_row(site).renewal_failures, site.told) == (1, [])
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     site.rotation.renew_due_tokens()
     assert len(site.told) == 1
 
 
-def test_a_refresh_token_that_slack_refuses(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The log says what to do, once an hour; installing it again mends it."""
+def test_a_refused_refresh_token_is_logged_once_an_hour(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says what to do: installing the bot again mends it."""
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     site.slack.world.app.refresh_token = "xoxe-1-of-somebody-else"
     again_at = [renew(site) for _ in range(3)][-1]
@@ -169,8 +173,10 @@ def test_a_refresh_token_that_slack_refuses(site: Site, caplog: pytest.LogCaptur
     assert len(site.told) == 1
 
 
-def test_an_answer_that_is_lost(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Slack has renewed the token, and nobody knows it: the next attempt is refused, and told."""
+def test_a_lost_answer_to_a_renewal_needs_a_new_installation(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slack has renewed the token, so it refuses the next attempt; the log says so."""
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     site.slack.faults.drop("oauth.v2.access", "after")
     site.rotation.renew_due_tokens()
@@ -180,24 +186,26 @@ def test_an_answer_that_is_lost(site: Site, caplog: pytest.LogCaptureFixture) ->
     assert "install Countersign again" in caplog.text
 
 
-def test_installed_while_slack_renews(site: Site) -> None:
-    """The tokens of the new installation stay, whichever answer comes last."""
+def test_the_tokens_of_a_new_installation_win_over_a_renewal(site: Site) -> None:
+    """The answer to the renewal comes last."""
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     hold = site.slack.faults.hold("oauth.v2.access", "after")
     with ThreadPoolExecutor(1) as pool:
         renewing = pool.submit(site.rotation.renew_due_tokens)
-        site.slack.wait(lambda: row_of(site).renewal_until)
+        site.slack.wait(lambda: read_row(site).renewal_until)
         site.slack.wait(lambda: site.slack.world.app.earlier_tokens)
         installed = site.install()
         hold.release()
         renewing.result()
     assert site.told == [installed]
-    assert row_of(site) == installed
+    assert read_row(site) == installed
     assert site.oauth.find_bot_id_and_url(site.tokens().bot)[0] == installed.bot_id
 
 
-def test_settings_that_slack_refuses(make_site: MakeSite, caplog: pytest.LogCaptureFixture) -> None:
-    """A client secret that was changed at Slack alone is named."""
+def test_a_client_secret_that_slack_refuses_is_logged(
+    make_site: MakeSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was changed at Slack only."""
     site = make_site(rotates=True)
     site.install()
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
@@ -207,14 +215,16 @@ def test_settings_that_slack_refuses(make_site: MakeSite, caplog: pytest.LogCapt
     assert "Correct COUNTERSIGN_CLIENT_ID and COUNTERSIGN_CLIENT_SECRET" in caplog.text
 
 
-def test_keys_that_do_not_decrypt_it(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Slack is not asked, and the log names the key that is missing."""
+def test_a_token_that_no_key_decrypts_is_not_renewed(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the missing key."""
     other = TokenCipher.parse(SecretStr("two:" + "t" * 32))
     parts = (site.record, other, site.oauth, site.clock)
     advance(site, LIFE - RENEW_BEFORE_EXPIRY)
     TokenRotation(*parts, site.told.append).renew_due_tokens()
     assert "encrypted with the key one, which is not among" in caplog.text
-    assert renewals(site) == 0
+    assert count_renewals(site) == 0
     both = TokenCipher.parse(SecretStr(f"two:{'t' * 32},{KEYS.get_secret_value()}"))
     assert both.reseal_all(site.record) == 0
     advance(site, REFUSED_RETRY_INTERVAL)
@@ -222,9 +232,9 @@ def test_keys_that_do_not_decrypt_it(site: Site, caplog: pytest.LogCaptureFixtur
     assert [each.token_key for each in site.told] == ["two"]
 
 
-def test_a_removed_one_is_left_alone(site: Site) -> None:
-    """Its token is gone, and nobody asks Slack for another."""
-    site.record.set_state(row_of(site).workspace, InstallationState.REMOVED, site.clock.now())
+def test_the_token_of_a_removed_installation_is_not_renewed(site: Site) -> None:
+    """Its token has been deleted."""
+    site.record.set_state(read_row(site).workspace, InstallationState.REMOVED, site.clock.now())
     advance(site, LIFE)
     assert renew(site) is None
-    assert renewals(site) == 0
+    assert count_renewals(site) == 0

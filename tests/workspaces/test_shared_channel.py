@@ -1,4 +1,4 @@
-"""A channel that two workspaces share, which both have the bot: a request has one home."""
+"""A channel shared by two workspaces that both have the bot: a request belongs to one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ deadline = "1h"
 
 @pytest.fixture(params=[False, True], ids=["an event for each", "one event"])
 def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest) -> Hosting:
-    """Two companies with a channel in common, and the bot of each in it."""
+    """Two companies with a shared channel, and the bot of each in it."""
     made = make_hosting(Transport.HTTP, same_ids=False)
     made.slack.world.shared.one_event = request.param
     (made.folder / "policy.toml").write_text(POLICY.format('"@shop-leads"'), "utf-8")
@@ -39,21 +39,21 @@ def hosting(make_hosting: Callable[..., Hosting], request: pytest.FixtureRequest
     return made
 
 
-def acknowledged(hosting: Hosting) -> None:
-    """Wait until all that Slack sent was taken, and both are at rest."""
+def wait_until_acknowledged(hosting: Hosting) -> None:
+    """Wait until all deliveries are acknowledged, and nothing is under way."""
     hosting.wait(lambda: all(each.outcome != "pending" for each in hosting.slack.deliveries))
     for team in (ONE, TWO):
         hosting.workspace(team).settle()
 
 
 def count_calls(workspace: Workspace) -> int:
-    """How many calls a workspace's record has."""
+    """Count the calls in a workspace's record."""
     workspace.settle()
     return len(workspace.calls()) if workspace.app is not None else 0
 
 
-def test_one_request_one_home(hosting: Hosting) -> None:
-    """Replies and clicks reach it, whoever's they are; only its own people decide."""
+def test_a_request_in_a_shared_channel_belongs_to_one_workspace(hosting: Hosting) -> None:
+    """Replies and clicks of both companies reach it; only its own people decide."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("of the one", channel=PLACE)
     card = one.card(thread, channel=PLACE)
@@ -68,27 +68,27 @@ def test_one_request_one_home(hosting: Hosting) -> None:
     hosting.wait(refused)
     two.person("ben").say(PLACE, "please make it blue", thread)
     two.person("ben").say(PLACE, "cancel", thread)
-    acknowledged(hosting)
+    wait_until_acknowledged(hosting)
     assert [each.status for each in one.calls()] == [CallStatus.PENDING]
     assert count_calls(two) == 0
     one.approve(thread, channel=PLACE)
     one.said(thread, "That is all.", channel=PLACE)
     assert hosting.fakes.did("note", "of the one") == 1
     one.person("ben").say(PLACE, "thank you", thread)
-    acknowledged(hosting)
+    wait_until_acknowledged(hosting)
     shown = [words(each) for each in one.person("ben").messages(PLACE, thread)]
     assert len([each for each in shown if "That is all." in each]) == 1
     assert count_calls(two) == 0
 
 
-def test_each_has_its_own_requests(hosting: Hosting) -> None:
-    """Who mentions the other company's bot is refused; each bot's requests are its own."""
+def test_each_workspace_has_its_own_requests_in_a_shared_channel(hosting: Hosting) -> None:
+    """A person who mentions the other company's bot is refused."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     mine = one.ask("of the one", channel=PLACE)
     one.card(mine, channel=PLACE)
     bot = one.admin.world.app.bot_user
     two.person("ben").say(PLACE, f"<@{bot}> note: of a stranger")
-    acknowledged(hosting)
+    wait_until_acknowledged(hosting)
     assert count_calls(one) == 1
     assert count_calls(two) == 0
     two.folder.mkdir(parents=True, exist_ok=True)
@@ -102,22 +102,22 @@ def test_each_has_its_own_requests(hosting: Hosting) -> None:
     assert hosting.fakes.did("note", "of a stranger") == 0
 
 
-def test_the_policy_names_somebody_of_the_other_company(hosting: Hosting) -> None:
-    """It is no use: nobody but full members decides, and who asked is told so."""
+def test_an_approver_of_the_other_company_cannot_decide(hosting: Hosting) -> None:
+    """The policy names them; the requester is told that they cannot be reached."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     theirs = two.person("ana").id
     one.folder.mkdir(parents=True, exist_ok=True)
     (one.folder / "policy.toml").write_text(POLICY.format(f'"{theirs}"'), "utf-8")
-    one.stop_app()  # once it is written: it may be started again at any time
+    one.stop_app()  # after the policy is written, as it may start again at any time
     thread = one.ask("decided by a partner", channel=PLACE)
     one.said(thread, "none of its approvers can be reached", channel=PLACE)
-    acknowledged(hosting)
+    wait_until_acknowledged(hosting)
     assert hosting.fakes.did("note", "decided by a partner") == 0
     assert count_calls(two) == 0
 
 
-def test_the_request_of_one_that_sleeps(hosting: Hosting) -> None:
-    """A reply in its thread finds it, although its app was stopped."""
+def test_a_reply_reaches_a_request_whose_app_is_stopped(hosting: Hosting) -> None:
+    """The app starts again for it."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("over a sleep", channel=PLACE)
     one.card(thread, channel=PLACE)
@@ -129,8 +129,8 @@ def test_the_request_of_one_that_sleeps(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_the_request_of_one_that_is_being_started(hosting: Hosting) -> None:
-    """A reply in its thread is no other's while it starts: Slack sends it again."""
+def test_a_reply_waits_for_a_request_whose_app_is_starting(hosting: Hosting) -> None:
+    """It is not taken by the other workspace; Slack sends it again."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     assert hosting.host is not None
     thread = one.ask("while it starts", channel=PLACE)
@@ -142,7 +142,7 @@ def test_the_request_of_one_that_is_being_started(hosting: Hosting) -> None:
         sent = [each for each in hosting.slack.deliveries if each.event.get("text") == "cancel"]
         assert sent
         hosting.wait(lambda: all(each.attempts == 2 and each.next_at for each in sent))
-        assert {each.retry_reason for each in sent} == {"http_error"}  # told in time
+        assert {each.retry_reason for each in sent} == {"http_error"}  # answered in time
     hosting.clock.advance(60)
     hosting.wait(lambda: one.app and [each.status for each in one.calls()] != [CallStatus.PENDING])
     assert count_calls(two) == 0

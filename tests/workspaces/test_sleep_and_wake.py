@@ -1,4 +1,4 @@
-"""An app with nothing to do is stopped; whatever it has to do starts it again, in time."""
+"""Apps with nothing to do are stopped, and started again in time for whatever is due."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANA, CLEO = "UANA00001", "UCLEO0001"
 
 @pytest.fixture
 def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
-    """Both workspaces; an app is stopped as soon as it has nothing to do."""
+    """Both workspaces; an app is stopped as soon as it is idle."""
     made = make_hosting(quiet=0.0)
     (made.folder / "policy.toml").write_text(POLICY, "utf-8")
     made.start()
@@ -42,8 +42,8 @@ def hosting(make_hosting: Callable[..., Hosting]) -> Hosting:
     return made
 
 
-def falls_asleep(workspace: Workspace) -> None:
-    """Wait until its app was stopped, holds no file open, and nothing under way starts it again."""
+def wait_until_asleep(workspace: Workspace) -> None:
+    """Wait until its app is stopped, has no file open, and no delivery will start it again."""
     hosting = workspace.hosting
 
     def look() -> bool:
@@ -58,45 +58,45 @@ def falls_asleep(workspace: Workspace) -> None:
 
 
 def list_open_files(folder: Path) -> list[str]:
-    """The files below a folder that this process has open."""
+    """List the files in a folder that this process has open."""
     found = []
     for each in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
+        with suppress(FileNotFoundError):  # has been closed
             found.append(os.readlink(each))
     return [each for each in found if each.startswith(f"{folder}/")]
 
 
-def test_a_delivery_wakes_it(hosting: Hosting) -> None:
-    """A request goes on over any number of sleeps; the record says when it is due."""
+def test_a_delivery_starts_a_stopped_app(hosting: Hosting) -> None:
+    """A request goes on after it. The record says when the workspace is due."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("over a sleep")
     one.card(thread)
-    falls_asleep(one)
-    falls_asleep(two)
+    wait_until_asleep(one)
+    wait_until_asleep(two)
     due_at = hosting.row(ONE).due_at
     assert due_at is not None
     left = due_at - hosting.clock.now()
     assert timedelta(minutes=28) < left < timedelta(minutes=31)  # the reminder
     left = (hosting.row(TWO).due_at or due_at) - hosting.clock.now()
-    assert timedelta(hours=23) < left <= timedelta(days=1)  # nothing waits there
+    assert timedelta(hours=23) < left <= timedelta(days=1)  # nothing is waiting there
     assert "over a sleep" in one.command("/approvals list")
-    falls_asleep(one)
+    wait_until_asleep(one)
     one.approve(thread)
     one.said(thread, "That is all.")
     assert hosting.fakes.did("note", "over a sleep") == 1
     assert two.app is None
 
 
-def test_a_reminder_and_a_deadline(hosting: Hosting) -> None:
-    """Each comes in time, and starts no other workspace's app."""
+def test_a_reminder_and_a_deadline_start_a_stopped_app(hosting: Hosting) -> None:
+    """Both are in time, and no other workspace's app is started."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("nobody answers")
     one.card(thread)
-    falls_asleep(one)
-    falls_asleep(two)
+    wait_until_asleep(one)
+    wait_until_asleep(two)
     hosting.clock.advance(HOUR / 2 + 5)
     one.said(thread, "this is still waiting for a decision")
-    falls_asleep(one)
+    wait_until_asleep(one)
     left = (hosting.row(ONE).due_at or hosting.clock.now()) - hosting.clock.now()
     assert timedelta(0) < left < timedelta(minutes=30)  # the deadline
     hosting.clock.advance(HOUR / 2)
@@ -104,45 +104,45 @@ def test_a_reminder_and_a_deadline(hosting: Hosting) -> None:
     assert two.app is None
 
 
-def test_the_clock_is_set_back_while_it_sleeps(hosting: Hosting) -> None:
-    """A reminder comes when as much time has passed, whatever the machine's clock says by then."""
+def test_a_reminder_is_in_time_though_the_clock_was_set_back(hosting: Hosting) -> None:
+    """The app was stopped meanwhile."""
     one = hosting.workspace(ONE)
     thread = one.ask("nobody answers")
     one.card(thread)
-    falls_asleep(one)
+    wait_until_asleep(one)
     hosting.machine.behind += timedelta(hours=1)
     hosting.clock.advance(HOUR / 2 + 5)
     one.said(thread, "this is still waiting for a decision")
 
 
-def test_it_fell_asleep_by_a_clock_that_was_ahead(hosting: Hosting) -> None:
-    """What is to wake later than anything can sleep wakes at once."""
+def test_an_app_stopped_by_a_fast_clock_starts_at_once(hosting: Hosting) -> None:
+    """It is due later than any app can be."""
     one = hosting.workspace(ONE)
     thread = one.ask("nobody answers")
     one.card(thread)
-    falls_asleep(one)
+    wait_until_asleep(one)
     assert hosting.host is not None
     hosting.host.record.set_due(ONE, hosting.clock.now() + timedelta(days=365))
     hosting.clock.advance(HOUR)
     one.said(thread, "Nobody answered")
 
 
-def test_it_wakes_each_day(hosting: Hosting) -> None:
-    """For what is done daily it is awake once a day, though nothing is due for three."""
+def test_a_stopped_app_starts_once_a_day(hosting: Hosting) -> None:
+    """It has daily work, although nothing else is due for three days."""
     one = hosting.workspace(ONE)
     one.folder.mkdir(parents=True, exist_ok=True)
     policy = '[defaults]\napprovers = ["@shop-leads"]\ndeadline = "3d"\nreminders = []\n'
     (one.folder / "policy.toml").write_text(policy, "utf-8")
     one.stop_app()
     one.card(one.ask("takes its time"))
-    falls_asleep(one)
+    wait_until_asleep(one)
     due_at = hosting.row(ONE).due_at
     assert due_at is not None
     assert timedelta(hours=23) < due_at - hosting.clock.now() <= timedelta(days=1)
 
 
-def test_a_start_that_is_due(hosting: Hosting) -> None:
-    """What was approved for later runs then."""
+def test_a_call_approved_for_later_starts_a_stopped_app(hosting: Hosting) -> None:
+    """The call runs at its time."""
     one = hosting.workspace(ONE)
     start = (hosting.clock.now() + timedelta(hours=3)).replace(second=0, microsecond=0)
     policy = POLICY + f'good_for = "5h"\nrun_at = "{start:%H:%M} UTC"\n'
@@ -151,7 +151,7 @@ def test_a_start_that_is_due(hosting: Hosting) -> None:
     one.stop_app()
     thread = one.ask("at its time")
     one.approve(thread)
-    falls_asleep(one)
+    wait_until_asleep(one)
     due_at = hosting.row(ONE).due_at
     assert due_at is not None
     assert abs(due_at - start) < timedelta(seconds=1)
@@ -160,8 +160,10 @@ def test_a_start_that_is_due(hosting: Hosting) -> None:
     hosting.wait(lambda: hosting.fakes.did("note", "at its time") == 1)
 
 
-def test_a_delegate_is_shown_what_waits_first(make_hosting: Callable[..., Hosting]) -> None:
-    """While that could not be done, as people could not be looked up, an app does not sleep."""
+def test_an_app_runs_until_a_delegate_was_shown_waiting_calls(
+    make_hosting: Callable[..., Hosting],
+) -> None:
+    """Until then nothing may stop it; here its loop is paused."""
     hosting = make_hosting()
     hosting.start()
     hosting.install(ONE)
@@ -183,8 +185,8 @@ def test_a_delegate_is_shown_what_waits_first(make_hosting: Callable[..., Hostin
 
 
 @pytest.mark.long
-def test_a_webhook_that_is_due(hosting: Hosting) -> None:
-    """One that could not be delivered is sent again, though the app was stopped meanwhile."""
+def test_a_webhook_that_is_tried_again_starts_a_stopped_app(hosting: Hosting) -> None:
+    """Its first delivery failed."""
     one = hosting.workspace(ONE)
     with listening() as receiver:
         receiver.status = 500
@@ -210,7 +212,7 @@ def test_a_webhook_that_is_due(hosting: Hosting) -> None:
 
         one.approve(hosting.wait(look))
         receiver.wait(2)
-        falls_asleep(one)
+        wait_until_asleep(one)
         receiver.status = 204
         for _ in range(3):
             hosting.clock.advance(HOUR)
@@ -222,14 +224,14 @@ def test_a_webhook_that_is_due(hosting: Hosting) -> None:
         }
 
 
-def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
-    """An app with a run, a call or a request under way is not stopped."""
+def test_an_app_with_work_under_way_is_not_stopped(make_hosting: Callable[..., Hosting]) -> None:
+    """A call runs while time passes and commands are answered."""
     hosting = make_hosting(quiet=0.0)
     hosting.start()
     hosting.install(ONE)
     one = hosting.workspace(ONE)
     one.command("/approvals help")
-    falls_asleep(one)
+    wait_until_asleep(one)
     thread = one.ask("takes long", "slow")
     one.approve(thread)
     assert hosting.fakes.entered.wait(10)
@@ -239,16 +241,16 @@ def test_in_use_it_goes_on(make_hosting: Callable[..., Hosting]) -> None:
         hosting.clock.advance(CHECK_INTERVAL_SECONDS + 1)
         one.command("/approvals list")
     assert one.app is app
-    assert hosting.row(ONE).due_at is None  # a process that is killed now starts it again
+    assert hosting.row(ONE).due_at is None  # so after a kill it is started again
     hosting.fakes.go_on.set()
     one.said(thread, "That is all.")
     assert hosting.fakes.did("slow", "takes long") == 1
-    falls_asleep(one)
+    wait_until_asleep(one)
 
 
 @pytest.mark.long
-def test_asked_from_all_sides_while_it_falls_asleep(hosting: Hosting) -> None:
-    """Whatever comes while it is stopped or started is answered once, in the end."""
+def test_requests_while_an_app_is_stopped_are_answered_once(hosting: Hosting) -> None:
+    """The host tries to stop the app all the time."""
     one = hosting.workspace(ONE)
     assert hosting.host is not None
     ended = threading.Event()
@@ -274,12 +276,12 @@ def test_asked_from_all_sides_while_it_falls_asleep(hosting: Hosting) -> None:
     assert outcomes <= {"acked"}
 
 
-def test_the_pending_calls_of_one_that_sleeps(hosting: Hosting) -> None:
-    """The metrics say how many calls wait, also where the app was stopped, and forget who left."""
+def test_metrics_count_pending_calls_of_stopped_apps(hosting: Hosting) -> None:
+    """Workspaces that uninstalled the bot are left out."""
     one = hosting.workspace(ONE)
     thread = one.ask("counted")
     one.card(thread)
-    falls_asleep(one)
+    wait_until_asleep(one)
     name = f'countersign_workspace_pending_calls{{workspace="{ONE}"}}'
 
     def page() -> str:
@@ -292,13 +294,13 @@ def test_the_pending_calls_of_one_that_sleeps(hosting: Hosting) -> None:
 
 
 @pytest.mark.long
-def test_after_a_restart(hosting: Hosting) -> None:
-    """Which workspaces sleep, and until when, is in the record."""
+def test_due_times_of_stopped_apps_are_kept_over_a_restart(hosting: Hosting) -> None:
+    """They are in the record of installations."""
     one, two = hosting.workspace(ONE), hosting.workspace(TWO)
     thread = one.ask("over a restart")
     one.card(thread)
-    falls_asleep(one)
-    falls_asleep(two)
+    wait_until_asleep(one)
+    wait_until_asleep(two)
     hosting.stop()
     hosting.clock.advance(HOUR + 5)
     hosting.start()
@@ -306,10 +308,10 @@ def test_after_a_restart(hosting: Hosting) -> None:
     assert two.app is None
 
 
-def test_with_an_operator_it_goes_on(hosting: Hosting) -> None:
-    """The operator's terminal finds it at its socket at any time."""
+def test_an_app_with_an_operator_is_not_stopped(hosting: Hosting) -> None:
+    """The operator's terminal may connect to its socket at any time."""
     one = hosting.workspace(ONE)
-    falls_asleep(one)
+    wait_until_asleep(one)
     one.set(COUNTERSIGN_OPERATOR="UANA00001")
     one.command("/approvals list")
     app: Any = one.app
@@ -322,9 +324,9 @@ def test_with_an_operator_it_goes_on(hosting: Hosting) -> None:
     assert one.person("ana").everything(SUPPORT)
 
 
-def test_a_request_wakes_it(hosting: Hosting) -> None:
-    """A program, or whoever asks at its address, finds it at work."""
+def test_an_http_request_starts_a_stopped_app(hosting: Hosting) -> None:
+    """The request is answered by the app."""
     one = hosting.workspace(ONE)
-    falls_asleep(one)
+    wait_until_asleep(one)
     at = f"{hosting.url}/w/{ONE}/readyz"
     assert httpx2.get(at, trust_env=False, timeout=30).text.startswith("ready")

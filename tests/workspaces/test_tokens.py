@@ -1,4 +1,4 @@
-"""Tokens are encrypted for their workspace, by keys that change; nobody reads them anywhere."""
+"""Tokens are encrypted for their workspace, with keys that can change."""
 
 from __future__ import annotations
 
@@ -19,73 +19,79 @@ BOT, REFRESH = "xoxe.xoxb-1-of-acme-and-secret", "xoxe-1-renews-it"
 TOKENS = Tokens(SecretStr(BOT), SecretStr(REFRESH))
 
 
-def cipher(*keys: str) -> TokenCipher:
-    """The cipher for these keys, as the setting has them."""
+def make_cipher(*keys: str) -> TokenCipher:
+    """Make a cipher with these keys, as written in the setting."""
     return TokenCipher.parse(SecretStr(",".join(keys)))
 
 
-def sealed(by: TokenCipher, workspace: str = TEAM, tokens: Tokens = TOKENS) -> Installation:
-    """An installation with these tokens."""
+def make_installation(
+    by: TokenCipher, workspace: str = TEAM, tokens: Tokens = TOKENS
+) -> Installation:
+    """Make an installation with these tokens."""
     found = by.seal(workspace, tokens)
     return installed(workspace, sealed_tokens=found, token_key=by.key_id)
 
 
-def test_what_was_sealed_opens(record: InstallationRecord) -> None:
-    """By way of the record, with and without a token that renews it."""
+def test_encrypted_tokens_can_be_decrypted(record: InstallationRecord) -> None:
+    """They are read from the record, with and without a refresh token."""
     only = Tokens(SecretStr(BOT))
     for workspace, tokens in (("T1", TOKENS), ("T2", only)):
-        stored = record.insert_or_update_installation(sealed(cipher(OLD), workspace, tokens))
-        assert cipher(NEW, OLD).open(stored) == tokens
-    assert cipher(OLD).seal("T1", only) != cipher(OLD).seal("T1", only)
+        stored = record.insert_or_update_installation(
+            make_installation(make_cipher(OLD), workspace, tokens)
+        )
+        assert make_cipher(NEW, OLD).open(stored) == tokens
+    assert make_cipher(OLD).seal("T1", only) != make_cipher(OLD).seal("T1", only)
 
 
-def test_bound_to_its_workspace() -> None:
-    """Tokens moved to another workspace's row, or changed by a bit, are refused."""
-    row = sealed(cipher(OLD))
+def test_encrypted_tokens_are_bound_to_their_workspace() -> None:
+    """Tokens in another workspace's row, or changed by a bit, are refused."""
+    row = make_installation(make_cipher(OLD))
     row.workspace = "T0OTHER"
-    changed = sealed(cipher(OLD))
+    changed = make_installation(make_cipher(OLD))
     changed.sealed_tokens = changed.sealed_tokens[:-1] + bytes([changed.sealed_tokens[-1] ^ 1])
-    short = sealed(cipher(OLD))
+    short = make_installation(make_cipher(OLD))
     short.sealed_tokens = b"x"
-    renamed = sealed(cipher(OLD))
+    renamed = make_installation(make_cipher(OLD))
     renamed.token_key = "new"
-    same = cipher(OLD, "new:" + "o" * 32)
+    same = make_cipher(OLD, "new:" + "o" * 32)
     for each in (row, changed, short, renamed):
         with pytest.raises(TokenKeyError, match="is not what was encrypted"):
             same.open(each)
 
 
-def test_a_key_that_is_gone() -> None:
-    """The message names the key and the workspace, and what to do."""
+def test_the_error_about_a_missing_key_says_what_to_do() -> None:
+    """It names the key and the workspace."""
     with pytest.raises(TokenKeyError, match=f"of {TEAM} .* key old, .* add it after the others"):
-        cipher(NEW).open(sealed(cipher(OLD)))
+        make_cipher(NEW).open(make_installation(make_cipher(OLD)))
     with pytest.raises(TokenKeyError, match="was uninstalled"):
-        cipher(NEW).open(installed(sealed_tokens=b"", token_key=""))
+        make_cipher(NEW).open(installed(sealed_tokens=b"", token_key=""))
 
 
-def test_all_move_to_the_first_key(
+def test_all_tokens_can_be_moved_to_the_first_key(
     record: InstallationRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Resealed, they open without the old key; a token renewed meanwhile is not overwritten.
+    """After that they need no old key. A token that was renewed meanwhile is not overwritten.
 
-    What no key opens holds up no other, and is counted.
+    Tokens that no key decrypts are counted, and do not stop the others.
     """
     for workspace in ("T1", "T2"):
-        record.insert_or_update_installation(sealed(cipher(OLD), workspace))
+        record.insert_or_update_installation(make_installation(make_cipher(OLD), workspace))
     [stale, _] = record.list()
-    both = cipher(NEW, OLD)
+    both = make_cipher(NEW, OLD)
     assert both.reseal_all(record) == 0
     for row in record.list():
-        assert cipher(NEW).open(row) == TOKENS
+        assert make_cipher(NEW).open(row) == TOKENS
         assert row.token_revision == 1  # it is the same token
     renewed = Tokens(SecretStr("xoxb-renewed"))
-    record.insert_or_update_installation(sealed(cipher(OLD), "T1", renewed))
+    record.insert_or_update_installation(make_installation(make_cipher(OLD), "T1", renewed))
     assert not record.replace_sealed_tokens(stale, b"of the old token", "new")
-    record.insert_or_update_installation(sealed(cipher("lost:" + "l" * 32), "T0LOST"))
+    record.insert_or_update_installation(
+        make_installation(make_cipher("lost:" + "l" * 32), "T0LOST")
+    )
     assert both.reseal_all(record) == 1
     assert "the token of T0LOST is encrypted with the key lost" in caplog.text
     [_, first, _] = record.list()
-    assert cipher(NEW).open(first) == renewed
+    assert make_cipher(NEW).open(first) == renewed
 
 
 @pytest.mark.parametrize(
@@ -100,20 +106,20 @@ def test_all_move_to_the_first_key(
         ("", "write id:secret"),
     ],
 )
-def test_keys_that_cannot_be_used(setting: str, why: str) -> None:
-    """The message says what is wrong, and shows nothing of what may be the secret."""
+def test_unusable_token_keys_are_refused(setting: str, why: str) -> None:
+    """The message says what is wrong, and shows nothing that may be the secret."""
     with pytest.raises(TokenKeyError, match=why) as refused:
         TokenCipher.parse(SecretStr(setting))
     assert "sss" not in str(refused.value)
     assert "tooshort" not in str(refused.value)
 
 
-def test_a_key_file_beside_the_record(file_record: InstallationRecord) -> None:
-    """Without the setting it is made on first start; an older key stands on a further line."""
+def test_token_keys_are_in_a_file_beside_the_record(file_record: InstallationRecord) -> None:
+    """Without the setting it is created on first start; older keys are on further lines."""
     path = file_record.path
     assert path is not None
     unset = Settings.model_construct(token_keys=None)
-    row = sealed(open_token_cipher(unset, file_record))
+    row = make_installation(open_token_cipher(unset, file_record))
     key_file = Path(f"{path}.key")
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     assert open_token_cipher(unset, file_record).open(row) == TOKENS
@@ -128,10 +134,10 @@ def test_a_key_file_beside_the_record(file_record: InstallationRecord) -> None:
     assert open_token_cipher(given, file_record).key_id == "old"
 
 
-def test_nobody_reads_them(record: InstallationRecord) -> None:
-    """Neither in a repr nor in the row as it is stored."""
-    by = cipher(OLD)
-    stored = record.insert_or_update_installation(sealed(by))
+def test_tokens_are_not_readable_in_texts_or_rows(record: InstallationRecord) -> None:
+    """Neither in a repr nor in the stored row."""
+    by = make_cipher(OLD)
+    stored = record.insert_or_update_installation(make_installation(by))
     said = f"{TOKENS!r} {TOKENS} {by!r} {by.seal(TEAM, TOKENS)!r} {stored!r} {by.open(stored)!r}"
     for secret in (BOT, REFRESH, "o" * 32):
         assert secret not in said

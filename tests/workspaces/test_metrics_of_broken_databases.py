@@ -1,4 +1,4 @@
-"""The metrics of a process for many workspaces, whose databases come and go."""
+"""Metrics of workspaces whose database cannot be read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bot.workspaces.metrics import WorkspacesMetrics
 from storage.record import Store
 
 
-def test_a_database_that_fails_as_its_app_ends(
+def test_metrics_are_served_while_a_workspaces_database_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of metrics is served all the same, also while that database cannot be read."""
+    """The database fails while the workspace's app is stopped."""
     metrics = WorkspacesMetrics(lambda: datetime.now(UTC))
     exporter = metrics.build_exporter("T0ONE")
     store = Store(f"sqlite:///{tmp_path / 'one.db'}").open()

@@ -1,4 +1,4 @@
-"""What the settings of one workspace are made of, and which it may have of its own."""
+"""Keys of workspaces: made of the shared key, or set by the workspace itself."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from bot.config.workspace_settings import read_workspace_variables
 
 
-def test_a_key_of_its_own(tmp_path: Path) -> None:
-    """The key of all makes one for each workspace; one that a workspace sets is used as it is."""
+def test_a_workspace_has_a_derived_key_or_one_of_its_own(tmp_path: Path) -> None:
+    """Keys for tokens cannot be set by a workspace."""
     of_all = {"COUNTERSIGN_WORKSPACES": str(tmp_path), "COUNTERSIGN_KEY": "c" * 40}
     given, others = (of_all | {"COUNTERSIGN_WORKSPACE": each} for each in ("T1", "T2"))
     own, other = (read_workspace_variables(each)[0]["COUNTERSIGN_KEY"] for each in (given, others))

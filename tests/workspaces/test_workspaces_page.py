@@ -1,4 +1,4 @@
-"""What docs/workspaces.md tells to type, and the app that it describes."""
+"""The commands in docs/workspaces.md, and the app that it describes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.test_manifest import fixture
 from tests.workspaces.installing import build_manifest
 
 PAGE = ROOT / "docs" / "workspaces.md"
-PATIENCE = 60  # seconds
+MAX_WAIT = 60  # seconds
 
 
-def test_the_app_has_what_is_needed() -> None:
-    """The way back, the events, and whole organisations; Slack's schema takes it."""
+def test_the_manifest_of_the_page_has_what_many_workspaces_need() -> None:
+    """The redirect URL, and events of removal and access. It fits Slack's schema."""
     jsonschema = pytest.importorskip("jsonschema")
     manifest = build_manifest("https://approve.example.com")
     assert manifest["oauth_config"]["redirect_urls"] == [
@@ -39,14 +39,14 @@ def test_the_app_has_what_is_needed() -> None:
 
 
 @contextmanager
-def typed(script: str, folder: Path, **given: str) -> Iterator[subprocess.Popen[str]]:
-    """Have a shell run these lines in the folder; it is ended with what it started."""
+def run_script(script: str, folder: Path, **given: str) -> Iterator[subprocess.Popen[str]]:
+    """Run these lines in a shell in the folder; it is ended with what it started."""
     environ = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": ":".join(str(ROOT / each) for each in ("", "client", "sandbox")),
         **given,
     }
-    # the last line takes the shell's place, so that ending it ends that
+    # the last command replaces the shell, so that ending the process ends the command
     lines = re.sub(r"\n(countersign .*)\n$", r"\nexec \1\n", script)
     with subprocess.Popen(["sh", "-euc", lines], cwd=folder, env=environ, text=True) as process:
         try:
@@ -55,9 +55,9 @@ def typed(script: str, folder: Path, **given: str) -> Iterator[subprocess.Popen[
             process.terminate()
 
 
-def get(url: str, process: subprocess.Popen[str]) -> httpx2.Response:
-    """What is there, once somebody listens."""
-    until = time.monotonic() + PATIENCE
+def wait_for_page(url: str, process: subprocess.Popen[str]) -> httpx2.Response:
+    """Get a page as soon as somebody listens."""
+    until = time.monotonic() + MAX_WAIT
     while time.monotonic() < until and process.poll() is None:
         try:
             return httpx2.get(url, trust_env=False)
@@ -67,8 +67,8 @@ def get(url: str, process: subprocess.Popen[str]) -> httpx2.Response:
 
 
 @pytest.mark.long
-def test_it_is_tried_without_slack(tmp_path: Path) -> None:
-    """Both terminals' lines start what the page says, and the bot is installed in a workspace."""
+def test_the_page_can_be_tried_without_slack(tmp_path: Path) -> None:
+    """The commands of both terminals work, and the bot is installed in a workspace."""
     (tmp_path / "manifest.yml").write_text((ROOT / "manifest.yml").read_text("utf-8"), "utf-8")
     slack_port, port = choose_free_port(), choose_free_port()
     slack, bot = (
@@ -76,12 +76,12 @@ def test_it_is_tried_without_slack(tmp_path: Path) -> None:
         for each in blocks_in(section(PAGE, "Try it without Slack"), "sh")
     )
     url = f"http://localhost:{port}"
-    with typed(slack, tmp_path) as sandbox:
-        get(f"http://127.0.0.1:{slack_port}/", sandbox)
+    with run_script(slack, tmp_path) as sandbox:
+        wait_for_page(f"http://127.0.0.1:{slack_port}/", sandbox)
         # the page's bot listens at the usual port, which may be taken here
         at = {"COUNTERSIGN_HTTP": f"127.0.0.1:{port}"}
-        with typed(bot, tmp_path, **at) as process, httpx2.Client(trust_env=False) as ana:
-            get(url + INSTALL_PATH, process)
+        with run_script(bot, tmp_path, **at) as process, httpx2.Client(trust_env=False) as ana:
+            wait_for_page(url + INSTALL_PATH, process)
             left = ana.post(url + INSTALL_PATH, headers={"Origin": url})
             consent = left.headers["refresh"].removeprefix("0;url=")
             back = ana.post(consent, data={"as": "T0SANDBOXB/ana", "decision": "allow"})

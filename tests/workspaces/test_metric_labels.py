@@ -1,4 +1,4 @@
-"""The metrics of many workspaces: a limited number of labels, whoever comes and goes."""
+"""The labels of metrics for many workspaces: their number is limited."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ AT = datetime(2026, 11, 27, tzinfo=UTC)
 
 
 def report_call(metrics: WorkspacesMetrics, workspace: str) -> None:
-    """Have a call of that workspace come to an end."""
+    """Report that a call of that workspace has ended."""
     row = AuditLine(1, "call.succeeded", "bot", "run", "call", {"to": "succeeded"}, AT)
     metrics.build_exporter(workspace).report_audit_rows([row])
 
 
 def list_labels(metrics: WorkspacesMetrics) -> set[str]:
-    """The workspaces that the page of metrics names."""
+    """List the workspaces on the metrics page."""
     return set(re.findall(r'workspace="(\w+)"', metrics.all.render_metrics_page()))
 
 
-def test_a_workspace_that_left_makes_room_for_another() -> None:
-    """One too many is counted with the others; once one has left, a new one has its own label."""
+def test_a_workspace_that_left_frees_its_label_for_another() -> None:
+    """Workspaces beyond the limit are counted as others."""
     metrics = WorkspacesMetrics(lambda: AT)
     names = [f"T{number:03}" for number in range(MAX_LABELLED_WORKSPACES + 1)]
     for each in names:
