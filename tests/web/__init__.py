@@ -1,1 +1,1 @@
-"""The HTTP side."""
+"""Tests of the HTTP side."""

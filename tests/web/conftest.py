@@ -1,4 +1,4 @@
-"""One bot to which requests are sent, and one that is asked how it is."""
+"""A bot to which requests are sent, and somebody who signs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web.requests import Sender
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The whole product, with Slack's signed requests."""
+    """The whole product, with Slack's requests over signed HTTP."""
     folder = tmp_path_factory.mktemp("served")
     harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
     yield harness
@@ -25,14 +25,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture
 def bot(served: Harness) -> Harness:
-    """The same, with nothing left to do."""
+    """The same bot, with nothing left to do."""
     served.settle()
     return served
 
 
 @pytest.fixture
 def sender(bot: Harness) -> Sender:
-    """Somebody who knows its secret."""
+    """Somebody who knows the bot's signing secret."""
     web = bot.app.endpoints.web
     assert web is not None
     secret = bot.slack.world.app.signing_secret
@@ -41,7 +41,7 @@ def sender(bot: Harness) -> Sender:
 
 @pytest.fixture
 def own_harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
-    """Makes a bot of the test's own, which is ended after it."""
+    """A function that makes a bot of the test's own, which is ended after the test."""
     made: list[Harness] = []
 
     def make(**options: Any) -> Harness:

@@ -19,8 +19,8 @@ NUMBERS = itertools.count(1)
 Headers = Iterable[tuple[str, str]]
 
 
-def event(text: str, **more: Any) -> bytes:
-    """Slack's word that a channel has that name now, which nobody has sent before."""
+def build_event(text: str, **more: Any) -> bytes:
+    """Build a new event that a channel has been renamed to this text."""
     key = f"Ev{next(NUMBERS):08}"
     body = {
         "type": "event_callback",
@@ -34,31 +34,31 @@ def event(text: str, **more: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def form(payload: dict[str, Any]) -> bytes:
-    """An interaction as Slack sends it."""
+def encode_form(payload: dict[str, Any]) -> bytes:
+    """Encode an interaction as Slack sends it."""
     return urlencode({"payload": json.dumps(payload)}).encode()
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Whoever sends requests to a bot at that address, knowing this secret."""
+    """Somebody who sends requests to a bot at that address and knows this secret."""
 
     url: str
     secret: str
     now: int  # Unix seconds, by the clock of the bot
 
     def headers(self, body: bytes, kind: str = JSON, age: int = 0) -> dict[str, str]:
-        """Slack's headers for this body, signed `age` seconds ago."""
+        """Build Slack's headers for this body, signed `age` seconds ago."""
         return {"Content-Type": kind, **signed(self.secret, self.now - age, body)}
 
     def post(self, body: bytes, headers: dict[str, str] | None = None, **more: str) -> int:
-        """Send it, signed unless there are headers; the status."""
+        """Post a body, signed unless there are headers; returns the status."""
         return self.ask("POST", "/slack/events", body, (headers or self.headers(body)) | more)[0]
 
     def ask(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> tuple[int, str]:
-        """Send a request; its answer's status and text."""
+        """Send a request; returns status and text of the answer."""
         connection = HTTPConnection(urlsplit(self.url).netloc, timeout=10)
         try:
             connection.request(method, path, body, headers or {})
@@ -68,7 +68,7 @@ class Sender:
             connection.close()
 
     def raw(self, *parts: bytes, path: str = "/slack/events") -> int:
-        """Send bytes as they are, and nothing after them; the status, 0 for none."""
+        """Send bytes as they are, and nothing after them; returns the status, or 0 for none."""
         host = urlsplit(self.url)
         with socket.create_connection((host.hostname, host.port or 0), timeout=10) as line:
             for each in parts:
@@ -77,8 +77,8 @@ class Sender:
         return int(answer[1]) if answer else 0
 
 
-def head(headers: Headers, method: str = "POST", path: str = "/slack/events") -> bytes:
-    """The head of a request, with these headers in this order."""
+def build_head(headers: Headers, method: str = "POST", path: str = "/slack/events") -> bytes:
+    """Build the head of a request, with these headers in this order."""
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: bot",

@@ -1,4 +1,4 @@
-"""A bot whose policy asks for signatures, and the private links that people get from it."""
+"""A bot whose policy requires signatures, and the private links that people get from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUND = ("refund_order", {"order_id": "1042", "amount": "40.00", "reason": "dam
 
 
 def build_signing_harness(folder: Path, policy: str = SIGNED, **options: Any) -> Harness:
-    """The whole product, with its pages at http://localhost."""
+    """Build the whole product, with its pages at http://localhost."""
     port = free_port()
     address = {
         "COUNTERSIGN_HTTP": f"127.0.0.1:{port}",
@@ -38,7 +38,7 @@ def build_signing_harness(folder: Path, policy: str = SIGNED, **options: Any) ->
 
 
 def ask_for(world: Harness, call: tuple[str, Any] = REFUND) -> str:
-    """Ben asks, and the call waits for people; returns the thread."""
+    """Have Ben ask, and wait until people are asked; returns the thread."""
     thread = waiting(world, call)
     world.slack.wait(lambda: world.calls_in(thread))
     world.settle()
@@ -46,7 +46,7 @@ def ask_for(world: Harness, call: tuple[str, Any] = REFUND) -> str:
 
 
 def press_approve(world: Harness, thread: str, who: str = "ana") -> str:
-    """Somebody presses Approve on the card; the address in the private answer, waited for."""
+    """Have somebody press Approve on the card; returns the address in the private answer."""
     before = len(links_of(world, who, "http://localhost"))
     press(world, who, SUPPORT, world.card(SUPPORT, thread, who), "approve")
     [url] = world.slack.wait(lambda: links_of(world, who, "http://localhost")[before:])
@@ -54,7 +54,7 @@ def press_approve(world: Harness, thread: str, who: str = "ana") -> str:
 
 
 def issue_link(world: Harness, thread: str, who: str = "ana", verb: Any = CallVerb.APPROVE) -> str:
-    """The address of a link to sign for the last call of a thread, as the bot makes one."""
+    """Issue a link to sign the last call of a thread, as the bot does; returns its address."""
     [*_, call] = world.calls_in(thread)
     core, team = world.app.core, world.app.core.identity.team
     kind, at = DeliveryKind.ACTION, world.clock.now()
@@ -66,7 +66,7 @@ def issue_link(world: Harness, thread: str, who: str = "ana", verb: Any = CallVe
 
 
 def issue_enrolment_link(world: Harness, who: str = "ana") -> str:
-    """The address of a link to add a passkey, as the bot makes one."""
+    """Issue a link to add a passkey, as the bot does; returns its address."""
     core, at, team = world.app.core, world.clock.now(), world.app.core.identity.team
     with core.store.write() as tx:
         made = core.build_signing_links().issue_enrolment_link(tx, team, PEOPLE[who], at)
@@ -76,7 +76,7 @@ def issue_enrolment_link(world: Harness, who: str = "ana") -> str:
 def fetch(
     url: str, method: str = "GET", body: bytes | None = None, **headers: str
 ) -> tuple[HTTPResponse, str]:
-    """One request to the bot; its answer and the answer's text."""
+    """Send a request to the bot; returns the answer and its text."""
     parts = urlsplit(url)
     connection = HTTPConnection("127.0.0.1", parts.port, timeout=10)
     try:
@@ -89,7 +89,7 @@ def fetch(
 
 
 def post(url: str, credential: Any, **headers: str) -> tuple[int, dict[str, Any]]:
-    """What the page posts, as a browser sends it; the status, and what is answered."""
+    """Post as the page does, from a browser; returns status and answer."""
     parts = urlsplit(url)
     own = {
         "Origin": f"{parts.scheme}://{parts.netloc}",

@@ -1,4 +1,4 @@
-"""What is sent to the bot's address and is not Slack's, or not now: nothing is stored."""
+"""Requests to the bot's address that are not Slack's, or too late: nothing is stored."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from bot.http import slack_endpoint as module
 from storage.models import Delivery
 from tests.stories.harness import Harness
 from tests.stories.messages import words
-from tests.web.requests import FORM, JSON, Headers, Sender, event, form, head
+from tests.web.requests import FORM, JSON, Headers, Sender, build_event, build_head, encode_form
 
-OTHERS = "another-secret-of-somebody"
+OTHER_SECRET = "another-secret-of-somebody"
 SIGNATURE, TIMESTAMP = "X-Slack-Signature", "X-Slack-Request-Timestamp"
 
 
 @dataclass
 class Tally:
-    """How many rows a test is to leave."""
+    """How many rows a test is expected to store."""
 
     stored: int = 0
 
 
 @pytest.fixture(autouse=True)
 def tally(bot: Harness) -> Iterator[Tally]:
-    """Rows are counted before and after: none more, unless the test says so."""
+    """Check that a test stores no more rows than it says."""
     before, expected = len(bot.all(Delivery)), Tally()
     yield expected
     assert len(bot.all(Delivery)) == before + expected.stored
@@ -39,7 +39,7 @@ Change = Callable[[dict[str, str], Sender], dict[str, str]]
 CHANGES: dict[str, tuple[int, Change]] = {
     "signed by somebody else": (
         401,
-        lambda h, s: h | replace(s, secret=OTHERS).headers(b"{}"),
+        lambda h, s: h | replace(s, secret=OTHER_SECRET).headers(b"{}"),
     ),
     "the signature of another body": (401, lambda h, s: h | s.headers(b"{}")),
     "a time changed afterwards": (401, lambda h, s: h | {TIMESTAMP: str(s.now - 1)}),
@@ -59,73 +59,77 @@ CHANGES: dict[str, tuple[int, Change]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_request_that_is_not_slacks(sender: Sender, name: str) -> None:
-    """Each is refused with its status."""
-    body = event(name)
+def test_a_request_not_signed_by_slack_is_refused(sender: Sender, name: str) -> None:
+    """So are requests with another type of content."""
+    body = build_event(name)
     status, change = CHANGES[name]
     assert sender.post(body, change(sender.headers(body), sender)) == status
 
 
 @pytest.mark.parametrize("missing", [TIMESTAMP, SIGNATURE, "Content-Type"])
-def test_a_missing_header(sender: Sender, missing: str) -> None:
-    """Without any of the three it is refused."""
-    body = event("something is missing")
+def test_a_request_without_a_needed_header_is_refused(sender: Sender, missing: str) -> None:
+    """Three headers are needed."""
+    body = build_event("something is missing")
     headers = sender.headers(body)
     del headers[missing]
     assert sender.post(body, headers) == (415 if missing == "Content-Type" else 401)
 
 
 @pytest.mark.parametrize("age", [301, -400, 86_400, -86_400])
-def test_too_old_or_from_the_future(sender: Sender, age: int) -> None:
-    """More than five minutes from the bot's own time it is refused, however well it is signed."""
-    body = event("not now")
+def test_a_request_too_old_or_from_the_future_is_refused(sender: Sender, age: int) -> None:
+    """It is properly signed, but more than five minutes from the bot's own time."""
+    body = build_event("not now")
     assert sender.post(body, sender.headers(body, age=age)) == 401
 
 
 @pytest.mark.parametrize("name", [TIMESTAMP, SIGNATURE, "Content-Type"])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_header_twice(sender: Sender, name: str, first: bool) -> None:
-    """Whichever of the two is right: nobody has to choose."""
-    body = event("twice")
+def test_a_header_given_twice_is_refused(sender: Sender, name: str, first: bool) -> None:
+    """It does not matter which of the two is right."""
+    body = build_event("twice")
     right = sender.headers(body) | {"Content-Length": str(len(body))}
     wrong = sender.headers(b"{}", kind=FORM, age=7)[name]
     headers: Headers = [(name, wrong), *right.items()] if first else [*right.items(), (name, wrong)]
-    assert sender.raw(head(headers), body) == 400
+    assert sender.raw(build_head(headers), body) == 400
 
 
-def test_ten_megabytes_are_not_read(sender: Sender) -> None:
-    """Refused before it comes where it says its length, else once it is too much."""
+def test_a_body_of_ten_megabytes_is_not_read(sender: Sender) -> None:
+    """It is refused by its length; without one, as soon as it is too long."""
     headers = sender.headers(b"{}")
     length = {"Content-Length": str(10 * 1024 * 1024)}
-    assert sender.raw(head((headers | length).items())) == 413
+    assert sender.raw(build_head((headers | length).items())) == 413
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     chunks = [chunk] * (module.MAX_BODY_BYTES // 0x10000 + 1)
-    assert sender.raw(head((headers | {"Transfer-Encoding": "chunked"}).items()), *chunks) == 413
+    assert (
+        sender.raw(build_head((headers | {"Transfer-Encoding": "chunked"}).items()), *chunks) == 413
+    )
 
 
-def test_a_length_and_chunks(sender: Sender) -> None:
-    """What two programs might read in two ways is read in neither, or refused by its signature."""
-    body = event("which is it")
+def test_a_request_with_both_a_length_and_chunks_is_refused(sender: Sender) -> None:
+    """Two programs might read it in two ways."""
+    body = build_event("which is it")
     both = {"Content-Length": "4", "Transfer-Encoding": "chunked"}
-    sent = head((sender.headers(body) | both).items()), b"4\r\nabcd\r\n0\r\n\r\n"
+    sent = build_head((sender.headers(body) | both).items()), b"4\r\nabcd\r\n0\r\n\r\n"
     assert sender.raw(*sent) in (400, 401)
 
 
-def test_chunks_are_taken(sender: Sender, bot: Harness, tally: Tally) -> None:
-    """A proxy may pass a body on without its length; it is signed as it is."""
-    body = event("in two pieces")
-    headers = head((sender.headers(body) | {"Transfer-Encoding": "chunked"}).items())
+def test_a_body_in_chunks_is_accepted(sender: Sender, bot: Harness, tally: Tally) -> None:
+    """A proxy may pass a body on without its length."""
+    body = build_event("in two pieces")
+    headers = build_head((sender.headers(body) | {"Transfer-Encoding": "chunked"}).items())
     pieces = [b"%x\r\n%s\r\n" % (len(each), each) for each in (body[:50], body[50:])]
     assert sender.raw(headers, *pieces, b"0\r\n\r\n") == 200
     tally.stored = 1
 
 
-def test_a_slow_body(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not come to its end is given up."""
+def test_a_body_that_does_not_end_is_given_up(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bot answers with status 408."""
     monkeypatch.setattr(module, "BODY_TIMEOUT_SECONDS", 0.2)
-    body = event("wait for it")
+    body = build_event("wait for it")
     headers = sender.headers(body) | {"Content-Length": str(len(body))}
-    assert sender.raw(head(headers.items()), body[:-1]) == 408
+    assert sender.raw(build_head(headers.items()), body[:-1]) == 408
 
 
 @pytest.mark.parametrize(
@@ -142,9 +146,11 @@ def test_a_slow_body(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
         ("/healthz", "POST", 405),
     ],
 )
-def test_another_path_or_method(sender: Sender, path: str, method: str, status: int) -> None:
-    """There is one way in, however well a request is signed."""
-    body = event("elsewhere")
+def test_signed_requests_to_other_paths_or_methods_are_refused(
+    sender: Sender, path: str, method: str, status: int
+) -> None:
+    """There is one path and one method for Slack's requests."""
+    body = build_event("elsewhere")
     assert sender.ask(method, path, body, sender.headers(body))[0] == status
 
 
@@ -162,14 +168,16 @@ def test_another_path_or_method(sender: Sender, path: str, method: str, status: 
         (b"&".join(b"a=b" for _ in range(200)), FORM),
     ],
 )
-def test_what_is_no_payload(sender: Sender, body: bytes, kind: str) -> None:
-    """Even where it is signed, what is no payload is refused, and not a fault of ours."""
+def test_a_signed_body_that_is_no_payload_is_refused(
+    sender: Sender, body: bytes, kind: str
+) -> None:
+    """The status is 400 and not 500."""
     assert sender.post(body, sender.headers(body, kind)) == 400
 
 
-def test_a_replay_is_refused(sender: Sender, tally: Tally) -> None:
-    """The very same request again is refused; as a retry it is acknowledged. One row is stored."""
-    body = event("once")
+def test_a_replayed_request_is_refused(sender: Sender, tally: Tally) -> None:
+    """Marked as Slack's retry, it is acknowledged. One row is stored."""
+    body = build_event("once")
     headers = sender.headers(body)
     assert sender.post(body, headers) == 200
     assert sender.post(body, headers) == 409
@@ -178,75 +186,81 @@ def test_a_replay_is_refused(sender: Sender, tally: Tally) -> None:
     tally.stored = 1
 
 
-def test_a_retry_with_a_new_time(sender: Sender, tally: Tally) -> None:
-    """As Slack sends it when it heard nothing: signed anew, the same event, the same row."""
-    body = event("heard nothing")
+def test_a_retry_with_a_new_signature_is_stored_once(sender: Sender, tally: Tally) -> None:
+    """Slack sends the same event again, signed again, if it got no answer."""
+    body = build_event("heard nothing")
     for age, number in ((4, "0"), (0, "1")):
         sent = sender.headers(body, age=age) | {"X-Slack-Retry-Num": number}
         assert sender.post(body, sent) == 200
     tally.stored = 1
 
 
-def test_an_event_of_another_workspace(sender: Sender) -> None:
-    """An event of another team is acknowledged, so that it is not sent again, and dropped."""
+def test_an_event_of_another_workspace_is_dropped(sender: Sender) -> None:
+    """It is acknowledged, so that Slack does not send it again."""
     other = {"team_id": "T0OTHERCO", "authorizations": [{"team_id": "T0OTHERCO"}]}
-    assert sender.post(event("from elsewhere", **other)) == 200
+    assert sender.post(build_event("from elsewhere", **other)) == 200
 
 
-def test_a_command_of_another_workspace(sender: Sender) -> None:
-    """A command, too, is dropped."""
+def test_a_command_of_another_workspace_is_dropped(sender: Sender) -> None:
+    """It is acknowledged, too."""
     body = b"command=%2Fapprovals&text=list&team_id=T0OTHERCO&user_id=UBEN00001&channel_id=C1"
     assert sender.post(body, sender.headers(body, FORM)) == 200
 
 
 @pytest.mark.parametrize("text", ["Füße 🦶 ほか", "half a pair: \ud83d", "\u202eback", "a\x00b"])
-def test_what_people_write_is_stored(sender: Sender, bot: Harness, tally: Tally, text: str) -> None:
-    """What people write is stored as it came; half a character is no text, and is replaced."""
-    body = event(text)
+def test_text_is_stored_as_it_came(sender: Sender, bot: Harness, tally: Tally, text: str) -> None:
+    """Half a character, which is no text, is replaced."""
+    body = build_event(text)
     assert sender.post(body) == 200
     [row] = bot.all(Delivery, Delivery.key == f"event:{json.loads(body)['event_id']}")
     assert json.loads(row.body)["event"]["channel"]["name"] == text.replace("\ud83d", "?")
     tally.stored = 1
 
 
-def test_who_asks_for_the_challenge(sender: Sender) -> None:
-    """Only who knows the secret is given it back."""
+def test_the_challenge_is_returned_only_to_a_signed_request(sender: Sender) -> None:
+    """Slack sends a challenge to verify the address."""
     body = json.dumps({"type": "url_verification", "challenge": "c" * 30}).encode()
-    assert sender.post(body, replace(sender, secret=OTHERS).headers(body)) == 401
+    assert sender.post(body, replace(sender, secret=OTHER_SECRET).headers(body)) == 401
     status, said = sender.ask("POST", "/slack/events", body, sender.headers(body))
     assert (status, json.loads(said)) == (200, {"challenge": "c" * 30})
 
 
-def test_a_forwarded_address_says_nothing(sender: Sender) -> None:
-    """Nobody is believed for the address they claim."""
-    body = event("from Slack's own address")
+def test_forwarded_addresses_do_not_count(sender: Sender) -> None:
+    """A sender can claim any address."""
+    body = build_event("from Slack's own address")
     told = {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "https", "X-Real-IP": "127.0.0.1"}
-    assert sender.post(body, replace(sender, secret=OTHERS).headers(body) | told) == 401
+    assert sender.post(body, replace(sender, secret=OTHER_SECRET).headers(body) | told) == 401
 
 
-def test_slack_holds_events_back(sender: Sender, caplog: pytest.LogCaptureFixture) -> None:
-    """That there were too many is acknowledged, and told to the operator."""
+def test_a_rate_limit_of_slacks_events_is_logged(
+    sender: Sender, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slack's notice is acknowledged; the operator reads it in the log."""
     body = json.dumps({"type": "app_rate_limited", "team_id": "T0COUNTER"}).encode()
     assert sender.post(body) == 200
     assert "Slack holds events back" in caplog.text
 
 
-def test_what_is_refused_is_not_logged(sender: Sender, caplog: pytest.LogCaptureFixture) -> None:
-    """The log has the status alone: nothing of the body, the headers or the secret."""
+def test_a_refused_request_is_logged_by_its_status_only(
+    sender: Sender, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has nothing of the body, the headers or the secret."""
     caplog.set_level("DEBUG", logger="countersign")
-    body = event("hunter2 is what they typed")
-    headers = replace(sender, secret=OTHERS).headers(body)
+    body = build_event("hunter2 is what they typed")
+    headers = replace(sender, secret=OTHER_SECRET).headers(body)
     assert sender.post(body, headers) == 401
     assert "401" in caplog.text
     for secret in ("hunter2", sender.secret, headers[SIGNATURE]):
         assert secret not in caplog.text
 
 
-@pytest.mark.long  # it takes time of a machine that others leave to it
-def test_two_hundred_at_once(sender: Sender, bot: Harness, tally: Tally) -> None:
-    """All are acknowledged within Slack's three seconds, and each is stored once."""
-    bot.app.loop.pause()  # so that it is the acknowledgements that are timed
-    bodies = [event(f"number {number}") for number in range(200)]
+@pytest.mark.long  # it needs a machine that is not busy
+def test_two_hundred_requests_at_once_are_acknowledged_in_time(
+    sender: Sender, bot: Harness, tally: Tally
+) -> None:
+    """Slack allows three seconds. Each is stored once."""
+    bot.app.loop.pause()  # so that only the acknowledgements are timed
+    bodies = [build_event(f"number {number}") for number in range(200)]
 
     def send(body: bytes) -> tuple[int, float]:
         began = time.monotonic()
@@ -262,8 +276,8 @@ def test_two_hundred_at_once(sender: Sender, bot: Harness, tally: Tally) -> None
     tally.stored = 200
 
 
-def test_words_that_bolt_reads_otherwise(bot: Harness) -> None:
-    """A command is heard also where its words have "payload" in them."""
+def test_a_command_with_the_word_payload_is_answered(bot: Harness) -> None:
+    """Bolt treats bodies with that word differently."""
     bot.person("ben").command("C0SUPPORT", "/approvals payload")
     said = bot.slack.wait(
         lambda: next(
@@ -273,8 +287,8 @@ def test_words_that_bolt_reads_otherwise(bot: Harness) -> None:
     assert "I do not know" in words(said)
 
 
-def test_a_forged_click_over_a_form(sender: Sender) -> None:
-    """A form is signed like everything else."""
+def test_a_forged_click_is_refused(sender: Sender) -> None:
+    """Clicks are forms, and signed like everything else."""
     click = {"type": "block_actions", "user": {"id": "UANA00001"}, "actions": [{"value": "x"}]}
-    body = form(click)
-    assert sender.post(body, replace(sender, secret=OTHERS).headers(body, FORM)) == 401
+    body = encode_form(click)
+    assert sender.post(body, replace(sender, secret=OTHER_SECRET).headers(body, FORM)) == 401

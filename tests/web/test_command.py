@@ -1,4 +1,4 @@
-"""`countersign serve` as a process of its own, and what it says where it cannot start."""
+"""`countersign serve` as a process of its own, and its errors when it cannot start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.local_slack import build_local_slack
 from tests.pages import ROOT
 from tests.records import settings_of
 from tests.stories.over_http import asked_at
-from tests.web.requests import Sender, event
+from tests.web.requests import Sender, build_event
 
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 Start = Callable[..., subprocess.Popen[str]]
@@ -25,14 +25,14 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def slack() -> Iterator[Sandbox]:
-    """A Slack for one bot."""
+    """A local Slack for one bot."""
     with build_local_slack() as server:
         yield server
 
 
 @pytest.fixture
 def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
-    """What a start needs."""
+    """The settings that a start needs."""
     (tmp_path / "policy.toml").write_text(POLICY)
     return {
         "PATH": os.environ["PATH"],
@@ -46,10 +46,10 @@ def environ(tmp_path: Path, slack: Sandbox) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_it_serves_and_ends_in_order(
+def test_serve_listens_takes_deliveries_and_ends_on_sigterm(
     tmp_path: Path, slack: Sandbox, environ: dict[str, str]
 ) -> None:
-    """It says where it listens, takes what Slack sends, and ends well on SIGTERM."""
+    """It says where it listens, and its exit code is 0."""
     command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True
@@ -63,12 +63,12 @@ def test_it_serves_and_ends_in_order(
         assert slack.person("ben").command("C0SUPPORT", "/approvals help").wait() == "acked"
         now = int(slack.clock.now().timestamp())
         sender = Sender(url, environ["SLACK_SIGNING_SECRET"], now)
-        assert sender.post(event("over HTTP")) == 200
+        assert sender.post(build_event("over HTTP")) == 200
         slack.wait(lambda: sender.ask("GET", "/readyz")[0] == 200)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
         with pytest.raises(OSError, match="refused"):
-            sender.post(event("to nobody"))
+            sender.post(build_event("to nobody"))
     finally:
         process.kill()
         process.wait(10)
@@ -81,7 +81,7 @@ def test_it_serves_and_ends_in_order(
         (["serve", "--port", "65536"], "", "'65536' is not a port"),
     ],
 )
-def test_what_keeps_it_from_starting(
+def test_serve_says_why_it_cannot_start(
     tmp_path: Path,
     environ: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -90,7 +90,7 @@ def test_what_keeps_it_from_starting(
     missing: str,
     said: str,
 ) -> None:
-    """In a line, with the remedy."""
+    """The error is a line with the remedy."""
     monkeypatch.chdir(tmp_path)
     for name, value in environ.items():
         if name != missing:
@@ -103,8 +103,8 @@ def test_what_keeps_it_from_starting(
     assert said in capsys.readouterr().err
 
 
-def test_the_packages_are_missing(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Without the extra it says which one to install, and Socket Mode starts as ever."""
+def test_serve_names_the_extra_to_install(tmp_path: Path, environ: dict[str, str]) -> None:
+    """The packages of the extra are missing."""
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError(name='starlette')")
     hidden = environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "bot", "serve", "--port", "0"]
@@ -115,8 +115,10 @@ def test_the_packages_are_missing(tmp_path: Path, environ: dict[str, str]) -> No
     assert "need starlette: pip install 'countersign-bot[serve]'" in ended.stderr
 
 
-def test_a_package_for_many_workspaces_is_missing(tmp_path: Path, environ: dict[str, str]) -> None:
-    """It is named in a line, too."""
+def test_serve_for_many_workspaces_names_a_missing_package(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """There is no traceback."""
     (tmp_path / "httpx2.py").write_text("raise ModuleNotFoundError(name='httpx2')")
     app = {"COUNTERSIGN_CLIENT_ID": "1.2", "COUNTERSIGN_CLIENT_SECRET": "s" * 32}
     hidden = environ | app | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}

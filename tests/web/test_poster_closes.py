@@ -1,4 +1,4 @@
-"""What tells programs' addresses ends at once, and starts nothing in order to end."""
+"""Closing the poster of webhooks."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from bot.http.webhooks import PostResult, WebhookMessage, WebhookPoster
 
 AT = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 ENVELOPE = WebhookMessage("msg_1", "request.ended", ("whsec_" + "a" * 32,), AT, AT, {})
-NOT_TOLD = PostResult(False, why="this process is stopping")
+NOT_POSTED = PostResult(False, why="this process is stopping")
 
 
-def test_closing_starts_nothing() -> None:
-    """One that has told nobody anything is closed without a thread, and tells nobody afterwards."""
+def test_closing_an_unused_poster_starts_no_thread() -> None:
+    """It posts nothing afterwards."""
     poster, before = WebhookPoster(), threading.active_count()
     poster.close()
     assert threading.active_count() == before
-    assert poster.post_message("http://127.0.0.1:1/", ENVELOPE) == NOT_TOLD
+    assert poster.post_message("http://127.0.0.1:1/", ENVELOPE) == NOT_POSTED
     assert threading.active_count() == before
 
 
-def test_an_address_that_never_answers_holds_up_no_end() -> None:
-    """What is under way is cut short, and tried again in the next life."""
+def test_an_address_that_never_answers_does_not_delay_closing() -> None:
+    """The post is cut short; it is tried again after the next start."""
     poster = WebhookPoster()
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         post = pool.submit(poster.post_message, url, ENVELOPE)
         line, _ = server.accept()
-        with line:  # else it is closed at once, which is an answer
+        with line:  # otherwise the connection is closed at once, which is an answer
             begun = time.monotonic()
             poster.close()
-            assert post.result(5) == NOT_TOLD
+            assert post.result(5) == NOT_POSTED
             assert time.monotonic() - begun < 5
     poster.close()

@@ -1,4 +1,4 @@
-"""What is remembered of signatures, and for how long."""
+"""The check of Slack's signatures, and how long they are remembered."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from slack_sandbox.workspace.clock import ShiftedClock
 SECRET = "secret-of-the-app"
 
 
-def test_remembered_as_long_as_it_could_come_again() -> None:
-    """To the end of the time in which it is good, and no longer: the memory does not grow."""
+def test_a_signature_is_remembered_as_long_as_it_is_valid() -> None:
+    """It is forgotten afterwards, so the memory does not grow."""
     clock = ShiftedClock()
     signatures = SignatureChecker(SECRET, clock)
     now = int(clock.now().timestamp())
-    soon = now + MAX_AGE_SECONDS - 10  # from a clock that is ahead: good for almost twice as long
+    soon = now + MAX_AGE_SECONDS - 10  # by a clock that is ahead: valid for almost twice as long
     first, ahead = (signature(SECRET, each, b"{}") for each in (now, soon))
     assert signatures.register_signed_request(str(now), first) is SignedRequestStatus.NEVER
     assert signatures.register_signed_request(str(soon), ahead) is SignedRequestStatus.NEVER
@@ -28,8 +28,8 @@ def test_remembered_as_long_as_it_could_come_again() -> None:
         assert signatures.register_signed_request(str(at), each) is SignedRequestStatus.NEVER
 
 
-def test_good_for_one_body_at_one_time() -> None:
-    """Body, time and secret all count."""
+def test_a_signature_is_valid_for_one_body_time_and_secret() -> None:
+    """A change of any of them makes it invalid."""
     signatures = SignatureChecker(SECRET, ShiftedClock())
     now = int(ShiftedClock().now().timestamp())
     good = signature(SECRET, now, b"{}")

@@ -1,4 +1,4 @@
-"""The pages on which people sign, as a browser, a bot and an attacker ask for them."""
+"""The pages on which people sign, requested by browsers, bots and attackers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from tests.stories.signing import PEOPLE, add_passkey, links_of
 from tests.stories.steps import arrived, open_modal, press, typed
 from tests.web import signing as steps
 
-NOBODYS = "A" * 43
-# looks like an authenticator's answer, and is nobody's signature
+UNKNOWN_TOKEN = "A" * 43
+# looks like an authenticator's answer, but is no valid signature
 CREDENTIAL = {
     "id": "AAAA",
     "rawId": "AAAA",
@@ -50,37 +50,37 @@ CREDENTIAL = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The whole product with a policy that asks for signatures."""
+    """The whole product with a policy that requires signatures."""
     world = steps.build_signing_harness(tmp_path_factory.mktemp("signing"))
     yield world
     world.close()
 
 
-def rows(world: Harness) -> list[str]:
-    """All that may change by a decision."""
+def read_rows(world: Harness) -> list[str]:
+    """Read all rows that a decision may change."""
     tables = (Audit, Call, Delivery)
     return [repr(each) for table in tables for each in world.all(table)]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_opening_a_link_changes_nothing(world: Harness, method: str) -> None:
-    """Slack's preview, a scanner and the person see the page, as often as they like."""
+    """Slack's preview, a scanner or the person may open it any number of times."""
     for url in (
         steps.issue_link(world, steps.ask_for(world)),
         steps.issue_enrolment_link(world),
     ):
-        before = rows(world)
+        before = read_rows(world)
         for agent in ("Slackbot-LinkExpanding 1.0", "Mozilla/5.0", "Mozilla/5.0"):
             answer, text = steps.fetch(url, method, User_Agent=agent)
             assert answer.status == 200
             assert ("Ana Ruiz" in text) is (method == "GET")
             outcome, _ = steps.fetch(f"{url}/outcome", method)
             assert outcome.status == 404
-        assert rows(world) == before
+        assert read_rows(world) == before
 
 
-def test_the_page_shows_all_of_the_call(world: Harness) -> None:
-    """What would happen, the values, who asked, until when; no script of others in it."""
+def test_the_signing_page_shows_the_whole_call(world: Harness) -> None:
+    """It shows effect, values, requester and deadline, and runs no foreign script."""
     evil = '</script><script>alert(1)</script> & "<!here>'
     thread = steps.ask_for(world, ("cancel_order", {"order_id": "1043", "reason": evil}))
     answer, text = steps.fetch(steps.issue_link(world, thread, "cleo"))
@@ -95,8 +95,8 @@ def test_the_page_shows_all_of_the_call(world: Harness) -> None:
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
 
 
-def test_who_is_shown_all_of_a_call_is_on_record(world: Harness) -> None:
-    """The link shows more than the card does, so the audit says who was given it."""
+def test_a_person_who_is_shown_a_masked_call_is_in_the_audit(world: Harness) -> None:
+    """The signing page shows more than the card does."""
     add_passkey(world, "ana", Authenticator(rp_id="localhost"))
     secret = "the login is password=hunter2-hunter2"
     thread = steps.ask_for(world, ("note", {"text": secret}))
@@ -114,8 +114,8 @@ def test_who_is_shown_all_of_a_call_is_on_record(world: Harness) -> None:
     assert {each.actor for each in found} == {PEOPLE["ana"]}
 
 
-def test_the_page_loads_nothing_and_stays_alone(world: Harness) -> None:
-    """The policy names the hash of what stands in the page, and allows nothing else."""
+def test_the_signing_page_allows_only_its_own_script_and_style(world: Harness) -> None:
+    """Its Content-Security-Policy has their hashes, and it loads nothing."""
     answer, text = steps.fetch(steps.issue_enrolment_link(world))
     rules = dict(
         each.strip().split(" ", 1) for each in answer.headers["Content-Security-Policy"].split(";")
@@ -135,9 +135,9 @@ def test_the_page_loads_nothing_and_stays_alone(world: Harness) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sign", "/passkeys"])
-@pytest.mark.parametrize("token", [NOBODYS, "x", "%00", "hook-claude", "é", "a" * 4_000])
-def test_there_is_no_such_link(world: Harness, path: str, token: str) -> None:
-    """A token that nobody was given leads nowhere, whatever is in it."""
+@pytest.mark.parametrize("token", [UNKNOWN_TOKEN, "x", "%00", "hook-claude", "é", "a" * 4_000])
+def test_an_unknown_signing_link_is_not_found(world: Harness, path: str, token: str) -> None:
+    """The token may contain anything."""
     url = f"{world.app.core.settings.url}{path}/{quote(token, safe='%')}"
     answer, text = steps.fetch(url)
     assert (answer.status, html.escape(signing_pages.UNKNOWN_LINK_ERROR) in text) == (404, True)
@@ -158,8 +158,8 @@ def test_there_is_no_such_link(world: Harness, path: str, token: str) -> None:
         {"Sec_Fetch_Site": "none"},
     ],
 )
-def test_another_page_cannot_post(world: Harness, headers: dict[str, str]) -> None:
-    """What a page of another address sends is refused, and the link still works."""
+def test_a_post_from_another_page_is_refused(world: Harness, headers: dict[str, str]) -> None:
+    """The link still works afterwards."""
     url = steps.issue_link(world, steps.ask_for(world))
     assert steps.post(url, CREDENTIAL, **headers) == (
         403,
@@ -183,10 +183,10 @@ def test_another_page_cannot_post(world: Harness, headers: dict[str, str]) -> No
         (json.dumps(CREDENTIAL).encode(), {"Content_Encoding": "gzip"}, 415),
     ],
 )
-def test_what_cannot_be_read_is_refused(
+def test_a_post_that_cannot_be_read_is_refused(
     world: Harness, body: bytes, headers: dict[str, str], status: int
 ) -> None:
-    """It is too long, or not what an authenticator answers; the link still works."""
+    """It is too long, or no authenticator's answer. The link still works."""
     url = steps.issue_link(world, steps.ask_for(world))
     found, said = steps.post(url, body, **headers)
     assert found == status, said
@@ -194,8 +194,8 @@ def test_what_cannot_be_read_is_refused(
     assert steps.fetch(url)[0].status == 200
 
 
-def test_what_a_browser_signs_counts(world: Harness) -> None:
-    """The page says what to sign and with which keys; what it posts is stored, then decided."""
+def test_a_vote_signed_in_a_browser_is_decided(world: Harness) -> None:
+    """The page says what to sign and with which keys; its post is stored, then decided."""
     origin = world.app.core.settings.url
     key = Authenticator(rp_id="localhost", origin=str(origin))
     add_passkey(world, "ana", key, transports="internal,hybrid")
@@ -220,8 +220,8 @@ def test_what_a_browser_signs_counts(world: Harness) -> None:
     assert call.status is CallStatus.SUCCEEDED
 
 
-def test_what_is_posted_is_decided_once(world: Harness) -> None:
-    """It is stored before it is answered; the same again, or something else, changes nothing."""
+def test_a_posted_signature_is_decided_once(world: Harness) -> None:
+    """It is stored before it is answered. A second post changes nothing."""
     thread = steps.ask_for(world)
     url = steps.issue_link(world, thread)
     assert steps.post(url, CREDENTIAL)[0] == 202
@@ -230,7 +230,7 @@ def test_what_is_posted_is_decided_once(world: Harness) -> None:
     world.settle()
     found = [each for each in world.all(Delivery) if each.key.startswith("sign:")]
     assert (
-        len([each for each in found if json.loads(each.body)["call"] == call_id(world, thread)])
+        len([each for each in found if json.loads(each.body)["call"] == get_call_id(world, thread)])
         == 1
     )
     answer, text = steps.fetch(f"{url}/outcome")
@@ -244,39 +244,39 @@ def test_what_is_posted_is_decided_once(world: Harness) -> None:
     assert world.calls_in(thread)[-1].status is CallStatus.PENDING
 
 
-def call_id(world: Harness, thread: str) -> str:
-    """The id of the last call of a thread."""
+def get_call_id(world: Harness, thread: str) -> str:
+    """Get the id of the last call of a thread."""
     return str(world.calls_in(thread)[-1].id)
 
 
-def test_a_link_expires(world: Harness) -> None:
-    """After five minutes the page says so, and nothing that is posted counts."""
+def test_a_signing_link_expires_after_five_minutes(world: Harness) -> None:
+    """The page says so, and posts are refused."""
     url = steps.issue_link(world, steps.ask_for(world))
     world.clock.advance(300)
-    refused(url, passkey_views.EXPIRED_LINK_REPLY)
+    expect_refusal(url, passkey_views.EXPIRED_LINK_REPLY)
 
 
-def test_what_is_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
+def test_a_call_decided_meanwhile_cannot_be_signed(world: Harness) -> None:
     """The page says that it is too late, and has no button."""
     thread = steps.ask_for(world)
     url = steps.issue_link(world, thread)
     press(world, "ana", SUPPORT, world.card(SUPPORT, thread), Action.REJECT_NOW)
     arrived(world)
-    refused(url, passkey_views.ALREADY_DECIDED_REPLY)
+    expect_refusal(url, passkey_views.ALREADY_DECIDED_REPLY)
 
 
-def test_what_is_revised_meanwhile_cannot_be_signed(world: Harness) -> None:
-    """The page says that it has changed, and shows neither the old values nor the new ones."""
+def test_a_call_edited_meanwhile_cannot_be_signed(world: Harness) -> None:
+    """The page says that it has changed, and shows no values."""
     thread = steps.ask_for(world)
     url = steps.issue_link(world, thread)
     open_modal(world, "cleo", SUPPORT, world.card(SUPPORT, thread, "cleo"), Action.EDIT)
     world.person("cleo").submit(typed(amount="41.00"))
     arrived(world)
-    assert "41.00" not in refused(url, passkey_views.CHANGED_SINCE_REPLY)
+    assert "41.00" not in expect_refusal(url, passkey_views.CHANGED_SINCE_REPLY)
 
 
-def refused(url: str, sentence: str) -> str:
-    """Fail unless the page says this and no more, and what is posted is refused; the page."""
+def expect_refusal(url: str, sentence: str) -> str:
+    """Fail unless the page says only this, and refuses posts; returns the page."""
     answer, text = steps.fetch(url)
     assert (answer.status, html.escape(sentence) in text) == (410, True)
     assert "<button" not in text
@@ -285,8 +285,8 @@ def refused(url: str, sentence: str) -> str:
     return text
 
 
-def test_a_stopping_process_stores_nothing(world: Harness, monkeypatch: Any) -> None:
-    """The page asks to try again, and keeps what was signed."""
+def test_a_stopping_process_refuses_signatures(world: Harness, monkeypatch: Any) -> None:
+    """The page asks to try again; the same post is accepted later."""
     url = steps.issue_link(world, steps.ask_for(world))
     web = world.app.endpoints.web
     assert web is not None
@@ -296,13 +296,13 @@ def test_a_stopping_process_stores_nothing(world: Harness, monkeypatch: Any) -> 
     assert steps.post(url, CREDENTIAL)[0] == 202
 
 
-def test_without_an_address_there_is_no_page(tmp_path: Path) -> None:
-    """The paths are not there."""
+def test_there_is_no_signing_page_without_a_url(tmp_path: Path) -> None:
+    """COUNTERSIGN_URL is not set."""
     world = steps.build_signing_harness(tmp_path, POLICY.read_text("utf-8"), COUNTERSIGN_URL="")
     try:
         web = world.app.endpoints.web
         assert web is not None
-        answer, _ = steps.fetch(f"{web.url}/sign/{NOBODYS}")
+        answer, _ = steps.fetch(f"{web.url}/sign/{UNKNOWN_TOKEN}")
         assert answer.status == 404
         assert "Content-Security-Policy" not in answer.headers
     finally:
@@ -310,11 +310,11 @@ def test_without_an_address_there_is_no_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_run_listens_where_people_have_to_sign(
+def test_run_serves_signing_pages_only_if_the_policy_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
 ) -> None:
-    """Without COUNTERSIGN_HTTP it takes the usual address, only if the policy asks for it."""
-    usual = ListeningAddress("127.0.0.1", 0)  # the one that is usual may be taken on this machine
+    """Without COUNTERSIGN_HTTP they are at the default address."""
+    usual = ListeningAddress("127.0.0.1", 0)  # the default one may be in use on this machine
     monkeypatch.setattr(inbound_connections, "DEFAULT_ADDRESS", usual)
     policy = steps.SIGNED if asks else POLICY.read_text("utf-8")
     world = steps.build_signing_harness(tmp_path, policy, COUNTERSIGN_HTTP="")
@@ -323,14 +323,14 @@ def test_run_listens_where_people_have_to_sign(
         assert (web is not None) is asks
         if web is not None:
             assert web.url.startswith("http://127.0.0.1:")
-            answer, text = steps.fetch(f"{web.url}/sign/{NOBODYS}")
+            answer, text = steps.fetch(f"{web.url}/sign/{UNKNOWN_TOKEN}")
             assert (answer.status, signing_pages.UNKNOWN_LINK_ERROR in text) == (404, True)
     finally:
         world.close()
 
 
-def test_serve_has_the_pages_too(tmp_path: Path) -> None:
-    """Beside Slack's signed requests, at the same address."""
+def test_serve_has_signing_pages_too(tmp_path: Path) -> None:
+    """They are at the same address as Slack's requests."""
     url = {"COUNTERSIGN_URL": "https://approve.example.com/team"}
     world = Harness(tmp_path, policy=steps.SIGNED, transport=Transport.HTTP, **url)
     try:
@@ -346,8 +346,8 @@ def test_serve_has_the_pages_too(tmp_path: Path) -> None:
         world.close()
 
 
-def test_so_many_are_answered_at_once() -> None:
-    """One more is told to come again, and what machines ask is still answered."""
+def test_too_many_signing_requests_at_once_are_refused() -> None:
+    """The health page is still answered."""
     entered, go = threading.Semaphore(0), threading.Event()
 
     async def slow(_: Request) -> Response:

@@ -12,7 +12,7 @@ import pytest
 from bot.workspaces.removals import REMOVAL_EVENTS
 from slack_sandbox.workspace.records import Delivery as Sent
 from tests.stories.test_foreign_payloads import ACTS, FOREIGN, About, Row, table
-from tests.web.requests import FORM, Sender, form
+from tests.web.requests import FORM, Sender, encode_form
 from tests.workspaces.hosting import BEN, ONE, SUPPORT, TWO, Hosting, Workspace
 
 Json = dict[str, Any]
@@ -70,7 +70,7 @@ def send(hosting: Hosting, body: Json, kind: str) -> int:
     if kind == "slash_commands":
         data = urlencode({name: _in_form(each) for name, each in body.items()}).encode()
     else:
-        data = form(body)
+        data = encode_form(body)
     return sender.post(data, sender.headers(data, FORM))
 
 

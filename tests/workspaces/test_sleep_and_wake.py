@@ -18,7 +18,7 @@ from bot.workspaces.hosted import find_next_due_time
 from storage import delegations
 from storage.states import CallStatus
 from tests.client_keys import make_key
-from tests.web.api.receiver import listening
+from tests.web.api.receiver import run_receiver
 from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
 
 POLICY = """
@@ -188,7 +188,7 @@ def test_an_app_runs_until_a_delegate_was_shown_waiting_calls(
 def test_a_webhook_that_is_tried_again_starts_a_stopped_app(hosting: Hosting) -> None:
     """Its first delivery failed."""
     one = hosting.workspace(ONE)
-    with listening() as receiver:
+    with run_receiver() as receiver:
         receiver.status = 500
         one.command("/approvals help")
         assert hosting.host is not None

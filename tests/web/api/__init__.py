@@ -1,1 +1,1 @@
-"""Programs over HTTP: keys, requests, webhooks, and what the API says of itself."""
+"""Tests of the API for programs: keys, requests, webhooks, hooks, and its description."""

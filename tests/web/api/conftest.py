@@ -1,4 +1,4 @@
-"""A bot that programs ask over HTTP, and keys for it."""
+"""A bot that programs ask over HTTP, and API keys for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ reason = "nothing explodes here"
 
 @pytest.fixture(scope="session")
 def asked_bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """The whole product, with a policy for programs, and its tools."""
+    """The whole product with a policy for programs, and its tools."""
     fakes = FakeTools()
     folder = tmp_path_factory.mktemp("api")
     harness = Harness(folder, fakes.tools, POLICY, Transport.HTTP)
@@ -50,7 +50,7 @@ def asked_bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harnes
 
 @pytest.fixture
 def bot(asked_bot: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """The same, with nothing left to do."""
+    """The same bot, with nothing left to do."""
     harness, _ = asked_bot
     harness.settle()
     yield harness
@@ -59,22 +59,22 @@ def bot(asked_bot: tuple[Harness, FakeTools]) -> Iterator[Harness]:
 
 @pytest.fixture
 def fakes(asked_bot: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
+    """The bot's tools, and what they did."""
     return asked_bot[1]
 
 
 @pytest.fixture
 def asks(bot: Harness) -> Asks:
-    """Makes a program with a key of its own; Ben answers for it."""
+    """A function that makes a program with a key of its own, which belongs to Ben."""
 
     def make(name: str = "", harness: Harness = bot, **more: Any) -> Program:
         name = name or f"program-{next(NUMBERS)}"
-        return Program(harness, key_of(harness, name, **more).key, name)
+        return Program(harness, make_program_key(harness, name, **more).key, name)
 
     return make
 
 
-def key_of(harness: Harness, name: str, person: str = "@ben", **more: Any) -> NewKey:
-    """A new key of the running bot."""
+def make_program_key(harness: Harness, name: str, person: str = "@ben", **more: Any) -> NewKey:
+    """Make a new key of the running bot."""
     record = harness.app.core.store.path
     return make_key(record, name, person, **{"tools": ("*",), **more})

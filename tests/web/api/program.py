@@ -1,4 +1,4 @@
-"""A program that asks over HTTP, as one writes it without a library."""
+"""A program that asks over HTTP, written without a client library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ME = "claimant-0123456789"
 
 @dataclass(frozen=True)
 class Program:
-    """One, with its key."""
+    """A program with its key."""
 
     harness: Harness
     key: str
@@ -38,14 +38,14 @@ class Program:
     def ask(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, Any]]:
-        """Send a request; its answer's status and JSON."""
+        """Send a request; returns status and JSON of the answer."""
         status, _, said = self.raw(method, path, body, headers)
         return status, said
 
     def raw(
         self, method: str, path: str, body: Any, headers: dict[str, str]
     ) -> tuple[int, http.client.HTTPMessage, dict[str, Any]]:
-        """The same, with the answer's headers; `body` may be bytes."""
+        """Send a request; returns the headers of the answer as well. `body` may be bytes."""
         web = self.harness.app.endpoints.web
         assert web is not None
         line = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=75)
@@ -60,14 +60,14 @@ class Program:
             line.close()
 
     def note(self, text: str, **more: Any) -> dict[str, Any]:
-        """Ask for a note in #support; the request."""
+        """Ask for a note in #support; returns the request."""
         body = {"tool": "note", "arguments": {"text": text}, "channel": "#support", **more}
         status, said = self.ask("POST", "/v1/requests", body)
         assert status == 201, said
         return said
 
     def deploy(self, version: str, **more: Any) -> dict[str, Any]:
-        """Ask for a deployment, which the program does itself, in #support; the request."""
+        """Ask in #support for a deployment that the program does itself; returns the request."""
         given = {"version": version, "env": "prod"}
         body = {"action": ACTION, "arguments": given, "channel": "#support", **more}
         status, said = self.ask("POST", "/v1/requests", body)
@@ -75,7 +75,7 @@ class Program:
         return said
 
     def look(self, request: dict[str, Any], wait: int = 0) -> dict[str, Any]:
-        """How it stands."""
+        """Get the request as it is now."""
         status, said = self.ask("GET", f"/v1/requests/{request['id']}?wait={wait}")
         assert status == 200, said
         return said
@@ -83,7 +83,7 @@ class Program:
     def claim(
         self, request: dict[str, Any], claimant: str = ME, **more: Any
     ) -> tuple[int, dict[str, Any]]:
-        """Claim it."""
+        """Claim the request's call."""
         path = f"/v1/requests/{request['id']}/claim"
         return self.ask("POST", path, {"claimant": claimant, **more})
 
@@ -99,7 +99,7 @@ class Program:
         return self.ask("POST", f"/v1/requests/{request['id']}/outcome", body)
 
     def card(self, text: str, who: str = "ana") -> dict[str, Any]:
-        """The card at which people decide about this, waited for."""
+        """Wait for the card at which people decide about this."""
         found: dict[str, Any] = self.harness.slack.wait(
             lambda: next(
                 (

@@ -1,4 +1,4 @@
-"""An address that is told things: it keeps what came, and answers as it is told to."""
+"""A receiver of webhooks, which keeps the messages and answers as a test wants."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 
-class Heard(NamedTuple):
-    """One thing that it was told."""
+class ReceivedMessage(NamedTuple):
+    """One message that the receiver got."""
 
     headers: dict[str, str]
     body: bytes
@@ -24,31 +24,31 @@ class Heard(NamedTuple):
 
 
 class Receiver:
-    """Keeps what came; answers with the `status` it has then."""
+    """Keeps messages, and answers each with its `status` at that time."""
 
     def __init__(self) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[ReceivedMessage] = []
         self.status = 204
         self.came = threading.Condition()
         self.url = ""
 
     def take(self, headers: dict[str, str], body: bytes) -> int:
-        """One thing has come; the status to answer with."""
+        """Keep a message; returns the status to answer with."""
         with self.came:
-            self.heard.append(Heard(headers, body))
+            self.heard.append(ReceivedMessage(headers, body))
             self.came.notify_all()
         return self.status
 
-    def wait(self, number: int) -> list[Heard]:
-        """All that came, once it is so many."""
+    def wait(self, number: int) -> list[ReceivedMessage]:
+        """Wait until there are so many messages, and return all of them."""
         with self.came:
             assert self.came.wait_for(lambda: len(self.heard) >= number, 20), self.heard
             return list(self.heard)
 
 
 @contextmanager
-def listening() -> Iterator[Receiver]:
-    """One, on a port of its own."""
+def run_receiver() -> Iterator[Receiver]:
+    """Run a receiver on a port of its own."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,12 +56,12 @@ def listening() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             self.send_response(receiver.take(headers, body))
-            self.send_header("Location", "/elsewhere")  # which nobody may follow
+            self.send_header("Location", "/elsewhere")  # nobody may follow this
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver.url = f"http://127.0.0.1:{server.server_port}/told"

@@ -14,8 +14,8 @@ from tests.web.api.conftest import Asks
 from tests.web.api.program import ME, SUPPORT
 
 
-def test_claimed_with_what_people_made_of_it(bot: Harness, asks: Asks) -> None:
-    """The claim gives the arguments as edited and approved; what came of it is on the card."""
+def test_a_claim_returns_the_arguments_as_edited_and_approved(bot: Harness, asks: Asks) -> None:
+    """The reported outcome is on the card."""
     program = asks()
     asked = program.deploy("1.4.2-edited")
     assert program.claim(asked)[0] == 409
@@ -41,8 +41,8 @@ def test_claimed_with_what_people_made_of_it(bot: Harness, asks: Asks) -> None:
     )
 
 
-def test_two_claim_at_once_and_one_has_it(bot: Harness, asks: Asks) -> None:
-    """Of many claimants one is given the call, again and again; the others never."""
+def test_only_one_of_many_claimants_gets_the_call(bot: Harness, asks: Asks) -> None:
+    """It may claim the call again; the others never get it."""
     program = asks()
     asked = program.deploy("2.0-raced")
     vote(bot, "ana", program.card("2.0-raced"))
@@ -62,8 +62,8 @@ def test_two_claim_at_once_and_one_has_it(bot: Harness, asks: Asks) -> None:
     assert program.report(asked, "it worked!", mine)[0] == 409
 
 
-def test_a_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> None:
-    """Renewed it goes on, over a restart, too; lapsed it is unknown, and its late report counts."""
+def test_a_renewed_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> None:
+    """If it is not renewed, the call is unknown, until a late report."""
     program = asks()
     asked = program.deploy("3.0-late")
     vote(bot, "ana", program.card("3.0-late"))
@@ -83,8 +83,10 @@ def test_a_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> N
     assert (status, said["status"], said["result"]) == (200, "succeeded", "it took long")
 
 
-def test_what_is_handed_on_is_not_called_done(bot: Harness, asks: Asks) -> None:
-    """Whoever cannot say how it goes says that: nobody is asked, and what it says later counts."""
+def test_a_call_handed_on_to_another_system_is_not_reported_as_done(
+    bot: Harness, asks: Asks
+) -> None:
+    """The program cannot say how it went: nobody is asked, and a later report counts."""
     program = asks()
     asked = program.deploy("5.0-handed-on")
     vote(bot, "ana", card := program.card("5.0-handed-on"))
@@ -96,7 +98,7 @@ def test_what_is_handed_on_is_not_called_done(bot: Harness, asks: Asks) -> None:
         assert (status, said["status"], said["result"]) == (200, "unknown", None)
     bot.settle()
     assert bot.run_of(asked["id"]).status is RunStatus.COMPLETED
-    shown = on_card(bot, card)
+    shown = find_card(bot, card)
     assert shown["text"].startswith("Handed over: Deploy 5.0-handed-on to prod.")
     assert ": the program that asked has not said how it went" in words(shown)
     assert "It was given to the runner." in words(shown)
@@ -108,12 +110,12 @@ def test_what_is_handed_on_is_not_called_done(bot: Harness, asks: Asks) -> None:
     status, said = program.report(asked, "exit code 3", succeeded=False)
     assert (status, said["status"], said["note"]) == (200, "failed", "exit code 3")
     bot.settle()
-    assert "Handed over" not in words(on_card(bot, card))
-    assert "exit code 3" in words(on_card(bot, card))
+    assert "Handed over" not in words(find_card(bot, card))
+    assert "exit code 3" in words(find_card(bot, card))
 
 
-def test_a_claim_says_how_long_it_is_quiet(bot: Harness, asks: Asks) -> None:
-    """What is quiet for longer than five minutes says so before; an hour at most."""
+def test_a_claim_may_ask_for_a_longer_lease(bot: Harness, asks: Asks) -> None:
+    """The default is five minutes; the maximum is an hour."""
     program = asks()
     asked = program.deploy("6.0-quiet")
     vote(bot, "ana", program.card("6.0-quiet"))
@@ -128,14 +130,14 @@ def test_a_claim_says_how_long_it_is_quiet(bot: Harness, asks: Asks) -> None:
     assert program.look(asked, 30)["status"] == "unknown"
 
 
-def on_card(bot: Harness, card: dict[str, Any]) -> dict[str, Any]:
-    """The card as it stands now."""
+def find_card(bot: Harness, card: dict[str, Any]) -> dict[str, Any]:
+    """Find the card as it is now."""
     seen = bot.person("ana").everything(SUPPORT)
     return next(m for m in seen if m["ts"] == card["ts"])
 
 
-def test_what_is_no_action(asks: Asks) -> None:
-    """A description that nobody can be asked about is refused with its place, and asks nobody."""
+def test_an_invalid_action_is_refused_with_its_field(asks: Asks) -> None:
+    """Nobody can be asked about such a description."""
     program = asks()
     for action, at, part in (
         ({"name": "deploy", "title": "D", "effect": "Deploy {what}"}, "action", "what"),

@@ -1,4 +1,4 @@
-"""Claude Code's hooks over HTTP: it asks before it uses a tool, and says afterwards how it went."""
+"""Claude Code's hooks over HTTP: it asks before it uses a tool, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PATH = "/v1/hooks/claude-code?channel=%23support"
 LATER = {"Prefer": "respond-async, wait=1"}
 
 
-def use(command: str, event: str = "PreToolUse", **more: Any) -> dict[str, Any]:
-    """What Claude Code says of this use of its shell."""
+def build_use(command: str, event: str = "PreToolUse", **more: Any) -> dict[str, Any]:
+    """Build what Claude Code sends about this use of its shell."""
     return {
         "session_id": "5c1e",
         "transcript_path": "/home/ben/.claude/5c1e.jsonl",
@@ -38,8 +38,8 @@ def use(command: str, event: str = "PreToolUse", **more: Any) -> dict[str, Any]:
     }
 
 
-def decision(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """What is decided in an answer, which is always a good one."""
+def read_decision(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    """Read the decision in an answer, whose status is always 200."""
     status, said = answer
     assert status == 200, said
     found: dict[str, Any] = said["hookSpecificOutput"]
@@ -47,65 +47,65 @@ def decision(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def begun(program: Program, pool: ThreadPoolExecutor, command: str) -> Future[Any]:
-    """Claude Code waits at its hook."""
-    return pool.submit(program.ask, "POST", PATH, use(command))
+def start_use(program: Program, pool: ThreadPoolExecutor, command: str) -> Future[Any]:
+    """Have Claude Code wait at its hook."""
+    return pool.submit(program.ask, "POST", PATH, build_use(command))
 
 
-def used(bot: Harness, program: Program, command: str) -> str:
-    """A use that Ana has let through; the id of its request."""
+def approve_use(bot: Harness, program: Program, command: str) -> str:
+    """Have Ana approve a use; returns the id of its request."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = begun(program, pool, command)
+        waiting = start_use(program, pool, command)
         vote(bot, "ana", program.card(f"Use Bash: {command}"))
-        assert decision(waiting.result(30))["permissionDecision"] == "allow"
+        assert read_decision(waiting.result(30))["permissionDecision"] == "allow"
     [run] = bot.all(Run, Run.client == program.name)
     return str(run.id)
 
 
-def told(program: Program, command: str, event: str = "PostToolUse", **more: Any) -> None:
-    """Claude Code says how it went, and is answered nothing."""
-    assert program.ask("POST", PATH, use(command, event, **more)) == (200, {})
+def report_outcome(program: Program, command: str, event: str = "PostToolUse", **more: Any) -> None:
+    """Have Claude Code report an outcome; the answer is empty."""
+    assert program.ask("POST", PATH, build_use(command, event, **more)) == (200, {})
 
 
 def test_a_tool_is_used_as_people_approved_it(bot: Harness, asks: Asks) -> None:
-    """The answer comes once people have decided, with the input as it was edited; the card says in
-    the end that it was done, and nothing of what the tool printed.
+    """The answer has the input as it was edited. In the end the card says that it was done, and has
+    nothing of the tool's output.
     """
     program = asks()
     with ThreadPoolExecutor(1) as pool:
-        waiting = begun(program, pool, "rm -rf build")
+        waiting = start_use(program, pool, "rm -rf build")
         card = program.card("Use Bash: rm -rf build")
         assert "Claude Code works in /home/ben/shop." in words(card)
         open_modal(bot, "ana", SUPPORT, card, "edit")
         bot.person("ana").submit(typed(command="rm -r build/cache"))
         vote(bot, "cleo", program.card("Use Bash: rm -r build/cache", "cleo"))
-        said = decision(waiting.result(30))
+        said = read_decision(waiting.result(30))
     assert said["permissionDecision"] == "allow"
     assert said["updatedInput"] == {"command": "rm -r build/cache", "timeout": 5000}
     [run] = bot.all(Run, Run.client == program.name)
     assert program.look({"id": run.id})["status"] == "running"
-    bot.restart()  # neither side has kept anything of it
+    bot.restart()  # neither side keeps the use in memory
     secret = {"stdout": "the secret of the shop", "stderr": ""}
-    told(program, "rm -rf build", tool_response=secret, duration_ms=4187)
+    report_outcome(program, "rm -rf build", tool_response=secret, duration_ms=4187)
     stands = program.look({"id": run.id}, 30)
     assert (stands["status"], stands["result"]) == ("succeeded", "done in 4.2 s")
     bot.settle()
     assert "the secret" not in str(bot.thread(SUPPORT, bot.run_of(run.id).thread_ts))
 
 
-def test_an_edit_from_nothing_to_no_is_an_edit(bot: Harness, asks: Asks) -> None:
-    """Who makes false of 0 has it used with false, though programs take both for the same."""
+def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, asks: Asks) -> None:
+    """Python regards 0 and false as equal."""
     program = asks()
     given = {"command": "make typed", "options": {"force": 0}}
     with ThreadPoolExecutor(1) as pool:
-        said = use("make typed", tool_input=given)
+        said = build_use("make typed", tool_input=given)
         waiting = pool.submit(program.ask, "POST", PATH, said)
         card = program.card("Use Bash: make typed")
         open_modal(bot, "ana", SUPPORT, card, "edit")
         bot.person("ana").submit(typed(options='{"force": false}'))
         bot.slack.wait(lambda: "Edited by" in str(program.card("Use Bash: make typed", "cleo")))
         vote(bot, "cleo", program.card("Use Bash: make typed", "cleo"))
-        answer = decision(waiting.result(30))
+        answer = read_decision(waiting.result(30))
     assert answer["updatedInput"]["options"]["force"] is False
 
 
@@ -117,18 +117,18 @@ def test_an_edit_from_nothing_to_no_is_an_edit(bot: Harness, asks: Asks) -> None
         ("PostToolUse", {"tool_response": {"backgroundTaskId": "b1"}}, "unknown", "background"),
     ],
 )
-def test_what_became_of_it_is_what_claude_code_says(
+def test_the_outcome_of_a_use_is_the_one_claude_code_reports(
     event: str, more: dict[str, Any], status: str, note: str, bot: Harness, asks: Asks
 ) -> None:
-    """A failure in its first line; of what goes on in the background, that nobody sees its end."""
+    """A failure has its first line; the outcome of a background task is unknown."""
     program = asks()
     command = f"make {note}"
-    request = {"id": used(bot, program, command)}
-    told(program, command, event, **more)
+    request = {"id": approve_use(bot, program, command)}
+    report_outcome(program, command, event, **more)
     stands = program.look(request, 30)
     assert (stands["status"], note in stands["note"]) == (status, True)
-    told(program, command)  # said twice, or of something else: nothing more comes of it
-    told(program, "never asked")
+    report_outcome(program, command)  # a second report, or one of another use, changes nothing
+    report_outcome(program, "never asked")
     if status == "failed":
         assert program.look(request)["status"] == status
 
@@ -142,40 +142,40 @@ ODD: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_a_tool_prints_loses_no_report(name: str, bot: Harness, asks: Asks) -> None:
-    """It is kept nowhere: half a character or a zero in it is no reason to ask what happened."""
+def test_odd_output_of_a_tool_does_not_lose_its_report(name: str, bot: Harness, asks: Asks) -> None:
+    """The output is not stored, whatever characters it has."""
     event, more, status = ODD[name]
     program = asks()
-    request = {"id": used(bot, program, f"print {name}")}
-    told(program, f"print {name}", event, **more)
+    request = {"id": approve_use(bot, program, f"print {name}")}
+    report_outcome(program, f"print {name}", event, **more)
     assert program.look(request, 30)["status"] == status
 
 
-def test_what_claude_says_of_a_command_is_its_reason(bot: Harness, asks: Asks) -> None:
-    """On one line, shortened, and as its words; the description that a tool of a server is given
-    is no reason, but part of what it does.
+def test_claudes_description_of_a_command_is_its_reason(bot: Harness, asks: Asks) -> None:
+    """It is on one line, shortened, and quoted. An argument `description` of a server's tool is no
+    reason.
     """
     program = asks()
     long = f"Take back  the release.\n{'It is late. ' * 40}"
-    said = use("make back", tool_input={"command": "make back", "description": long})
+    said = build_use("make back", tool_input={"command": "make back", "description": long})
     assert program.ask("POST", PATH, said, **LATER)[0] == 202
     card = words(program.card("Use Bash: make back"))
     assert "Claude Code says: “Take back the release. It is late." in card
     assert "…”, and works in /home/ben/shop." in card
     given = {"title": "Broken", "description": "It rings twice."}
-    said = use("issue", tool_name="mcp__github__create_issue", tool_input=given)
+    said = build_use("issue", tool_name="mcp__github__create_issue", tool_input=given)
     assert program.ask("POST", PATH, said, **LATER)[0] == 202
     card = words(program.card("It rings twice."))
     assert "Claude Code works in /home/ben/shop." in card
     assert "Claude Code says" not in card
 
 
-def test_of_what_nothing_is_heard_nobody_knows(bot: Harness, asks: Asks) -> None:
-    """Claude Code died, or was stopped, while the tool ran: after a quarter of an hour people are
-    asked what became of it.
-    """
+def test_a_use_without_a_report_is_unknown_after_a_quarter_of_an_hour(
+    bot: Harness, asks: Asks
+) -> None:
+    """Claude Code died, or was stopped, while the tool ran."""
     program = asks()
-    request = {"id": used(bot, program, "make died")}
+    request = {"id": approve_use(bot, program, "make died")}
     bot.clock.advance(800)
     bot.settle()
     assert program.look(request)["status"] == "running"
@@ -183,18 +183,18 @@ def test_of_what_nothing_is_heard_nobody_knows(bot: Harness, asks: Asks) -> None
     assert program.look(request, 30)["status"] == "unknown"
 
 
-def test_a_no_is_told_in_its_words(bot: Harness, asks: Asks) -> None:
-    """Rejected, by people or by the clock: denied, and why."""
+def test_a_rejected_or_expired_use_is_denied_with_the_reason(bot: Harness, asks: Asks) -> None:
+    """A person rejects one; the other expires."""
     program = asks()
     with ThreadPoolExecutor(2) as pool:
-        first, second = (begun(program, pool, each) for each in ("git push", "git tag"))
+        first, second = (start_use(program, pool, each) for each in ("git push", "git tag"))
         reject(bot, "ana", SUPPORT, program.card("Use Bash: git push"), "not on main")
-        said = decision(first.result(30))
+        said = read_decision(first.result(30))
         assert said["permissionDecision"] == "deny"
         assert "not on main" in said["permissionDecisionReason"]
         program.card("Use Bash: git tag")
         bot.clock.advance(9 * 60 + 1)
-        said = decision(second.result(30))
+        said = read_decision(second.result(30))
     assert (said["permissionDecision"], "in time" in said["permissionDecisionReason"]) == (
         "deny",
         True,
@@ -204,31 +204,31 @@ def test_a_no_is_told_in_its_words(bot: Harness, asks: Asks) -> None:
 @pytest.mark.parametrize(
     ("key", "query", "body", "why"),
     [
-        ("", "", use("ls"), "no valid API key"),
-        ("csk_wrong", "", use("ls"), "no valid API key"),
-        ("good", "", use("ls", tool_name="Write"), "may not ask for claude_Write"),
-        ("good", "", use("ls", tool_input=7), "not what Claude Code sends"),
-        ("good", "", use("ls", tool_use_id=""), "not what Claude Code sends"),
-        ("good", "", use("ls", event="Stop"), "not what Claude Code sends"),
+        ("", "", build_use("ls"), "no valid API key"),
+        ("csk_wrong", "", build_use("ls"), "no valid API key"),
+        ("good", "", build_use("ls", tool_name="Write"), "may not ask for claude_Write"),
+        ("good", "", build_use("ls", tool_input=7), "not what Claude Code sends"),
+        ("good", "", build_use("ls", tool_use_id=""), "not what Claude Code sends"),
+        ("good", "", build_use("ls", event="Stop"), "not what Claude Code sends"),
         ("good", "", [], "not what Claude Code sends"),
         ("good", "", b"{", "JSON"),
         ("good", "", b" " * 1_000_001, "1,000,000"),
-        ("good", "&wait=soon", use("ls"), "duration"),
-        ("good", "&does=good", use("ls"), "read"),
-        ("good", "&requester=@nobody", use("ls"), "nobody"),
-        ("good", "&more=1", use("ls"), "not a parameter"),
+        ("good", "&wait=soon", build_use("ls"), "duration"),
+        ("good", "&does=good", build_use("ls"), "read"),
+        ("good", "&requester=@nobody", build_use("ls"), "nobody"),
+        ("good", "&more=1", build_use("ls"), "not a parameter"),
     ],
 )
-def test_whatever_is_wrong_is_a_no(
+def test_any_wrong_request_at_the_hook_is_denied(
     key: str, query: str, body: Any, why: str, bot: Harness, asks: Asks
 ) -> None:
-    """Claude Code lets a tool be used where it is not answered 200; so it is, and nobody is asked.
+    """Claude Code would use the tool if the status were not 200. Nobody is asked.
 
-    Who prefers to ask again is told the problem as any program is.
+    A client that prefers to ask again gets the problem like any program.
     """
     program = asks(tools=("claude_Bash",))
     asking = program if key == "good" else Program(bot, key)
-    said = decision(asking.ask("POST", PATH + query, body))
+    said = read_decision(asking.ask("POST", PATH + query, body))
     assert said["permissionDecision"] == "deny"
     assert why in said["permissionDecisionReason"]
     status, problem = asking.ask("POST", PATH + query, body, **LATER)
@@ -236,12 +236,14 @@ def test_whatever_is_wrong_is_a_no(
     assert bot.all(Run, Run.client == program.name) == []
 
 
-def test_who_prefers_to_ask_again_is_told_where_it_stands(bot: Harness, asks: Asks) -> None:
-    """202 while people decide; said again, it is the same request; two that hear of the yes are one
-    use, which is handed out once.
+def test_a_client_that_prefers_to_ask_again_gets_202_while_waiting(
+    bot: Harness, asks: Asks
+) -> None:
+    """Asking again finds the same request. Two answers with the approval are one use, which is
+    handed out once.
     """
     program = asks()
-    body = use("make twice")
+    body = build_use("make twice")
     status, said = program.ask("POST", PATH, body, **LATER)
     assert (status, said["status"]) == (202, "pending")
     status, again = program.ask("POST", PATH, body, **LATER)
@@ -250,24 +252,24 @@ def test_who_prefers_to_ask_again_is_told_where_it_stands(bot: Harness, asks: As
     program.look(said, 30)
     endless = {"Prefer": f"respond-async, wait={'9' * 5_000}"}
     answers = [program.ask("POST", PATH, body, **each) for each in (LATER, {}, endless)]
-    assert [decision(each)["permissionDecision"] for each in answers] == ["allow"] * 3
+    assert [read_decision(each)["permissionDecision"] for each in answers] == ["allow"] * 3
     [call] = bot.all(Call, Call.run_id == said["id"])
     assert bot.audit_of(call).count("call.running") == 1
-    told(program, "make twice")
-    said = decision(program.ask("POST", PATH, body))
+    report_outcome(program, "make twice")
+    said = read_decision(program.ask("POST", PATH, body))
     assert (said["permissionDecision"], "done before" in said["permissionDecisionReason"]) == (
         "deny",
         True,
     )
 
 
-def test_nobody_decides_for_one_who_has_gone(bot: Harness, asks: Asks) -> None:
-    """The line has signs of life while it waits; when Claude Code hangs up, it is taken back."""
+def test_a_request_is_cancelled_when_claude_code_hangs_up(bot: Harness, asks: Asks) -> None:
+    """While it waits, the connection gets signs of life."""
     program = asks()
     web = bot.app.endpoints.web
     assert web is not None
     where = urlsplit(web.url)
-    body = json.dumps(use("make gone")).encode()
+    body = json.dumps(build_use("make gone")).encode()
     head = (
         f"POST {PATH} HTTP/1.1\r\nHost: {where.netloc}\r\nAuthorization: Bearer {program.key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -283,34 +285,34 @@ def test_nobody_decides_for_one_who_has_gone(bot: Harness, asks: Asks) -> None:
     bot.slack.wait(lambda: program.look({"id": run.id})["status"] == "cancelled", 20)
 
 
-def test_a_stop_is_a_no(bot: Harness, asks: Asks) -> None:
-    """A bot that is stopped says no before it goes, and leaves no card to be decided in vain."""
+def test_a_bot_that_stops_denies_waiting_uses(bot: Harness, asks: Asks) -> None:
+    """Their requests are cancelled, so no card is decided in vain."""
     program = asks()
     with ThreadPoolExecutor(1) as pool:
-        waiting = begun(program, pool, "make stopped")
+        waiting = start_use(program, pool, "make stopped")
         program.card("Use Bash: make stopped")
         bot.restart()
-        said = decision(waiting.result(30))
+        said = read_decision(waiting.result(30))
     assert said["permissionDecision"] == "deny"
     assert "stopped" in said["permissionDecisionReason"]
     [run] = bot.all(Run, Run.client == program.name)
     assert program.look({"id": run.id})["status"] == "cancelled"
 
 
-def test_a_key_that_is_revoked_amid_a_wait(bot: Harness, asks: Asks) -> None:
-    """Who waits with it is told nothing of what people then say, and is handed out nothing."""
+def test_a_key_revoked_during_a_wait_gets_nothing(bot: Harness, asks: Asks) -> None:
+    """A waiting client learns no decision, and is handed out no call."""
     program = asks()
     asked = program.deploy("9.1-revoked")
     with ThreadPoolExecutor(2) as pool:
         looks = pool.submit(program.ask, "GET", f"/v1/requests/{asked['id']}?wait=60")
-        hook = begun(program, pool, "make revoked")
+        hook = start_use(program, pool, "make revoked")
         card, of_hook = (program.card(each) for each in ("9.1-revoked", "Use Bash: make revoked"))
         revoke_key(bot.app.core.store.path, program.name)
-        with suppress(ValueError):  # no button any more, where it is taken back by now
+        with suppress(ValueError):  # there is no button if it has been cancelled by now
             vote(bot, "ana", of_hook)
         vote(bot, "ana", card)
         assert looks.result(30)[0] == 401
-        assert decision(hook.result(30))["permissionDecision"] == "deny"
+        assert read_decision(hook.result(30))["permissionDecision"] == "deny"
     bot.settle()
     runs = [each.id for each in bot.all(Run, Run.client == program.name)]
     found = [call for each in runs for call in bot.all(Call, Call.run_id == each)]

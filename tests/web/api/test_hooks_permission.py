@@ -1,4 +1,4 @@
-"""Claude Code's other hook that asks: where it would ask whoever sits before it for permission."""
+"""Claude Code's PermissionRequest hook, which it calls where it would show a dialog."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.stories.steps import open_modal, reject, typed, vote
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
 from tests.web.api.test_hooks import PATH as SUPPORT_HOOK
-from tests.web.api.test_hooks import use
+from tests.web.api.test_hooks import build_use
 
 EVENT = "PermissionRequest"
 PATH = SUPPORT_HOOK + "&wait=1m"
 
 
-def request(command: str, **more: Any) -> dict[str, Any]:
-    """What Claude Code says where it would show a dialog: a use, by some versions without an id."""
-    said = use(command, EVENT, permission_suggestions=[], **more)
+def build_permission_request(command: str, **more: Any) -> dict[str, Any]:
+    """Build what Claude Code sends where it would show a dialog; some versions send no id."""
+    said = build_use(command, EVENT, permission_suggestions=[], **more)
     return {name: each for name, each in said.items() if each is not None}
 
 
-def decided(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """What is decided, in the form that this hook takes."""
+def read_decision(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    """Read the decision, in the form that this hook takes."""
     status, said = answer
     assert status == 200, said
     assert set(said) == {"hookSpecificOutput"}
@@ -41,19 +41,23 @@ def decided(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("number", [None, "toolu_1"])
-def test_permission_is_what_people_decide(number: str | None, bot: Harness, asks: Asks) -> None:
-    """As it was edited, or not; where Claude Code does not say how this very use went, the record
-    does not wait for it.
+def test_the_permission_hook_returns_what_people_decided(
+    number: str | None, bot: Harness, asks: Asks
+) -> None:
+    """The answer has the edited input. If Claude Code gives no id, it cannot report the outcome,
+    which is unknown.
     """
     program = asks()
     command = f"make {number or 'unnamed'}"
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(program.ask, "POST", PATH, request(command, tool_use_id=number))
+        waiting = pool.submit(
+            program.ask, "POST", PATH, build_permission_request(command, tool_use_id=number)
+        )
         card = program.card(f"Use Bash: {command}")
         open_modal(bot, "ana", SUPPORT, card, "edit")
         bot.person("ana").submit(typed(command=f"{command} -n"))
         vote(bot, "cleo", program.card(f"Use Bash: {command} -n", "cleo"))
-        allowed = decided(waiting.result(30))
+        allowed = read_decision(waiting.result(30))
     given = {"command": f"{command} -n", "timeout": 5000}
     assert allowed == {"behavior": "allow", "updatedInput": given}
     call: Call = bot.all(Call)[-1]
@@ -64,34 +68,36 @@ def test_permission_is_what_people_decide(number: str | None, bot: Harness, asks
         )
         return
     assert call.status.value == "running"
-    done = use(command, "PostToolUse", tool_use_id=number, duration_ms=100)
+    done = build_use(command, "PostToolUse", tool_use_id=number, duration_ms=100)
     assert program.ask("POST", PATH, done) == (200, {})
     assert bot.all(Call)[-1].status.value == "succeeded"
 
 
-def test_what_is_rejected_is_denied(bot: Harness, asks: Asks) -> None:
-    """With the words of who did; the same asked again later is another request."""
+def test_a_rejected_permission_is_denied_with_the_reason(bot: Harness, asks: Asks) -> None:
+    """The same asked again later is another request."""
     program = asks()
     with ThreadPoolExecutor(1) as pool:
         for number in (1, 2):
-            said = request("git push --force", tool_use_id=None)
+            said = build_permission_request("git push --force", tool_use_id=None)
             waiting = pool.submit(program.ask, "POST", PATH, said)
             reject(bot, "ana", SUPPORT, program.card("Use Bash: git push --force"), f"no, {number}")
-            denied = decided(waiting.result(30))
+            denied = read_decision(waiting.result(30))
             assert denied["behavior"] == "deny"
             assert f"no, {number}" in denied["message"]
             assert "another way" in denied["message"]
-            bot.settle()  # its card has no buttons by then
+            bot.settle()  # after that its card has no buttons
 
 
-def test_both_hooks_ask_once_about_one_use(bot: Harness, asks: Asks) -> None:
-    """Where a use has an id, and both are set: one card."""
+def test_both_hooks_together_ask_once_about_one_use(bot: Harness, asks: Asks) -> None:
+    """The use has an id, so there is one card."""
     program, before = asks(), len(bot.all(Call, Call.tool == "claude_Bash"))
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(program.ask, "POST", PATH, use("make both"))
+        waiting = pool.submit(program.ask, "POST", PATH, build_use("make both"))
         vote(bot, "ana", program.card("Use Bash: make both"))
         assert waiting.result(30)[0] == 200
-    assert decided(program.ask("POST", PATH, request("make both"))) == {"behavior": "allow"}
+    assert read_decision(program.ask("POST", PATH, build_permission_request("make both"))) == {
+        "behavior": "allow"
+    }
     assert len(bot.all(Call, Call.tool == "claude_Bash")) == before + 1
 
 
@@ -107,18 +113,20 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("key", [True, False])
 @pytest.mark.parametrize("name", WRONG)
-def test_whatever_is_wrong_is_a_no_here_too(name: str, key: bool, bot: Harness, asks: Asks) -> None:
-    """In the form of this hook, with a key or without."""
+def test_any_wrong_permission_request_is_denied(
+    name: str, key: bool, bot: Harness, asks: Asks
+) -> None:
+    """The denial is in the form of this hook, with a key or without."""
     path, more = WRONG[name]
     program = asks() if key else Program(bot, "")
-    found = decided(program.ask("POST", path, request("ls", **more)))
+    found = read_decision(program.ask("POST", path, build_permission_request("ls", **more)))
     assert found["behavior"] == "deny"
     assert found["message"]
 
 
-def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
-    """What stands before a use of a tool is refused as such, whatever the agent has written into
-    its input, and however it comes.
+def test_a_tools_input_cannot_change_which_hook_is_meant() -> None:
+    """A denial is in the form of the hook that was called, whatever the input contains, and however
+    the body is split.
     """
     own, other = HookEventKind.BEFORE.value, HookEventKind.PERMISSION.value
     plain = json.dumps({"hook_event_name": other, "tool_input": {}})
@@ -134,4 +142,4 @@ def test_words_within_a_tools_input_say_nothing_of_the_hook() -> None:
             assert heard.event is expected.get(text, HookEventKind.BEFORE), (text, size)
         heard = HookEventDetector()
         heard.add_body_part(text.encode(), is_last=False)
-        assert heard.event is HookEventKind.BEFORE  # the rest may say otherwise
+        assert heard.event is HookEventKind.BEFORE  # the rest might say otherwise

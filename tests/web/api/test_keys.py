@@ -1,4 +1,4 @@
-"""Keys are made and revoked by the running bot; what is kept of one is no secret."""
+"""API keys are made and revoked by the running bot, and stored as hashes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,17 @@ from tests.web.api.program import Program
 
 @pytest.fixture(autouse=True)
 def at_the_machine(bot: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command is typed where the bot runs, with its settings."""
+    """Run commands where the bot runs, with its settings."""
     with_tools(bot.folder)
     monkeypatch.chdir(bot.folder)
     for name, value in environment(bot).items():
         monkeypatch.setenv(name, value)
 
 
-def test_a_key_is_shown_once_listed_and_revoked(
+def test_a_key_is_shown_once_stored_as_a_hash_listed_and_revoked(
     bot: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told when it is made; the record holds its hash, the list its name and who answers.
-
-    What its webhooks are signed with stands nowhere.
-    """
+    """The list has its name and owner. The secret of its webhooks is not stored."""
     made = ("key", "new", "night-job", "--for", "@ben", "--tools", "deploy_*, note", "--per-hour")
     code, said = command(capsys, *made, "7", "--webhook", "https://ci.example.com/told")
     assert code == 0, said
@@ -75,18 +72,20 @@ def test_a_key_is_shown_once_listed_and_revoked(
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a:b@c.de"], "password"),
     ],
 )
-def test_a_key_that_cannot_be(
+def test_an_invalid_key_is_refused_with_the_reason(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str], bot: Harness
 ) -> None:
-    """What is wrong is said, and nothing is made."""
+    """No key is made."""
     before = len(bot.all(ProgramApiKey))
     code, heard = command(capsys, "key", "new", *words)
     assert (code, said in heard) == (1, True), heard
     assert len(bot.all(ProgramApiKey)) == before
 
 
-def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """While one is good there is no other of its name; afterwards there may be."""
+def test_a_name_can_be_used_again_after_its_key_is_revoked(
+    bot: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until then a second key of that name is refused."""
     new = ("key", "new", "twice", "--for", "UBEN00001", "--tools", "*")
     assert command(capsys, *new)[0] == 0
     code, said = command(capsys, *new)
@@ -96,16 +95,18 @@ def test_two_keys_of_one_name(bot: Harness, capsys: pytest.CaptureFixture[str]) 
     assert len(bot.all(ProgramApiKey, ProgramApiKey.name == "twice")) == 2
 
 
-def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The new one is for the same, and both are good until the old one is revoked by its id; what
-    that one asked goes on under the new one.
+def test_a_renewed_key_works_beside_the_old_one_until_that_is_revoked(
+    bot: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The new key has the same rights and sees the requests of the old one, which is revoked by its
+    id.
     """
     new = ("key", "new", "renewed", "--for", "UBEN00001", "--tools", "note", "--per-hour", "9")
-    old = Program(bot, _key_in(command(capsys, *new)[1]), "renewed")
+    old = Program(bot, _find_key(command(capsys, *new)[1]), "renewed")
     asked = old.note("asked before the renewal")
     code, said = command(capsys, "key", "renew", "renewed")
     assert code == 0, said
-    fresh = Program(bot, _key_in(said), "renewed")
+    fresh = Program(bot, _find_key(said), "renewed")
     assert old.look(asked)["id"] == fresh.look(asked)["id"] == asked["id"]
     assert {
         (each.tool_patterns, each.per_hour)
@@ -119,20 +120,20 @@ def test_a_key_is_renewed_by_its_id(bot: Harness, capsys: pytest.CaptureFixture[
     assert command(capsys, "key", "renew", "nobody")[0] == 1
 
 
-def _key_in(said: str) -> str:
+def _find_key(said: str) -> str:
     [key] = [each for each in said.split() if each.startswith("csk_")]
     return key
 
 
 @pytest.mark.parametrize("words", [["new"], ["list", "x"], ["list", "--service"], ["new", "x"]])
-def test_a_key_command_that_makes_no_sense(words: list[str]) -> None:
+def test_a_key_command_with_wrong_arguments_exits(words: list[str]) -> None:
     """The usage is shown."""
     with pytest.raises(SystemExit):
         main(["key", *words])
 
 
-def test_what_is_for_the_bots_account_is_not_at_the_port(bot: Harness) -> None:
-    """A key, or none, reaches neither keys nor the operator's terminal over the network."""
+def test_keys_and_the_terminal_cannot_be_reached_over_the_network(bot: Harness) -> None:
+    """They are only for the bot's own account on the machine."""
     key = make_key(bot.app.core.store.path, "curious", "@ben", ["*"]).key
     for path in ("/v1/keys", "/v1/keys/renew", "/v1/keys/revoke", "/v1/forget", "/v1/terminal"):
         for shown, status in ((key, 404), ("", 401)):

@@ -1,4 +1,4 @@
-"""Receipts over HTTP: what was decided and how it ended, signed; the client alone checks them."""
+"""Receipts over HTTP, which say how a call was decided and ended; the client checks them."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ PAY: dict[str, Any] = ACTION | {
 }
 
 
-def keys_of(program: Program) -> dict[str, Any]:
+def get_receipt_keys(program: Program) -> dict[str, Any]:
     status, found = program.ask("GET", "/v1/receipt-keys")
     assert status == 200
     return found
 
 
-def receipt_of(program: Program, asked: dict[str, Any]) -> dict[str, Any]:
+def get_receipt(program: Program, asked: dict[str, Any]) -> dict[str, Any]:
     status, found = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
     assert status == 200, found
     return found
 
 
-def opened(envelope: dict[str, Any]) -> dict[str, Any]:
-    """The statement in an envelope."""
+def open_envelope(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Decode the statement in an envelope."""
     statement: dict[str, Any] = json.loads(base64.b64decode(envelope["payload"]))
     return statement
 
 
-def check_by_hand(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
-    """DSSE and JWK as their specifications say, and by another implementation of DSSE."""
+def check_signature(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
+    """Check DSSE and JWK by their specifications, and with another implementation of DSSE."""
     [signature] = envelope["signatures"]
     [x] = [each["x"] for each in keys["keys"] if each["kid"] == signature["keyid"]]
     public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(x + "="))
@@ -70,7 +70,7 @@ def check_by_hand(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
 
 
 def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> None:
-    """It names what runs, who asked, edited and approved; the claim gives the same one."""
+    """It names the call, and who asked, edited and approved. The claim returns the same one."""
     program = asks()
     asked = program.deploy("3.1.0")
     card = program.card("3.1.0")
@@ -80,10 +80,10 @@ def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> 
     bot.person("ana").submit(typed(version="3.1.1"))
     vote(bot, "cleo", program.card("3.1.1", "cleo"))
     program.look(asked, 30)
-    found, keys = receipt_of(program, asked), keys_of(program)
+    found, keys = get_receipt(program, asked), get_receipt_keys(program)
     assert found["end"] is None
-    check_by_hand(found["decision"], keys)
-    statement = opened(found["decision"])
+    check_signature(found["decision"], keys)
+    statement = open_envelope(found["decision"])
     said = statement["predicate"]
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert (said["tool"], said["decision"], said["revision"]) == ("deploy", "approved", 2)
@@ -98,10 +98,10 @@ def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> 
     status, claimed = program.claim(asked)
     assert (status, claimed["receipt"]) == (200, found["decision"])
     program.report(asked, "rolled out")
-    after = receipt_of(program, asked)
+    after = get_receipt(program, asked)
     assert after["decision"] == found["decision"]
-    check_by_hand(after["end"], keys)
-    end = opened(after["end"])["predicate"]
+    check_signature(after["end"], keys)
+    end = open_envelope(after["end"])["predicate"]
     assert (end["status"], end["note"]) == ("succeeded", "rolled out")
     payload = base64.b64decode(found["decision"]["payload"])
     assert end["decision"] == {"sha256": hashlib.sha256(payload).hexdigest()}
@@ -109,27 +109,28 @@ def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> 
 
 
 def test_a_rejection_has_a_receipt_that_approves_nothing(bot: Harness, asks: Asks) -> None:
-    """It says who rejected; whoever relies on an approval refuses it."""
+    """The check for an approval refuses it."""
     program = asks()
     asked = program.note("not this")
     reject(bot, "ana", SUPPORT, program.card("not this"), "no")
     program.look(asked, 30)
-    found = receipt_of(program, asked)
+    found = get_receipt(program, asked)
     receipt = receipts.verify_receipt(
-        json.dumps(found["decision"]), receipts.read_public_keys(json.dumps(keys_of(program)))
+        json.dumps(found["decision"]),
+        receipts.read_public_keys(json.dumps(get_receipt_keys(program))),
     )
     assert receipt.content["decision"] == "rejected"
     with pytest.raises(receipts.ReceiptError, match="does not say that the call was approved"):
         receipts.check_approval(receipt, now=bot.clock.now())
 
 
-def test_what_was_changed_by_hand_has_no_receipt(bot: Harness, asks: Asks) -> None:
-    """The installation signs only what people were shown."""
+def test_a_call_changed_in_the_database_has_no_receipt(bot: Harness, asks: Asks) -> None:
+    """The bot signs only what people were shown."""
     program = asks()
     asked = program.deploy("3.2.0")
     vote(bot, "ana", program.card("3.2.0"))
     program.look(asked, 30)
-    receipt_of(program, asked)
+    get_receipt(program, asked)
     gate = "UPDATE call SET gate = replace(gate, 'shop-leads', 'finance') WHERE run_id = :id"
     with bot.app.core.store.write() as tx:
         tx.execute(text(gate), {"id": asked["id"]})
@@ -138,7 +139,7 @@ def test_what_was_changed_by_hand_has_no_receipt(bot: Harness, asks: Asks) -> No
 
 
 def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
-    """Their digest is, behind the nonce, so that who has the arguments can check them."""
+    """Their digest with the nonce is, so that a client with the arguments can check them."""
     program = asks()
     given = {"account": "ops", "password": "correct horse"}
     body = {"tool": "login", "arguments": given, "channel": "#support"}
@@ -146,13 +147,13 @@ def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
     assert status == 201, asked
     vote(bot, "ana", program.card("ops"))
     program.look(asked, 30)
-    found = receipt_of(program, asked)["decision"]
-    said = opened(found)["predicate"]
+    found = get_receipt(program, asked)["decision"]
+    said = open_envelope(found)["predicate"]
     assert "correct horse" not in base64.b64decode(found["payload"]).decode()
     digest = hashlib.sha256(f'{said["nonce"]}:"correct horse"'.encode()).hexdigest()
     assert said["secrets"] == {"/password": digest}
     receipt = receipts.verify_receipt(
-        json.dumps(found), receipts.read_public_keys(json.dumps(keys_of(program)))
+        json.dumps(found), receipts.read_public_keys(json.dumps(get_receipt_keys(program)))
     )
     now = bot.clock.now()
     receipts.check_approval(receipt, arguments=given, now=now)
@@ -164,7 +165,7 @@ def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
 def test_large_numbers_are_handed_out_with_a_receipt(
     bot: Harness, asks: Asks, amount: float
 ) -> None:
-    """RFC 8785 writes large floats as whole numbers, which Python reads back as others."""
+    """RFC 8785 writes large floats as whole numbers, which Python reads as integers."""
     program = asks()
     given = {"amount": amount, "to": f"account {amount!r}"}
     body = {"action": PAY, "arguments": given, "channel": "#support"}
@@ -174,9 +175,9 @@ def test_large_numbers_are_handed_out_with_a_receipt(
     program.look(asked, 30)
     status, claimed = program.claim(asked)
     assert (status, claimed["arguments"]) == (200, asked["arguments"])
-    found = receipt_of(program, asked)["decision"]
-    assert opened(found)["predicate"]["arguments"] == asked["arguments"]
-    keys = receipts.read_public_keys(json.dumps(keys_of(program)))
+    found = get_receipt(program, asked)["decision"]
+    assert open_envelope(found)["predicate"]["arguments"] == asked["arguments"]
+    keys = receipts.read_public_keys(json.dumps(get_receipt_keys(program)))
     handout = parse_handout(claimed)
     receipts.ReceiptVerifier(keys, approvers=1).check_claim(asked["id"], "pay", handout)
     other = parse_handout(claimed | {"arguments": {**given, "amount": amount + 4096 * 1024}})
@@ -184,10 +185,10 @@ def test_large_numbers_are_handed_out_with_a_receipt(
         receipts.ReceiptVerifier(keys, approvers=1).check_claim(asked["id"], "pay", other)
 
 
-def test_the_command_checks_a_receipt_by_itself(
+def test_the_verify_command_checks_a_receipt(
     bot: Harness, asks: Asks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the keys, the arguments and the number of approvers; one thing wrong and it says no."""
+    """It checks the keys, the arguments and the number of approvers."""
     program = asks()
     body = {"tool": "wipe", "arguments": {"text": "two of us"}, "channel": "#support"}
     _, asked = program.ask("POST", "/v1/requests", body)
@@ -195,8 +196,8 @@ def test_the_command_checks_a_receipt_by_itself(
     vote(bot, "cleo", program.card("two of us", "cleo"))
     program.look(asked, 30)
     files = {name: tmp_path / name for name in ("receipt", "keys", "right", "wrong")}
-    files["receipt"].write_text(json.dumps(receipt_of(program, asked)))
-    files["keys"].write_text(json.dumps(keys_of(program)))
+    files["receipt"].write_text(json.dumps(get_receipt(program, asked)))
+    files["keys"].write_text(json.dumps(get_receipt_keys(program)))
     files["right"].write_text('{"text": "two of us"}')
     files["wrong"].write_text('{"text": "all of us"}')
     line = ["verify", str(files["receipt"]), "--key", str(files["keys"]), "--tool", "wipe"]
@@ -212,20 +213,20 @@ def test_the_command_checks_a_receipt_by_itself(
         assert why in capsys.readouterr().err
 
 
-def test_an_approval_is_good_for_so_long(bot: Harness, asks: Asks) -> None:
-    """The receipt names the time, and who relies on it later is told."""
+def test_a_receipt_is_too_old_after_a_day(bot: Harness, asks: Asks) -> None:
+    """The receipt has the time of the decision."""
     program = asks()
     asked = program.deploy("3.3.0")
     vote(bot, "ana", program.card("3.3.0"))
     program.look(asked, 30)
-    keys = receipts.read_public_keys(json.dumps(keys_of(program)))
-    receipt = receipts.verify_receipt(json.dumps(receipt_of(program, asked)["decision"]), keys)
+    keys = receipts.read_public_keys(json.dumps(get_receipt_keys(program)))
+    receipt = receipts.verify_receipt(json.dumps(get_receipt(program, asked)["decision"]), keys)
     receipts.check_approval(receipt, now=bot.clock.now())
     with pytest.raises(receipts.ReceiptError, match="too old"):
         receipts.check_approval(receipt, now=bot.clock.now() + timedelta(hours=25))
 
 
-def test_another_programs_request_has_no_receipt_here(bot: Harness, asks: Asks) -> None:
-    """As with all of it."""
+def test_the_receipt_of_another_programs_request_is_not_found(bot: Harness, asks: Asks) -> None:
+    """The status is 404, as for the request itself."""
     asked = asks().note("mine alone")
     assert asks().ask("GET", f"/v1/requests/{asked['id']}/receipt")[0] == 404

@@ -1,4 +1,4 @@
-"""Programs put calls of the bot's tools before people over HTTP, and hear how they ended."""
+"""Programs ask people over HTTP to approve calls of the bot's tools, and get the outcome."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SECRETIVE = {
 }
 
 
-def test_people_approve_and_the_waiting_program_hears_it(
+def test_a_waiting_program_gets_the_result_of_an_approved_call(
     bot: Harness, fakes: FakeTools, asks: Asks
 ) -> None:
-    """It asks, waits, and hears the result with who decided; the card says why it asks."""
+    """The answer also says who decided. The card has the program's reason."""
     program = asks()
     asked = program.note("over http", reason="The nightly job found it.")
     assert (asked["requester"], asked["handed_over"], asked["result"]) == ("UBEN00001", False, None)
@@ -47,8 +47,10 @@ def test_people_approve_and_the_waiting_program_hears_it(
     assert fakes.did("note", "over http") == 1
 
 
-def test_edited_rejected_and_taken_back(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
-    """The arguments are those that ran, a rejection comes with its words, what is over is over."""
+def test_a_program_learns_of_edits_rejections_and_cancellations(
+    bot: Harness, fakes: FakeTools, asks: Asks
+) -> None:
+    """It gets the arguments that ran and the reason of a rejection."""
     program = asks()
     edited, rejected, cancelled = (program.note(f"{each} by http") for each in ("e", "r", "c"))
     card = program.card("e by http")
@@ -68,13 +70,17 @@ def test_edited_rejected_and_taken_back(bot: Harness, fakes: FakeTools, asks: As
     program.card("c by http")
     status, said = program.ask("POST", f"/v1/requests/{cancelled['id']}/cancel")
     assert (status, said["status"]) == (200, "cancelled")
-    assert program.ask("POST", f"/v1/requests/{cancelled['id']}/cancel")[0] == 200  # it is
+    assert (
+        program.ask("POST", f"/v1/requests/{cancelled['id']}/cancel")[0] == 200
+    )  # it is cancelled already
     assert program.ask("POST", f"/v1/requests/{rejected['id']}/cancel")[0] == 409
     assert fakes.did("note", "c by http") == fakes.did("note", "r by http") == 0
 
 
-def test_a_deadline_a_quorum_and_a_refusal(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
-    """The program's own deadline falls; two have to agree; what policy forbids asks nobody."""
+def test_a_program_learns_of_deadlines_quorums_and_refusals(
+    bot: Harness, fakes: FakeTools, asks: Asks
+) -> None:
+    """The deadline is the program's own; a call that policy forbids asks nobody."""
     program = asks()
     short = program.note("too late by http", deadline_seconds=120)
     program.card("too late by http")
@@ -95,8 +101,8 @@ def test_a_deadline_a_quorum_and_a_refusal(bot: Harness, fakes: FakeTools, asks:
     assert (ended["status"], "nothing explodes here" in ended["note"]) == ("refused", True)
 
 
-def test_policy_knows_which_program_asks(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
-    """A rule's condition on `client` lets one program do what others ask for."""
+def test_policy_can_depend_on_the_program(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """A rule with a condition on `client` allows one program to act without asking."""
     body = {"tool": "put", "arguments": {"text": "by a client"}}
     trusted, other = asks("trusted"), asks()
     _, done = trusted.ask("POST", "/v1/requests", body)
@@ -106,9 +112,9 @@ def test_policy_knows_which_program_asks(bot: Harness, fakes: FakeTools, asks: A
     assert other.look(asked)["status"] == "pending"
 
 
-def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
-    """An Idempotency-Key makes one request of many sent at once, and one 201; the same call asked
-    otherwise is found again; another call with it is a conflict, another program's its own.
+def test_an_idempotency_key_makes_one_request_of_many(bot: Harness, asks: Asks) -> None:
+    """Of many sent at once, one gets 201. The same call with another reason finds the request;
+    another call with the key is a conflict. Other programs' keys are separate.
     """
     program, other = asks(), asks()
     body = {"tool": "note", "arguments": {"text": "once by http"}, "reason": "It is Monday."}
@@ -137,26 +143,24 @@ def test_the_same_key_asks_once(bot: Harness, asks: Asks) -> None:
     assert len(bot.all(Run, Run.client == program.name)) == 1
 
 
-def test_a_key_may_stand_for_what_is_open_only(asks: Asks) -> None:
-    """Until the request has ended, sending it again asks nobody; then it is asked anew, and counts
-    as another request of that hour.
-    """
+def test_an_idempotency_key_may_hold_only_while_its_request_is_open(asks: Asks) -> None:
+    """Until the request has ended, sending it again asks nobody; after that it is a new request."""
     program = asks()
     body = {"tool": "note", "arguments": {"text": "while it is open"}, "while_open": True}
     head = {"Idempotency-Key": "again-and-again"}
     status, first = program.ask("POST", "/v1/requests", body, **head)
-    status, same = program.ask("POST", "/v1/requests", body, **head)
-    assert (status, same["id"]) == (200, first["id"])
+    status, repeated = program.ask("POST", "/v1/requests", body, **head)
+    assert (status, repeated["id"]) == (200, first["id"])
     program.ask("POST", f"/v1/requests/{first['id']}/cancel", {})
     status, second = program.ask("POST", "/v1/requests", body, **head)
     assert (status, second["id"] != first["id"]) == (201, True)
     assert program.look(first)["status"] == "cancelled"
-    status, same = program.ask("POST", "/v1/requests", body, **head)
-    assert (status, same["id"]) == (200, second["id"])
+    status, repeated = program.ask("POST", "/v1/requests", body, **head)
+    assert (status, repeated["id"]) == (200, second["id"])
 
 
-def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
-    """What a person says is the result; it approves nothing, and runs nothing."""
+def test_a_programs_question_is_answered_by_a_person(bot: Harness, asks: Asks) -> None:
+    """The answer is the result; it approves and runs nothing."""
     program = asks()
     body = {"question": {"question": "Which shelf by http?"}, "channel": "#support"}
     status, asked = program.ask("POST", "/v1/questions", body)
@@ -183,17 +187,17 @@ def test_a_question_is_answered(bot: Harness, asks: Asks) -> None:
     assert noted.actor == "UBEN00001"
 
 
-def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
-    """Keys and requests outlive the process; who waits while it stops is answered, and asks again.
+def test_keys_and_requests_outlive_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+    """A waiting program is answered when the bot stops, and asks again.
 
-    A key that is revoked is none from that moment on.
+    A revoked key stops working at once.
     """
     program = asks()
     asked = program.note("over an http restart")
     card = program.card("over an http restart")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(program.look, asked, 60)
-        for _ in range(3):  # time for it to arrive
+        for _ in range(3):  # so that the waiting request has time to arrive
             program.look(asked)
         bot.restart()
         assert waiting.result(30)["status"] == "pending"
@@ -227,11 +231,11 @@ def test_it_goes_on_over_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -
         ("questions", {"question": {"question": "What is the first row?", "why": "To know."}}),
     ],
 )
-def test_a_request_knows_from_its_first_row_what_it_is(
+def test_a_request_is_described_before_people_are_asked(
     path: str, body: dict[str, Any], bot: Harness, asks: Asks
 ) -> None:
-    """The answer to asking, and each look before people are asked, say the same as later ones:
-    what, with which arguments (no secret among them), for whom, why, and who executes it.
+    """The first answers say the same as later ones: tool, arguments without secrets, requester,
+    reason, and who executes it.
     """
     program = asks()
     held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "first row" in str(args))
@@ -241,25 +245,27 @@ def test_a_request_knows_from_its_first_row_what_it_is(
     assert asked["title"]
     assert "hunter2" not in str(asked)
     early = program.look(asked)
-    assert (early["status"], same(early)) == ("preparing", same(asked))
+    assert (early["status"], pick_fixed_fields(early)) == ("preparing", pick_fixed_fields(asked))
     held.release()
     bot.slack.wait(lambda: program.look(asked)["status"] == "pending")
-    assert same(program.look(asked)) == same(asked)
+    assert pick_fixed_fields(program.look(asked)) == pick_fixed_fields(asked)
 
 
-def same(stands: dict[str, Any]) -> dict[str, Any]:
-    """What of a request does not change until people do something about it."""
+def pick_fixed_fields(stands: dict[str, Any]) -> dict[str, Any]:
+    """Pick the fields of a request that do not change until people act."""
     names = ("id", "tool", "title", "effect", "arguments", "reason", "requester", "channel")
     return {name: stands[name] for name in (*names, "created_at", "handed_over")}
 
 
-def test_a_request_that_was_taken_back_at_once_still_says_what_it_was(
-    bot: Harness, asks: Asks
-) -> None:
-    """Nobody was asked, and so there is no call."""
+def test_a_request_cancelled_before_asking_is_still_described(bot: Harness, asks: Asks) -> None:
+    """Nobody was asked, so there is no call."""
     program = asks()
     held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "never asked" in str(args))
     asked = program.deploy("never asked")
     status, gone = program.ask("POST", f"/v1/requests/{asked['id']}/cancel")
-    assert (status, gone["status"], same(gone)) == (200, "cancelled", same(asked))
+    assert (status, gone["status"], pick_fixed_fields(gone)) == (
+        200,
+        "cancelled",
+        pick_fixed_fields(asked),
+    )
     held.release()

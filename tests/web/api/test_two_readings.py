@@ -1,4 +1,4 @@
-"""What two readers could read in two ways, or a page of elsewhere could send, is refused."""
+"""Requests that two readers could read in two ways, or that foreign pages send, are refused."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ INITIALIZE = {
 ACCEPTED = {"Accept": "application/json, text/event-stream"}
 
 
-def answered(bot: Harness, head: str, body: bytes) -> bytes:
-    """All that is answered on a line of its own, until it is closed."""
+def exchange_bytes(bot: Harness, head: str, body: bytes) -> bytes:
+    """Send bytes on a new connection and return all that is answered until it is closed."""
     web = bot.app.endpoints.web
     assert web is not None
     parts = urlsplit(web.url)
@@ -40,8 +40,8 @@ def answered(bot: Harness, head: str, body: bytes) -> bytes:
     return found
 
 
-def sent(program: Program, body: bytes, more: dict[str, str]) -> tuple[int, str]:
-    """What a host that sends this is answered."""
+def post_to_mcp(program: Program, body: bytes, more: dict[str, str]) -> tuple[int, str]:
+    """Post this as an MCP host; returns status and body."""
     web = program.harness.app.endpoints.web
     assert web is not None
     line = HTTPConnection(urlsplit(web.url).netloc, timeout=30)
@@ -54,9 +54,9 @@ def sent(program: Program, body: bytes, more: dict[str, str]) -> tuple[int, str]
 @pytest.mark.parametrize("path", ["/v1/requests", "/mcp", "/healthz", "/slack/events", "/v1/hooks"])
 @pytest.mark.parametrize("length", [0, 3, 400])
 def test_a_body_with_two_lengths_is_refused(path: str, length: int, bot: Harness) -> None:
-    """And what stands behind it on the line is no request; a coding agent's hook says no."""
+    """The bytes after it are not read as a request. A coding agent's hook is denied."""
     smuggled = b"GET /healthz HTTP/1.1\r\nHost: bot\r\n\r\n"
-    found = answered(
+    found = exchange_bytes(
         bot,
         f"POST {path} HTTP/1.1\nHost: bot\nContent-Type: application/json\n"
         f"Content-Length: {length}\nTransfer-Encoding: chunked",
@@ -85,15 +85,15 @@ ORIGINS: dict[str, tuple[str, str | None, int]] = {  # Host, Origin, status
 
 
 @pytest.mark.parametrize("name", ORIGINS)
-def test_a_page_of_elsewhere_is_no_host(name: str, asks: Asks) -> None:
-    """Whatever key it has."""
+def test_a_foreign_page_cannot_use_the_mcp_endpoint(name: str, asks: Asks) -> None:
+    """It may have a valid key."""
     host, origin, status = ORIGINS[name]
     more = {"Host": host, **({} if origin is None else {"Origin": origin})}
-    assert sent(asks(tools=("note",)), json.dumps(INITIALIZE).encode(), more)[0] == status
+    assert post_to_mcp(asks(tools=("note",)), json.dumps(INITIALIZE).encode(), more)[0] == status
 
 
-def test_a_name_that_stands_twice_is_refused_of_hosts(bot: Harness, asks: Asks) -> None:
-    """At any depth: what people would see may not be what another reads."""
+def test_json_with_a_key_given_twice_is_refused(bot: Harness, asks: Asks) -> None:
+    """This holds at any depth: people might see another value than the one that runs."""
     program = asks(tools=("note",))
     call: dict[str, Any] = {"name": "note", "arguments": {"text": "a first reading"}}
     whole = json.dumps({**INITIALIZE, "method": "tools/call", "params": call})
@@ -103,7 +103,7 @@ def test_a_name_that_stands_twice_is_refused_of_hosts(bot: Harness, asks: Asks) 
         whole.replace('"id": 1', '"id": 1, "id": 2'),
     )
     for each in twice:
-        status, said = sent(program, each.encode(), {})
+        status, said = post_to_mcp(program, each.encode(), {})
         assert status == 400
         assert "twice" in said
     assert "a first reading" not in str(bot.person("ana").everything(bot.person("ana").dm_channel))

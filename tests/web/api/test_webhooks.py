@@ -1,4 +1,4 @@
-"""Programs' addresses are told how requests stand: signed, again until they take it, for a day."""
+"""Webhooks: signed messages about requests, tried again for a day until they are accepted."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ from storage.webhooks import RETRY_INTERVALS, Webhook
 from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
-from tests.web.api.conftest import key_of
+from tests.web.api.conftest import make_program_key
 from tests.web.api.program import Program
-from tests.web.api.receiver import Receiver, listening
+from tests.web.api.receiver import Receiver, run_receiver
 
 DECIDED, ENDED = "request.decided", "request.ended"
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """Somebody who listens."""
-    with listening() as made:
+    """A receiver of webhooks."""
+    with run_receiver() as made:
         yield made
 
 
-def told_at(harness: Harness, receiver: Receiver, name: str) -> tuple[Program, str]:
-    """A program whose address this is, and what its messages are signed with."""
-    made = key_of(harness, name, webhook=receiver.url)
+def make_program(harness: Harness, receiver: Receiver, name: str) -> tuple[Program, str]:
+    """Make a program with this receiver; returns the secret of its webhooks as well."""
+    made = make_program_key(harness, name, webhook=receiver.url)
     return Program(harness, made.key, name), made.webhook_secret
 
 
-def test_told_when_decided_and_when_ended(bot: Harness, receiver: Receiver) -> None:
-    """Both say how it stands, are signed, and come once each."""
-    program, secret = told_at(bot, receiver, "told-twice")
+def test_a_program_is_told_once_of_a_decision_and_of_the_end(
+    bot: Harness, receiver: Receiver
+) -> None:
+    """Both messages are signed and have the request."""
+    program, secret = make_program(bot, receiver, "told-twice")
     asked = program.note("tell me of this")
     vote(bot, "ana", program.card("tell me of this"))
     heard = receiver.wait(2)
@@ -57,9 +59,11 @@ def test_told_when_decided_and_when_ended(bot: Harness, receiver: Receiver) -> N
     assert len(receiver.heard) == 2
 
 
-def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver) -> None:
-    """While the bot's older key is beside the new one, either secret checks what is told."""
-    program, secret = told_at(bot, receiver, "told-by-both")
+def test_webhooks_are_signed_with_the_new_key_and_the_old_one(
+    bot: Harness, receiver: Receiver
+) -> None:
+    """While the bot has both keys, either secret of a program verifies the message."""
+    program, secret = make_program(bot, receiver, "told-by-both")
     old = bot.app.core.store.signing_key
     bot.app.core.store._key = SigningKey(b"the new key of at least 32 characters", old)
     try:
@@ -78,18 +82,20 @@ def test_signed_under_a_new_key_and_the_old_one(bot: Harness, receiver: Receiver
         assert signed == [Signature(one).sign(*said) for one in (new, secret)]
 
 
-def test_told_again_after_growing_pauses_and_a_restart(bot: Harness, receiver: Receiver) -> None:
-    """An address that fails, or leads elsewhere, is told again, the same under the same id."""
+def test_a_webhook_is_tried_again_after_longer_pauses_and_a_restart(
+    bot: Harness, receiver: Receiver
+) -> None:
+    """The address fails or redirects. The message and its id stay the same."""
     receiver.status = 503
-    program, _ = told_at(bot, receiver, "told-late")
+    program, _ = make_program(bot, receiver, "told-late")
     asked = program.deploy("7.0-told")
     vote(bot, "ana", program.card("7.0-told"))
     receiver.wait(1)
-    failed(bot, asked["id"], 1)
+    wait_until_failed(bot, asked["id"], 1)
     receiver.status = 302
     bot.clock.advance(RETRY_INTERVALS[0].total_seconds() + 1)
     receiver.wait(2)
-    failed(bot, asked["id"], 2)
+    wait_until_failed(bot, asked["id"], 2)
     bot.restart()
     receiver.status = 200
     bot.clock.advance(RETRY_INTERVALS[1].total_seconds() + 1)
@@ -102,30 +108,30 @@ def test_told_again_after_growing_pauses_and_a_restart(bot: Harness, receiver: R
     assert receiver.wait(4)[3].said["type"] == ENDED
 
 
-def test_who_wants_no_more_is_told_no_more(bot: Harness, receiver: Receiver) -> None:
-    """410 ends what is told of that; a revoked key ends all of it."""
+def test_webhooks_end_with_status_410_or_a_revoked_key(bot: Harness, receiver: Receiver) -> None:
+    """Status 410 ends one request's messages; a revoked key ends all of them."""
     receiver.status = 410
-    program, _ = told_at(bot, receiver, "told-gone")
+    program, _ = make_program(bot, receiver, "told-gone")
     asked = program.note("gone by http")
     path = f"/v1/requests/{asked['id']}/cancel"
     program.card("gone by http")
     assert program.ask("POST", path)[0] == 200
     receiver.wait(2)
-    rows = bot.slack.wait(lambda: over(bot, asked["id"]))
+    rows = bot.slack.wait(lambda: list_finished(bot, asked["id"]))
     assert {each.error for each in rows} == {"it answered 410"}
     receiver.status = 200
     second = program.note("revoked by http")
     program.card("revoked by http")
     revoke_key(bot.app.core.store.path, program.name)
     vote(bot, "ana", program.card("revoked by http"))
-    rows = bot.slack.wait(lambda: over(bot, second["id"]))
+    rows = bot.slack.wait(lambda: list_finished(bot, second["id"]))
     assert {each.error for each in rows} == {"its key is revoked"}
     assert len(receiver.heard) == 2
 
 
-def test_what_was_asked_just_before_a_death_is_told(bot: Harness, receiver: Receiver) -> None:
-    """The process died before it wrote down whom to tell: the next one finds that out."""
-    program, _ = told_at(bot, receiver, "told-after-a-death")
+def test_a_request_made_just_before_a_crash_is_told(bot: Harness, receiver: Receiver) -> None:
+    """The process died before it stored whom to tell; the next one adds that."""
+    program, _ = make_program(bot, receiver, "told-after-a-death")
     asked = program.note("just before a death")
     card = program.card("just before a death")
     with bot.app.core.store.write() as tx:
@@ -135,35 +141,35 @@ def test_what_was_asked_just_before_a_death_is_told(bot: Harness, receiver: Rece
     assert [each.said["data"]["id"] for each in receiver.wait(2)] == [asked["id"]] * 2
 
 
-def test_an_address_that_answers_endlessly_counts_as_not_told(
+def test_a_webhook_answered_endlessly_counts_as_failed(
     bot: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may say a letter now and then: after its time it counts as not told."""
+    """The address sends a letter now and then, until the time-out."""
     monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 1.0)
-    with dripping() as url:
-        slow = slow_program(bot, url, "told-by-drops")
-        failed(bot, slow, 1)
+    with run_dripping_server() as url:
+        slow = ask_for_slow_program(bot, url, "told-by-drops")
+        wait_until_failed(bot, slow, 1)
 
 
-def test_an_address_that_never_answers_holds_nobody_up(
+def test_an_address_that_never_answers_does_not_delay_others(
     bot: Harness, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others are told while it is waited for, also those that are asked after that began."""
+    """Other programs are told meanwhile, also of later requests."""
     monkeypatch.setattr(webhooks, "POST_TIMEOUT_SECONDS", 120.0)
-    with dripping() as url:
-        slow = slow_program(bot, url, "told-beside-none")
-        program, _ = told_at(bot, receiver, "told-beside")
+    with run_dripping_server() as url:
+        slow = ask_for_slow_program(bot, url, "told-beside-none")
+        program, _ = make_program(bot, receiver, "told-beside")
         for text in ("told beside drops", "told beside drops again"):
             program.note(text)
             vote(bot, "ana", program.card(text))
         receiver.wait(4)
         [decided, _] = sorted(bot.all(Webhook, Webhook.run_id == slow), key=lambda each: each.kind)
-        assert (decided.attempts, decided.error) == (1, "")  # it is still waited for
+        assert (decided.attempts, decided.error) == (1, "")  # this one is still being waited for
 
 
-def slow_program(bot: Harness, url: str, name: str) -> str:
-    """The request of a program whose address has begun to be told that it is decided."""
-    program = Program(bot, key_of(bot, name, webhook=url).key, name)
+def ask_for_slow_program(bot: Harness, url: str, name: str) -> str:
+    """Make a request for a program at a slow address, and wait for its first webhook."""
+    program = Program(bot, make_program_key(bot, name, webhook=url).key, name)
     asked = str(program.deploy(f"7.1-{name}")["id"])
     vote(bot, "ana", program.card(f"7.1-{name}"))
     bot.slack.wait(
@@ -173,8 +179,8 @@ def slow_program(bot: Harness, url: str, name: str) -> str:
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
-    """The address of somebody who begins to answer, and does so letter by letter for ever."""
+def run_dripping_server() -> Iterator[str]:
+    """Run a server that answers letter by letter for ever; yields its address."""
     over = threading.Event()
 
     def answer(line: socket.socket) -> None:
@@ -194,15 +200,15 @@ def dripping() -> Iterator[str]:
         over.set()
 
 
-def over(harness: Harness, run_id: str) -> list[Webhook]:
-    """What was to be told of it, once both are told or given up."""
+def list_finished(harness: Harness, run_id: str) -> list[Webhook]:
+    """List the webhooks of a request once both are sent or given up."""
     found = harness.all(Webhook, Webhook.run_id == run_id)
     done = len(found) == 2 and not any(each.waits or each.due_at for each in found)
     return found if done else []
 
 
-def failed(harness: Harness, run_id: str, attempts: int) -> None:
-    """Wait until so many attempts are written down as failed."""
+def wait_until_failed(harness: Harness, run_id: str, attempts: int) -> None:
+    """Wait until so many attempts are stored as failed."""
     harness.slack.wait(
         lambda: [
             each

@@ -1,4 +1,4 @@
-"""The examples of docs/programs.md, as they stand there, against a bot at work."""
+"""The examples of docs/programs.md, run as they are against a working bot."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.web.api.program import Program
 PAGE = ROOT / "docs" / "programs.md"
 
 
-def curls() -> list[str]:
-    """Each curl of the page, in its order."""
+def list_curl_commands() -> list[str]:
+    """List the curl commands of the page, in order."""
     found = [
         each for block in blocks(PAGE, "sh") for each in re.split(r"^(?=curl )", block, flags=re.M)
     ]
     return [each for each in found if each.startswith("curl ")]
 
 
-def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
-    """What the command prints."""
+def run_command(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
+    """Run the command and return what it prints."""
     web = program.harness.app.endpoints.web
     assert web is not None
     ended = subprocess.run(
@@ -53,17 +53,17 @@ def typed(program: Program, command: str, run_id: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_curls_of_the_page(bot: Harness, asks: Asks) -> None:
-    """A message is asked for and heard of; a deployment is asked for, claimed and reported."""
+def test_the_curl_commands_of_the_page_work(bot: Harness, asks: Asks) -> None:
+    """A message is requested and looked at; a deployment is requested, claimed and reported."""
     program = asks()
-    ask, look, deploy, claim, report = curls()
-    asked = typed(program, ask)
+    ask, look, deploy, claim, report = list_curl_commands()
+    asked = run_command(program, ask)
     vote(bot, "ana", program.card("It found 3 of them"))
-    assert typed(program, look, asked["id"])["status"] == "succeeded"
+    assert run_command(program, look, asked["id"])["status"] == "succeeded"
     assert any("From a job" in each["text"] for each in bot.person("ana").messages("C0SUPPORT"))
     ana = bot.person("ana")
     before = {message["ts"] for message in ana.messages(ana.dm_channel)}
-    asked = typed(program, deploy)
+    asked = run_command(program, deploy)
 
     def shown() -> dict[str, Any] | None:
         found = (m for m in ana.messages(ana.dm_channel) if m["ts"] not in before)
@@ -72,12 +72,12 @@ def test_the_curls_of_the_page(bot: Harness, asks: Asks) -> None:
     card = bot.slack.wait(shown)
     vote(bot, "ana", card, ana.dm_channel)
     program.look(asked, 30)
-    assert typed(program, claim, asked["id"])["arguments"] == {"version": "1.4.2"}
-    assert typed(program, report, asked["id"])["status"] == "succeeded"
+    assert run_command(program, claim, asked["id"])["arguments"] == {"version": "1.4.2"}
+    assert run_command(program, report, asked["id"])["status"] == "succeeded"
 
 
 def test_the_page_names_every_status_and_problem() -> None:
-    """Its table has each status once, its headings each place that a problem names."""
+    """Its table has each status once; its headings are those that problems refer to."""
     cells = re.findall(r"^\| (`[^|]+) \|", section(PAGE, "Statuses"), re.M)
     named = [each for cell in cells for each in re.findall(r"`(\w+)`", cell) if each != "status"]
     assert sorted(named) == sorted(RequestStatus)
@@ -90,8 +90,8 @@ def test_the_page_names_every_status_and_problem() -> None:
     assert table(section(PAGE, "Asking"))["deadline_seconds"]
 
 
-def test_the_check_of_a_webhook() -> None:
-    """The function of the page takes what is signed, and nothing else."""
+def test_the_pages_function_checks_webhook_signatures() -> None:
+    """It accepts the signed body only."""
     [code] = blocks(PAGE, "python")
     example: dict[str, Any] = {}
     exec(code, example)

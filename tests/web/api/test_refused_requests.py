@@ -1,4 +1,4 @@
-"""What a program may not do, and what it says wrong: each a problem, and nobody is asked."""
+"""Requests of programs that are refused with a problem; nobody is asked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from tests.web.api.program import ACTION, Program
 NOTE = {"tool": "note", "arguments": {"text": "not asked"}}
 
 
-def refused(program: Program, body: Any, method: str = "POST", path: str = "/v1/requests") -> Any:
-    """The problem that this is; it is one in form, too."""
+def read_problem(
+    program: Program, body: Any, method: str = "POST", path: str = "/v1/requests"
+) -> Any:
+    """Send a request and return its problem, which has the form of one."""
     status, headers, said = program.raw(method, path, body, {})
     assert headers["Content-Type"] == "application/problem+json"
     assert headers["Cache-Control"] == "no-store"
@@ -60,16 +62,18 @@ def refused(program: Program, body: Any, method: str = "POST", path: str = "/v1/
         (b" " * 1_000_001, 413, "1,000,000"),
     ],
 )
-def test_what_is_not_taken(body: Any, status: int, part: str, bot: Harness, asks: Asks) -> None:
-    """Each says what is wrong and where, and nobody is asked."""
+def test_a_wrong_request_is_refused_with_what_is_wrong(
+    body: Any, status: int, part: str, bot: Harness, asks: Asks
+) -> None:
+    """The problem says where the error is. Nobody is asked."""
     program = asks(tools=("note", "nothing_*"))
-    said = refused(program, body)
+    said = read_problem(program, body)
     assert (said["status"], part in str(said)) == (status, True), said
     assert bot.all(Run, Run.client == program.name) == []
 
 
-def test_whose_a_request_is(asks: Asks) -> None:
-    """A request is its own program's alone, and so is everything that is done with it."""
+def test_a_request_can_be_used_by_its_own_program_only(asks: Asks) -> None:
+    """For other programs it does not exist."""
     mine, theirs = asks(), asks()
     asked = mine.note("whose is it")
     path = f"/v1/requests/{asked['id']}"
@@ -84,14 +88,14 @@ def test_whose_a_request_is(asks: Asks) -> None:
         ("GET", "/v1/requests/a%00b", None),
         ("GET", "/v1/requests/a%0Ab", None),
     ):
-        assert refused(theirs, body, method, place)["status"] == 404
-    assert refused(mine, claim, path=f"{path}/claim")["status"] == 409
-    assert refused(mine, None, "DELETE", path)["status"] == 405
-    assert refused(mine, None, "GET", "/v1/nothing")["status"] == 404
+        assert read_problem(theirs, body, method, place)["status"] == 404
+    assert read_problem(mine, claim, path=f"{path}/claim")["status"] == 409
+    assert read_problem(mine, None, "DELETE", path)["status"] == 405
+    assert read_problem(mine, None, "GET", "/v1/nothing")["status"] == 404
 
 
-def test_who_has_no_key_hears_nothing(asks: Asks) -> None:
-    """Without a good key every path is 401, whatever is sent there."""
+def test_every_path_needs_a_valid_key(asks: Asks) -> None:
+    """Otherwise the status is 401, whatever is sent."""
     good = asks()
     scheme, id_, secret = good.key.split("_", 2)
     for key in ("", "csk_", good.key[:-1], f"{scheme}_{id_}_{secret[::-1]}", f"csk_{'0' * 16}_x"):
@@ -100,23 +104,23 @@ def test_who_has_no_key_hears_nothing(asks: Asks) -> None:
             ("GET", "/v1/x"),
             ("GET", "/v1/openapi.json"),
         ):
-            said = refused(Program(good.harness, key), b"{", method, path)
+            said = read_problem(Program(good.harness, key), b"{", method, path)
             assert said["status"] == 401
     _, headers, _ = Program(good.harness, "").raw("GET", "/v1/requests/x", None, {})
     assert headers["WWW-Authenticate"].startswith("Bearer")
     assert good.ask("GET", "/v1/openapi.json")[1]["openapi"] == "3.1.0"
 
 
-def test_a_service_names_who_asks(bot: Harness, asks: Asks) -> None:
-    """A service's key asks in the name of any colleague, but of nobody else."""
+def test_a_services_key_asks_in_the_name_of_any_colleague(bot: Harness, asks: Asks) -> None:
+    """It cannot ask in a guest's name."""
     service = asks(service=True)
     assert service.note("for cleo", requester="@cleo")["requester"] == "UCLEO0001"
     guest = next(each for each in bot.slack.world.people.values() if each.is_restricted)
-    assert refused(service, {**NOTE, "requester": guest.id})["status"] == 422
+    assert read_problem(service, {**NOTE, "requester": guest.id})["status"] == 422
 
 
-def test_a_key_may_ask_so_often(bot: Harness, asks: Asks) -> None:
-    """Beyond its hour's number it hears when to come again; what it had asked is not asked anew."""
+def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, asks: Asks) -> None:
+    """The refusal says when to come back. Repeating an earlier request does not count."""
     program = asks(per_hour=2)
     head = {"Idempotency-Key": "first"}
     _, first = program.ask("POST", "/v1/requests", NOTE, **head)
@@ -130,16 +134,16 @@ def test_a_key_may_ask_so_often(bot: Harness, asks: Asks) -> None:
     program.note("an hour later")
 
 
-def test_many_at_once_are_counted_as_well(asks: Asks) -> None:
-    """A key that asks side by side is let through no more often than one that takes its turn."""
+def test_requests_at_the_same_time_count_against_the_limit(asks: Asks) -> None:
+    """Of twelve at once, two are accepted."""
     program = asks(per_hour=2)
     with ThreadPoolExecutor(12) as pool:
         sent = [pool.submit(program.ask, "POST", "/v1/requests", NOTE) for _ in range(12)]
     assert sorted(each.result()[0] for each in sent) == [201] * 2 + [429] * 10
 
 
-def test_slack_cannot_be_asked_who_somebody_is(bot: Harness, asks: Asks) -> None:
-    """Then nobody is asked, and the program hears when to come again; its key still counts once."""
+def test_a_request_is_refused_if_slack_cannot_look_up_people(bot: Harness, asks: Asks) -> None:
+    """The refusal says when to come back, and does not count against the limit."""
     program = asks(per_hour=1)
     forget_people(bot)
     bot.slack.faults.fail("users.info", "internal_error", times=99)
@@ -151,10 +155,10 @@ def test_slack_cannot_be_asked_who_somebody_is(bot: Harness, asks: Asks) -> None
     program.note("once Slack answers")
 
 
-def test_who_waits_holds_nobody_else_up(
+def test_a_key_has_a_limit_of_waiting_requests(
     bot: Harness, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One key may wait so often at once; beyond that it is told to come again, and others wait."""
+    """Other keys can wait all the same."""
     monkeypatch.setattr(ask_route, "MAX_WAITING_REQUESTS_PER_KEY", 1)
     program, other = asks(), asks()
     mine, theirs = program.note("waited for by one"), other.note("waited for by another")
@@ -170,8 +174,10 @@ def test_who_waits_holds_nobody_else_up(
     assert program.look(mine, 1)["status"] == "cancelled"
 
 
-def test_a_body_that_does_not_come(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sends half a body is answered, and holds no connection for long."""
+def test_a_request_with_half_a_body_is_answered_in_time(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not hold its connection for long; the status is 408."""
     monkeypatch.setattr(api_gate, "BODY_TIMEOUT_SECONDS", 0.2)
     program = asks()
     web = program.harness.app.endpoints.web

@@ -1,4 +1,4 @@
-"""Whatever comes to the address of a coding agent's hook, and whatever fails there: it is a no."""
+"""Whatever comes to the address of a coding agent's hook, or fails there, is denied."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bot.http.claude_code import is_hook_request
 from tests.stories.harness import Harness
 from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
-from tests.web.api.test_hooks import LATER, PATH, decision, use
-from tests.web.requests import head
+from tests.web.api.test_hooks import LATER, PATH, build_use, read_decision
+from tests.web.requests import build_head
 
 MISTYPED = (
     "/v1/hooks",
@@ -45,8 +45,8 @@ MISTYPED = (
 )
 
 
-def denies(body: bytes | str) -> bool:
-    """Whether Claude Code takes this for a no."""
+def is_denial(body: bytes | str) -> bool:
+    """Whether Claude Code reads this as a denial."""
     found = json.loads(body)["hookSpecificOutput"]
     assert found["hookEventName"] == "PreToolUse"
     assert found["permissionDecisionReason"]
@@ -55,21 +55,23 @@ def denies(body: bytes | str) -> bool:
 
 @pytest.mark.parametrize("path", MISTYPED)
 @pytest.mark.parametrize("key", [True, False])
-def test_a_mistyped_address_is_a_no(path: str, key: bool, bot: Harness, asks: Asks) -> None:
+def test_a_mistyped_address_of_a_hook_is_denied(
+    path: str, key: bool, bot: Harness, asks: Asks
+) -> None:
     """With a key or without."""
     program = asks() if key else Program(bot, "")
-    assert decision(program.ask("POST", path, use("ls")))["permissionDecision"] == "deny"
+    assert read_decision(program.ask("POST", path, build_use("ls")))["permissionDecision"] == "deny"
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
 @pytest.mark.parametrize("path", ["/v1/hooks/claude-code", "/v1/hooks/other"])
-def test_another_method_is_a_no(method: str, path: str, asks: Asks) -> None:
-    """By any method below the address of hooks."""
-    assert decision(asks().ask(method, path, use("ls")))["permissionDecision"] == "deny"
+def test_another_method_at_a_hook_is_denied(method: str, path: str, asks: Asks) -> None:
+    """This holds for any path below that of hooks."""
+    assert read_decision(asks().ask(method, path, build_use("ls")))["permissionDecision"] == "deny"
 
 
-def test_what_is_no_hook_is_answered_as_ever(asks: Asks) -> None:
-    """Other paths, and requests whose random ids hold such a word."""
+def test_paths_that_are_no_hooks_are_answered_as_usual(asks: Asks) -> None:
+    """Some have random ids that contain a word like `hook`."""
     program = asks()
     for method, path in (
         ("GET", "/v1/requests/aHooKb"),
@@ -104,16 +106,16 @@ BODIES: dict[str, tuple[list[tuple[str, str]], list[bytes]]] = {
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("path", ["/v1/hooks/claude-code", "/v1/hooks/no", "/v1/%68ooks/claude"])
-def test_what_cannot_be_read_is_a_no(path: str, name: str, asks: Asks) -> None:
-    """The length, the framing, the headers: also what the server below refuses by itself."""
+def test_a_hook_request_that_cannot_be_read_is_denied(path: str, name: str, asks: Asks) -> None:
+    """Length, framing or headers are wrong; some the HTTP server itself would refuse."""
     program = asks()
     headers, parts = BODIES[name]
     headers = [("Authorization", f"Bearer {program.key}"), *headers]
-    status, body = sent(program, head(headers, path=path), *parts)
-    assert (status, denies(body)) == (200, True)
+    status, body = send_bytes(program, build_head(headers, path=path), *parts)
+    assert (status, is_denial(body)) == (200, True)
 
 
-LINES: dict[str, bytes] = {
+FIRST_LINES: dict[str, bytes] = {
     "an older version": b"POST /v1/hooks/claude-code HTTP/1.0",
     "no version": b"POST /v1/hooks/claude-code",
     "a version that is none": b"POST /v1/hooks/claude-code HTTP/9.9",
@@ -134,27 +136,27 @@ LINES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", FIRST_LINES)
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_a_first_line_that_cannot_be_read_is_a_no(
+def test_a_hook_request_with_a_malformed_first_line_is_denied(
     name: str, end: bytes, bot: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far as it says that a hook is meant; whatever ends its lines."""
+    """It can still be recognised as meant for a hook, with either kind of line end."""
     monkeypatch.setattr(server, "HEADERS_TIMEOUT_SECONDS", 1.0)
-    whole = LINES[name] + end + b"Host: bot" + end + b"Content-Length: 2" + end + end + b"{}"
-    status, body = sent(Program(bot, ""), whole)
-    assert (status, denies(body)) == (200, True)
+    whole = FIRST_LINES[name] + end + b"Host: bot" + end + b"Content-Length: 2" + end + end + b"{}"
+    status, body = send_bytes(Program(bot, ""), whole)
+    assert (status, is_denial(body)) == (200, True)
 
 
 @pytest.mark.parametrize("part", ["the headers", "the body"])
-def test_what_does_not_come_to_its_end(
+def test_a_hook_request_that_does_not_end_is_denied(
     part: str, asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the headers, half of the body: after a while, no."""
+    """Half of the headers or of the body is missing."""
     monkeypatch.setattr(server, "HEADERS_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr("bot.http.api_gate.BODY_TIMEOUT_SECONDS", 0.2)
     program = asks()
-    whole = head(
+    whole = build_head(
         [
             ("Authorization", f"Bearer {program.key}"),
             ("Content-Type", "application/json"),
@@ -162,13 +164,13 @@ def test_what_does_not_come_to_its_end(
         ],
         path="/v1/hooks/claude-code",
     )
-    status, body = sent(program, whole[:-20] if part == "the headers" else whole)
-    assert (status, denies(body)) == (200, True)
+    status, body = send_bytes(program, whole[:-20] if part == "the headers" else whole)
+    assert (status, is_denial(body)) == (200, True)
 
 
-def sent(program: Program, *parts: bytes) -> tuple[int, bytes]:
-    """Send bytes as they are; the status and the body."""
-    with line_to(program.harness) as line:
+def send_bytes(program: Program, *parts: bytes) -> tuple[int, bytes]:
+    """Send bytes as they are; returns status and body."""
+    with connect_to(program.harness) as line:
         for each in parts:
             line.sendall(each)
         answer = line.makefile("rb")
@@ -180,8 +182,8 @@ def sent(program: Program, *parts: bytes) -> tuple[int, bytes]:
         return int(status[1]), answer.read(length)
 
 
-def line_to(harness: Harness) -> socket.socket:
-    """A connection on which nothing is said yet."""
+def connect_to(harness: Harness) -> socket.socket:
+    """Open a connection on which nothing has been sent."""
     web = harness.app.endpoints.web
     assert web is not None
     where = urlsplit(web.url)
@@ -190,82 +192,85 @@ def line_to(harness: Harness) -> socket.socket:
 
 @pytest.fixture
 def crowd(bot: Harness) -> Iterator[list[socket.socket]]:
-    """Six hundred connections without a key, of which a third has begun to say something."""
+    """Six hundred connections without a key; a third of them has begun a request."""
     with ExitStack() as stack:
-        lines = [stack.enter_context(line_to(bot)) for _ in range(600)]
+        lines = [stack.enter_context(connect_to(bot)) for _ in range(600)]
         for each in lines[::3]:
             each.sendall(b"POST /v1/requests HTTP/1.1\r\nHost: bot\r\n")
         yield lines
 
 
-def test_who_says_nothing_keeps_nobody_out(
+def test_quiet_connections_do_not_keep_others_out(
     crowd: list[socket.socket], bot: Harness, asks: Asks
 ) -> None:
-    """Programs, hooks and machines without a key are answered beside them; of those that are quiet
-    the oldest are closed.
-    """
+    """Programs and hooks are answered beside them; the oldest quiet connections are closed."""
     program = asks()
-    assert program.ask("POST", PATH, use("beside a crowd"), **LATER)[0] == 202
+    assert program.ask("POST", PATH, build_use("beside a crowd"), **LATER)[0] == 202
     assert program.ask("GET", "/v1/openapi.json")[0] == 200
-    assert decision(Program(bot, "").ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
+    assert (
+        read_decision(Program(bot, "").ask("POST", PATH, build_use("ls")))["permissionDecision"]
+        == "deny"
+    )
     crowd[0].settimeout(5)
     with suppress(ConnectionResetError):
         assert crowd[0].recv(1) == b""
     assert len(crowd) > api_gate.MAX_QUIET_CONNECTIONS
 
 
-def test_where_there_is_no_room_it_is_a_no(asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many programs as there may be are answered already; others are told when to come back."""
+def test_a_hook_is_denied_when_too_many_programs_are_served(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs are told when to come back."""
     program = asks()
-    monkeypatch.setattr(api_gate, "reserve_place", full)
-    assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
+    monkeypatch.setattr(api_gate, "reserve_place", fail_to_reserve)
+    assert read_decision(program.ask("POST", PATH, build_use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
-def full(_: Semaphore) -> Any:
-    """There is no room."""
+def fail_to_reserve(_: Semaphore) -> Any:
+    """Fail as if no place were free."""
     raise WouldBlock
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, RecursionError, MemoryError])
-def test_a_fault_of_ours_is_a_no(
+def test_a_hook_is_denied_when_the_bot_fails(
     error: type[Exception], asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even before the key is known."""
+    """It fails while the key is checked."""
     program = asks()
 
     def fail(*_: Any) -> None:
         raise error("it broke")
 
     monkeypatch.setattr(ApiKeyChecker, "get_authenticated_key", fail)
-    assert decision(program.ask("POST", PATH, use("ls")))["permissionDecision"] == "deny"
+    assert read_decision(program.ask("POST", PATH, build_use("ls")))["permissionDecision"] == "deny"
 
 
-# what an app may do at a hook that is no answer
+# apps that give no proper answer at a hook
 
 
-async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """It says nothing at all."""
+async def answer_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Send nothing at all."""
 
 
-async def raises(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """It fails before it says anything."""
+async def fail_at_once(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Fail before anything is sent."""
     raise RuntimeError
 
 
-async def ends(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """It is cancelled from inside."""
+async def cancel_itself(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Raise CancelledError from inside."""
     raise asyncio.CancelledError
 
 
-async def hangs(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """It comes to no end."""
+async def hang(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Hang until cancelled."""
     await asyncio.Event().wait()
 
 
-async def hangs_for_good(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """It comes to no end, and is not to be cancelled at once."""
+async def hang_and_resist_cancelling(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Hang, and ignore being cancelled twice."""
     for _ in range(2):
         try:
             await asyncio.Event().wait()
@@ -273,51 +278,60 @@ async def hangs_for_good(_scope: Scope, _receive: Receive, _send: Send) -> None:
             continue
 
 
-async def breaks_off(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """It fails after blanks."""
-    await start(send, 200)
+async def fail_after_blanks(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Send blanks, then fail."""
+    await start_answer(send, 200)
     await send({"type": "http.response.body", "body": b" ", "more_body": True})
     raise RuntimeError
 
 
-async def says_blanks(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """It says nothing but blanks."""
-    await start(send, 200)
+async def answer_blanks(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Send nothing but blanks."""
+    await start_answer(send, 200)
     await send({"type": "http.response.body", "body": b" ", "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
-async def fails_amid(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """It fails between the head of an answer and its body."""
-    await start(send, 200, [(b"content-length", b"2")])
+async def fail_before_the_body(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Fail between the head of an answer and its body."""
+    await start_answer(send, 200, [(b"content-length", b"2")])
     raise RuntimeError
 
 
-def says(status: int) -> ASGIApp:
-    """An app that answers with that status."""
+def make_app(status: int) -> ASGIApp:
+    """Make an app that answers with that status."""
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-        await start(send, status)
+        await start_answer(send, status)
         await send({"type": "http.response.body", "body": b"no JSON"})
 
     return app
 
 
-async def start(send: Send, status: int, headers: Any = ()) -> None:
-    """Begin an answer."""
+async def start_answer(send: Send, status: int, headers: Any = ()) -> None:
+    """Start an answer."""
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
 
-APPS = (nothing, raises, ends, hangs, hangs_for_good, breaks_off, says_blanks, fails_amid)
+APPS = (
+    answer_nothing,
+    fail_at_once,
+    cancel_itself,
+    hang,
+    hang_and_resist_cancelling,
+    fail_after_blanks,
+    answer_blanks,
+    fail_before_the_body,
+)
 STATUSES = (100, 201, 202, 204, 301, 302, 400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 500)
 
 
-@pytest.mark.parametrize("app", [*APPS, *map(says, (*STATUSES, 502, 503, 504))])
+@pytest.mark.parametrize("app", [*APPS, *map(make_app, (*STATUSES, 502, 503, 504))])
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_whatever_the_app_does(
+def test_a_hook_is_denied_whatever_the_app_does(
     app: ASGIApp, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One whole answer with a no is sent; also where the server ends meanwhile, and cancels it."""
+    """Exactly one complete answer is sent, also if the server stops and cancels it."""
     monkeypatch.setattr(api, "DEADLINE_GRACE_SECONDS", 0.0)
     monkeypatch.setattr(api, "PROCESSING_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(api, "DISCARD_TIMEOUT_SECONDS", 0.01)
@@ -353,4 +367,4 @@ def test_whatever_the_app_does(
     body = b"".join(each["body"] for each in parts)
     lengths = [int(value) for name, value in first["headers"] if name == b"content-length"]
     assert lengths in ([], [len(body)])
-    assert denies(body)
+    assert is_denial(body)

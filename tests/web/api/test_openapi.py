@@ -1,4 +1,4 @@
-"""The API does what its own description says, whatever is sent to it."""
+"""The API behaves as its OpenAPI description says."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ METHODS = {"get", "post"}
 
 @pytest.fixture
 def program(asks: Asks) -> Program:
-    """One that may ask for little, as often as it likes."""
+    """A program that may ask for few tools, as often as it likes."""
     return asks(tools=("note", "ask_person", "deploy"), per_hour=100_000)
 
 
 @pytest.fixture
 def described(program: Program) -> Any:
-    """The description as it is served, for a client that has a key."""
+    """The description as it is served to a client with a key."""
     web = program.harness.app.endpoints.web
     assert web is not None
     headers = {"Authorization": f"Bearer {program.key}"}
@@ -43,8 +43,8 @@ def described(program: Program) -> Any:
     return schema
 
 
-def test_it_describes_every_answer(program: Program) -> None:
-    """OpenAPI 3.1 with the key as its security, every problem in one form, and examples."""
+def test_the_description_has_every_operation_and_answer(program: Program) -> None:
+    """It is OpenAPI 3.1 with the key as security, one form of problems, and examples."""
     _, said = program.ask("GET", "/v1/openapi.json")
     assert said["openapi"].startswith("3.1.")
     assert said["servers"] == [{"url": "/v1"}]
@@ -73,25 +73,23 @@ def test_it_describes_every_answer(program: Program) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", GenerationMode)
-def test_whatever_is_sent_is_answered_as_described(described: Any, mode: GenerationMode) -> None:
-    """Right and wrong requests, made from the description: each answer is one that it names."""
+def test_any_request_is_answered_as_described(described: Any, mode: GenerationMode) -> None:
+    """Valid and invalid requests are generated from the description."""
     operations = [each.ok() for each in described.get_all_operations()]
     assert len(operations) == 10
     for operation in operations:
 
         @given(case=operation.as_strategy(generation_mode=mode))
         @settings(max_examples=25, suppress_health_check=list(HealthCheck))
-        def answered(case: Any) -> None:
-            # what arguments a tool takes, or who is there, no description can say
+        def check_answer(case: Any) -> None:
+            # the description cannot say which arguments a tool takes, or which people there are
             case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
-        answered()
+        check_answer()
 
 
-def examples(said: dict[str, Any], model: str) -> dict[str, Any]:
-    """A body of the examples that stand beside its fields, as pages that show the document make
-    one.
-    """
+def build_example_body(said: dict[str, Any], model: str) -> dict[str, Any]:
+    """Build a body of the examples beside its fields, as pages that show the document do."""
     schema = said["components"]["schemas"][model]
     return {
         name: each["examples"][0]
@@ -100,8 +98,8 @@ def examples(said: dict[str, Any], model: str) -> dict[str, Any]:
     }
 
 
-def test_every_example_is_taken(bot: Harness, asks: Asks) -> None:
-    """What the document shows, posted as it stands, asks people, claims and reports."""
+def test_every_example_of_the_description_is_accepted(bot: Harness, asks: Asks) -> None:
+    """Posted as they are, the examples ask people, claim and report."""
     program = asks()
     _, said = program.ask("GET", "/v1/openapi.json")
     posted = set()
@@ -111,7 +109,7 @@ def test_every_example_is_taken(bot: Harness, asks: Asks) -> None:
         ("QuestionWanted", "/v1/questions"),
     ):
         schema = said["components"]["schemas"][model]
-        body = examples(said, model)
+        body = build_example_body(said, model)
         assert set(schema["required"]) <= set(body), model
         status, asked = program.ask("POST", path, body)
         assert status == 201, (model, asked)
@@ -123,7 +121,7 @@ def test_every_example_is_taken(bot: Harness, asks: Asks) -> None:
     vote(bot, "ana", program.card("Deploy 1.4.2"))
     bot.settle()
     for model, act in (("ClaimSent", "claim"), ("OutcomeSent", "outcome")):
-        body = examples(said, model)
+        body = build_example_body(said, model)
         assert set(said["components"]["schemas"][model]["required"]) <= set(body), model
         status, answer = program.ask("POST", f"/v1/requests/{deployed['id']}/{act}", body)
         assert status == 200, (model, answer)

@@ -1,4 +1,4 @@
-"""A program asks for the same in another request: people are told what became of the first."""
+"""A program repeats a request: people are told what became of the first one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ UNDER_WAY = "the same is being done already for this program"
 UNKNOWN = "the same was started already for this program, with unknown outcome"
 
 
-def again(program: Program, version: str) -> str:
-    """Ask for the same deployment once more; what its card says. It is taken back."""
+def ask_again(program: Program, version: str) -> str:
+    """Ask for the same deployment once more, and cancel it; returns the text of its card."""
     request = program.deploy(version)
     said = words(program.card(f"Deploy {version}"))
     program.ask("POST", f"/v1/requests/{request['id']}/cancel")
@@ -24,29 +24,31 @@ def again(program: Program, version: str) -> str:
     return said
 
 
-def test_a_card_says_what_became_of_the_same(bot: Harness, asks: Asks) -> None:
-    """Also of what people had edited since; not of another program's, nor of what is long ago."""
+def test_a_card_says_that_the_same_was_done_already(bot: Harness, asks: Asks) -> None:
+    """Also if people edited it. Not for another program, nor a long time afterwards."""
     program = asks()
     request = program.deploy("1.4.2")
     open_modal(bot, "ana", "C0SUPPORT", program.card("Deploy 1.4.2"), "edit")
     bot.person("ana").submit(typed(version="1.4.3"))
     vote(bot, "cleo", program.card("Deploy 1.4.3", "cleo"))
-    assert "already for this program" not in again(program, "1.4.2")  # it may begin, or not
+    assert "already for this program" not in ask_again(
+        program, "1.4.2"
+    )  # it is not certain that it begins
     claim = f"/v1/requests/{request['id']}/claim"
     assert program.ask("POST", claim, {"claimant": ME})[0] == 200
-    assert UNDER_WAY in again(program, "1.4.2")
+    assert UNDER_WAY in ask_again(program, "1.4.2")
     outcome = {"claimant": ME, "succeeded": None, "result": "handed on"}
     program.ask("POST", f"/v1/requests/{request['id']}/outcome", outcome)
-    assert UNKNOWN in again(program, "1.4.3")
+    assert UNKNOWN in ask_again(program, "1.4.3")
     outcome = {"claimant": ME, "succeeded": True, "result": "done in 40 s"}
     program.ask("POST", f"/v1/requests/{request['id']}/outcome", outcome)
-    assert DONE in again(program, "1.4.2")
-    assert DONE in again(program, "1.4.3")
-    assert "already for this program" not in again(program, "1.4.4")
-    assert "already for this program" not in again(asks(), "1.4.2")
+    assert DONE in ask_again(program, "1.4.2")
+    assert DONE in ask_again(program, "1.4.3")
+    assert "already for this program" not in ask_again(program, "1.4.4")
+    assert "already for this program" not in ask_again(asks(), "1.4.2")
     late = program.deploy("1.4.2")
     assert DONE in words(program.card("Deploy 1.4.2"))
     bot.clock.advance(timedelta(hours=4).total_seconds())
     ended = program.look(late, 30)
     assert (ended["status"], ended["note"]) == ("expired", "")
-    assert "already for this program" not in again(program, "1.4.2")
+    assert "already for this program" not in ask_again(program, "1.4.2")

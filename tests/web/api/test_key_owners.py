@@ -1,4 +1,4 @@
-"""Whose a request is: the key's that asked it, and of one that goes on for that key."""
+"""A request belongs to the key that made it, and to a key that replaces that one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from storage.models import Run
 from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import ask_for, vote
-from tests.web.api.conftest import Asks, key_of
+from tests.web.api.conftest import Asks, make_program_key
 from tests.web.api.program import ME, Program
-from tests.web.api.test_hooks import PATH, use
+from tests.web.api.test_hooks import PATH, build_use
 
 OTHERS: dict[str, dict[str, Any]] = {
     "another person": {"person": "@cleo"},
@@ -26,21 +26,21 @@ OTHERS: dict[str, dict[str, Any]] = {
 FIRST: dict[str, Any] = {"person": "@ben", "tools": ("note", "deploy", "claude_*")}
 
 
-def made(bot: Harness, name: str, **more: Any) -> Program:
-    """A key of that name, once the one before is revoked."""
-    with suppress(BotRefusedError):  # there was none
+def replace_key(bot: Harness, name: str, **more: Any) -> Program:
+    """Make a key of that name, after revoking the one before."""
+    with suppress(BotRefusedError):  # there was none before
         revoke_key(bot.app.core.store.path, name)
-    told = key_of(bot, name, **{**FIRST, **more})
+    told = make_program_key(bot, name, **{**FIRST, **more})
     return Program(bot, told.key, name)
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_key_of_the_same_name_is_another_program(name: str, bot: Harness) -> None:
-    """It reads nothing of what the earlier one asked, claims and reports nothing, takes nothing
-    back, and finds nothing by what that one asked it with.
+def test_a_new_key_of_the_same_name_is_another_program(name: str, bot: Harness) -> None:
+    """It cannot read, claim, report or cancel requests of the earlier one, nor find them by their
+    Idempotency-Key.
     """
     client = f"renamed-{list(OTHERS).index(name)}"
-    first = made(bot, client)
+    first = replace_key(bot, client)
     asked, held = first.deploy("w.1"), first.deploy("w.2")
     status, mine = first.ask(
         "POST",
@@ -49,11 +49,11 @@ def test_a_key_of_the_same_name_is_another_program(name: str, bot: Harness) -> N
         **{"Idempotency-Key": "job-1"},
     )
     assert status == 201
-    assert first.ask("POST", PATH, use("make mine"), Prefer="respond-async, wait=0")[0] == 202
+    assert first.ask("POST", PATH, build_use("make mine"), Prefer="respond-async, wait=0")[0] == 202
     vote(bot, "ana", first.card("Deploy w.2"))
     assert first.look(held, 30)["status"] == "approved"
     assert first.claim(held)[0] == 200
-    other = made(bot, client, **OTHERS[name])
+    other = replace_key(bot, client, **OTHERS[name])
     for each in (asked, held, mine):
         assert other.ask("GET", f"/v1/requests/{each['id']}")[0] == 404
         assert other.ask("GET", f"/v1/questions/{each['id']}")[0] == 404
@@ -65,30 +65,30 @@ def test_a_key_of_the_same_name_is_another_program(name: str, bot: Harness) -> N
     assert status in (403, 409), said
     assert mine["id"] not in str(said)
     before = len(bot.all(Run))
-    assert other.ask("POST", PATH, use("make mine", "PostToolUse")) == (200, {})
+    assert other.ask("POST", PATH, build_use("make mine", "PostToolUse")) == (200, {})
     assert len(bot.all(Run)) == before
     listed = other.ask("GET", "/v1/requests")[1]["requests"]
     assert {each["id"] for each in listed}.isdisjoint({asked["id"], held["id"], mine["id"]})
 
 
-def test_a_key_that_goes_on_for_another(bot: Harness) -> None:
-    """The same person answers for both, for the same tools: a key was lost, and is replaced."""
-    first = made(bot, "rotated")
+def test_a_key_with_the_same_owner_and_tools_replaces_another(bot: Harness) -> None:
+    """A key was lost; the new one can go on with its requests."""
+    first = replace_key(bot, "rotated")
     held = first.deploy("w.3")
     vote(bot, "ana", first.card("Deploy w.3"))
     first.look(held, 30)
     assert first.claim(held)[0] == 200
-    second = made(bot, "rotated", tools=("claude_*", "deploy", "note"))
+    second = replace_key(bot, "rotated", tools=("claude_*", "deploy", "note"))
     assert second.look(held)["status"] == "running"
     assert second.report(held, "done", ME)[0] == 200
-    back = made(bot, "rotated", person="@cleo")
+    back = replace_key(bot, "rotated", person="@cleo")
     assert back.ask("GET", f"/v1/requests/{held['id']}")[0] == 404
-    assert made(bot, "rotated").look(held)["status"] == "succeeded"
+    assert replace_key(bot, "rotated").look(held)["status"] == "succeeded"
 
 
-def test_a_key_has_a_limit_of_its_own(bot: Harness, asks: Asks) -> None:
-    """What it asks is held by that alone, at once, with the time to come back at; its person's
-    limits for Slack neither hold it nor are used up by it.
+def test_a_key_has_its_own_limit_beside_its_owners(bot: Harness, asks: Asks) -> None:
+    """Its owner's limits in Slack do not apply to its requests, and are not used up by them. Beyond
+    the key's limit, the refusal says when to come back.
     """
     bot.limits = {"max_asked_per_hour": 2, "max_pending": 2}
     try:

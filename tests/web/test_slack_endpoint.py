@@ -1,4 +1,4 @@
-"""The way in over HTTP by itself: what fails, what stops, who lets others wait."""
+"""Slack's HTTP endpoint by itself: failures, stops, and slow clients."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from bot.identity import Identity
 from bot.signals import UnacknowledgedDeliveries
 from bot.slack.client import SlackClient
 from bot.slack.listeners import build_bolt_app
-from tests.web.requests import Sender, event, head
+from tests.web.requests import Sender, build_event, build_head
 
 SECRET = "secret-of-the-app"
 
 
-class Served:
-    """A bare Bolt app behind the door; what comes waits for `go` and fails while `fails` is set."""
+class EndpointHarness:
+    """A bare Bolt app behind the endpoint; it waits for `go`, and fails while `fails` is set."""
 
     def __init__(self) -> None:
         self.go, self.fails, self.came = threading.Event(), threading.Event(), threading.Event()
@@ -53,22 +53,22 @@ class Served:
 
     @property
     def sender(self) -> Sender:
-        """Slack."""
+        """Somebody who signs requests like Slack."""
         return Sender(self.server.url, SECRET, int(SystemClock().now().timestamp()))
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    """One, until the end of the test."""
-    made = Served()
+def served() -> Iterator[EndpointHarness]:
+    """An endpoint, until the end of the test."""
+    made = EndpointHarness()
     yield made
     made.go.set()
     made.server.close()
 
 
-def test_what_failed_may_come_again_at_once(served: Served) -> None:
-    """Slack may send the very same again within the second: what was not stored is no replay."""
-    sender, body = served.sender, event("the disk is full")
+def test_a_request_that_was_not_stored_may_be_sent_again_at_once(served: EndpointHarness) -> None:
+    """Slack may send the very same request within the second, which is no replay."""
+    sender, body = served.sender, build_event("the disk is full")
     headers = sender.headers(body)
     served.fails.set()
     assert sender.post(body, headers) == 500
@@ -78,9 +78,9 @@ def test_what_failed_may_come_again_at_once(served: Served) -> None:
     assert served.taken == 1
 
 
-def test_a_replay_of_what_is_under_way(served: Served) -> None:
-    """Nothing is acknowledged before it is stored, whoever asks for it twice."""
-    sender, body = served.sender, event("slowly")
+def test_a_repeated_request_waits_until_the_first_is_stored(served: EndpointHarness) -> None:
+    """Nothing is acknowledged before it is stored."""
+    sender, body = served.sender, build_event("slowly")
     headers = sender.headers(body)
     served.go.clear()
     found: list[int] = []
@@ -88,22 +88,24 @@ def test_a_replay_of_what_is_under_way(served: Served) -> None:
     first.start()
     assert served.came.wait(30)
     assert sender.post(body, headers, **{"X-Slack-Retry-Num": "1"}) == 409
-    # another process of ours has it as well: that one asks again
+    # forwarded by another process of ours, which will ask again
     assert sender.post(body, headers, **{FORWARDED_HEADER: "1"}) == 503
     served.go.set()
     first.join(10)
     assert (found, served.taken) == ([200], 1)
 
 
-def test_closing_lets_in_nothing_and_acknowledges_what_came(served: Served) -> None:
-    """What is being stored is acknowledged; what comes then is refused, and taken nowhere."""
+def test_a_closing_endpoint_finishes_requests_and_refuses_new_ones(served: EndpointHarness) -> None:
+    """A request that is being stored is acknowledged."""
     served.go.clear()
     found: list[int] = []
-    first = threading.Thread(target=lambda: found.append(served.sender.post(event("in time"))))
+    first = threading.Thread(
+        target=lambda: found.append(served.sender.post(build_event("in time")))
+    )
     first.start()
     assert served.came.wait(30)
     served.door.close()
-    assert served.sender.post(event("too late")) == 503
+    assert served.sender.post(build_event("too late")) == 503
     ending = threading.Thread(target=served.server.close)
     ending.start()
     served.go.set()
@@ -111,46 +113,48 @@ def test_closing_lets_in_nothing_and_acknowledges_what_came(served: Served) -> N
     first.join(10)
     assert (found, served.taken) == ([200], 1)
     with pytest.raises(OSError, match="refused"):
-        served.sender.post(event("to nobody"))
+        served.sender.post(build_event("to nobody"))
 
 
-def test_echoes_go_no_further(served: Served) -> None:
-    """What the bot did itself is acknowledged before Bolt sees it."""
+def test_the_bots_own_messages_do_not_reach_bolt(served: EndpointHarness) -> None:
+    """They are acknowledged."""
     echo = {"event": {"type": "message", "user": "UBOT00001", "text": "I said it"}}
-    assert served.sender.post(event("", **echo)) == 200
+    assert served.sender.post(build_event("", **echo)) == 200
     assert served.taken == 0
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /slack/eve", head([])[:-2]])
-def test_headers_that_do_not_come(
-    served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
+@pytest.mark.parametrize("sent", [b"", b"POST /slack/eve", build_head([])[:-2]])
+def test_a_connection_without_complete_headers_is_closed(
+    served: EndpointHarness, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    """A connection on which no request begins, or none goes on, is closed."""
+    """No request begins on it, or one does not go on."""
     monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.1)
     assert served.sender.raw(sent) == 0
 
 
-def test_headers_of_a_second_request_that_do_not_come(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+def test_a_second_request_with_incomplete_headers_is_closed(
+    served: EndpointHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same holds for a later request on the same connection."""
+    """The first request on the same connection is answered."""
     monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.1)
     url = urlsplit(served.server.url)
     with socket.create_connection((url.hostname, url.port or 0), timeout=10) as line:
-        line.sendall(head([], "GET", "/nowhere") + b"GET /ano")
+        line.sendall(build_head([], "GET", "/nowhere") + b"GET /ano")
         assert line.makefile("rb").read().count(b"HTTP/1.1") == 1
 
 
-def test_a_slow_answer_is_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the headers are there, nothing is cut off while the listeners work."""
+def test_a_slow_answer_is_not_cut_off(
+    served: EndpointHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time-out of headers does not apply while the listeners work."""
     monkeypatch.setattr(module, "HEADERS_TIMEOUT_SECONDS", 0.05)
     served.go.clear()
     threading.Timer(0.3, served.go.set).start()
-    assert served.sender.post(event("thinking")) == 200
+    assert served.sender.post(build_event("thinking")) == 200
 
 
-def test_an_address_that_is_taken(served: Served) -> None:
-    """Who cannot listen says where and why."""
+def test_the_error_about_an_address_in_use_names_it(served: EndpointHarness) -> None:
+    """It says why the address cannot be listened to."""
     port = int(served.server.url.rpartition(":")[2])
     with pytest.raises(StartupError, match=r"127\.0\.0\.1:\d+ cannot be listened to"):
         WebServer.create_listening_server(ListeningAddress("127.0.0.1", port))

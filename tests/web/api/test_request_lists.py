@@ -1,4 +1,4 @@
-"""A key lists its own requests: page by page, by status, and nobody else's."""
+"""The list of a key's own requests: by page and by status."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.web.api.conftest import Asks
 from tests.web.api.program import Program
 
 
-def pages(program: Program, query: str = "") -> list[list[dict[str, Any]]]:
-    """All pages, as they are read one after the other."""
+def list_pages(program: Program, query: str = "") -> list[list[dict[str, Any]]]:
+    """Read all pages, one after the other."""
     found, after = [], ""
     while True:
         status, said = program.ask("GET", f"/v1/requests?limit=2{query}&after={after}")
@@ -25,7 +25,7 @@ def pages(program: Program, query: str = "") -> list[list[dict[str, Any]]]:
 
 
 def test_requests_are_listed_page_by_page(bot: Harness, asks: Asks) -> None:
-    """Each once, the newest first, as a look at it says; what is asked meanwhile moves nothing."""
+    """Each is listed once, the newest first. Later requests do not move the pages."""
     program, other = asks(), asks()
     asked = []
     for number in range(5):
@@ -37,17 +37,17 @@ def test_requests_are_listed_page_by_page(bot: Harness, asks: Asks) -> None:
     listed = [*first["requests"], *rest["requests"]]
     assert [each["id"] for each in listed] == [each["id"] for each in reversed(asked)]
     assert rest["next"] is None
-    found = pages(program)
+    found = list_pages(program)
     assert [len(each) for each in found[:3]] == [2, 2, 2]
     assert found[0][0]["id"] == late["id"]
     for each in [late, *listed]:
         bot.slack.wait(lambda each=each: program.look(each)["status"] == "pending")  # type: ignore[misc]  # a default binds it
-    [[*again], *_] = pages(program)
+    [[*again], *_] = list_pages(program)
     assert again[0] == program.look(again[0])
 
 
-def test_requests_of_some_statuses_are_listed(bot: Harness, asks: Asks) -> None:
-    """One status or several; a status that is none is refused."""
+def test_requests_are_listed_by_status(bot: Harness, asks: Asks) -> None:
+    """By one status or several. An unknown status is refused."""
     program = asks()
     waits, done, gone = (program.note(f"by status {each}") for each in ("w", "d", "g"))
     vote(bot, "ana", program.card("by status d"))
@@ -57,7 +57,7 @@ def test_requests_of_some_statuses_are_listed(bot: Harness, asks: Asks) -> None:
     program.card("by status w")
 
     def listed(query: str) -> set[str]:
-        return {each["id"] for page in pages(program, query) for each in page}
+        return {each["id"] for page in list_pages(program, query) for each in page}
 
     assert listed("&status=pending") == {waits["id"]}
     assert listed("&status=succeeded&status=cancelled") == {done["id"], gone["id"]}
@@ -66,18 +66,18 @@ def test_requests_of_some_statuses_are_listed(bot: Harness, asks: Asks) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "after=nobody-s", "after=a/b"])
-def test_what_cannot_be_listed(query: str, asks: Asks) -> None:
-    """The page of another's, or of nobody's, request, and odd sizes."""
+def test_an_invalid_page_or_size_is_refused(query: str, asks: Asks) -> None:
+    """The page starts at an unknown request, or the size is out of range."""
     assert asks().ask("GET", f"/v1/requests?{query}")[0] == 422
 
 
-def test_another_program_starts_no_page_here(asks: Asks) -> None:
-    """An id of somebody else's is as good as none."""
+def test_a_page_cannot_start_at_another_programs_request(asks: Asks) -> None:
+    """Its id is like an unknown one."""
     asked = asks().note("not yours to list")
     assert asks().ask("GET", f"/v1/requests?after={asked['id']}")[0] == 422
     assert asks().ask("GET", "/v1/requests") == (200, {"requests": [], "next": None})
 
 
 def test_nothing_is_listed_without_a_key(bot: Harness) -> None:
-    """Without one, nothing."""
+    """The status is 401."""
     assert Program(bot, "").ask("GET", "/v1/requests")[0] == 401
