@@ -1,4 +1,4 @@
-"""The local Slack that the checks of a policy share, the settings of a bot on it, and a record."""
+"""A local Slack for the checks of policies, the settings of a bot on it, and a record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.runs.harness import LoopHarness, approved
 
 @pytest.fixture(scope="module")
 def slack() -> Iterator[Sandbox]:
-    """One local Slack for all."""
+    """A local Slack for all tests of a module."""
     with build_local_slack() as server:
         yield server
 
@@ -40,7 +40,7 @@ def settings(slack: Sandbox, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The record of one call that was approved and run; the bot has ended."""
+    """The record of one call that was approved and run by a bot that has stopped."""
     path = tmp_path / "countersign.db"
     harness = approved(path)
     harness.work()
@@ -56,11 +56,11 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def backup(record: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A backup of the record, on which life then went on: one more request was asked."""
+    """A backup of the record, to which one more request was added afterwards."""
     path = record.with_name("b.db")
     assert main(["backup", str(path)]) == 0
     harness = LoopHarness(record)
-    harness.number = 10  # its messages are others than those of the first life
+    harness.number = 10  # so that its messages differ from those of the first start
     harness.say("and then", thread="2.0")
     harness.loop.tick()
     harness.stop()

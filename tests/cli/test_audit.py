@@ -1,4 +1,4 @@
-"""`countersign audit`: a sound record, one that somebody wrote to, and what it tells of a call."""
+"""`countersign audit`: verifying, showing and exporting."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from tests.runs.fakes import ANA
 from tests.runs.harness import LoopHarness
 
 
-def column(path: Path, name: str) -> list[str]:
-    """That column of the audit."""
+def read_column(path: Path, name: str) -> list[str]:
+    """Read that column of the audit."""
     with closing(sqlite3.connect(path)) as db:
         return [row[0] for row in db.execute(f"SELECT {name} FROM audit ORDER BY seq")]
 
 
 def test_a_sound_record_verifies(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the bot has left is sound, and the last seal is printed, to be kept elsewhere."""
+    """The last seal is printed, to be kept elsewhere."""
     assert main(["audit", "verify"]) == 0
-    seals = column(record, "hash")
+    seals = read_column(record, "hash")
     [sound, last] = capsys.readouterr().out.splitlines()
     assert sound.startswith(f"Sound: {len(seals)} rows")
     assert last == f"The last seal is {seals[-1]}"
 
 
-def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the last rows are gone, verify says how many, and fails."""
+def test_verify_counts_rows_missing_at_the_end(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is 1."""
     with closing(sqlite3.connect(record, isolation_level=None)) as db:
         db.execute("DROP TRIGGER audit_no_delete")
         db.execute("DELETE FROM audit WHERE seq > (SELECT max(seq) - 3 FROM audit)")
@@ -43,9 +45,9 @@ def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str])
     assert "3 rows are missing at its end" in capsys.readouterr().err
 
 
-def test_arguments_written_over_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The chain has the arguments, readable, and a seal that tells when the row says others."""
-    [birth] = [each for each in column(record, "payload") if each]
+def test_verify_finds_changed_arguments(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The audit has the sealed arguments, so a changed row is noticed."""
+    [birth] = [each for each in read_column(record, "payload") if each]
     assert json.loads(birth)["arguments"] == {"text": "as shown"}
     with closing(sqlite3.connect(record, isolation_level=None)) as db:
         db.execute("DROP TRIGGER revision_no_update")
@@ -54,9 +56,11 @@ def test_arguments_written_over_are_told(record: Path, capsys: pytest.CaptureFix
     assert "are not those that the audit has sealed" in capsys.readouterr().err
 
 
-def test_a_call_is_shown_in_order(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who proposed, approved and ran a call, by its id; nothing of what is not there."""
-    [call] = {each for each in column(record, "call_id") if each}
+def test_show_lists_the_events_of_a_call_in_order(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says who approved it. An unknown id is an error."""
+    [call] = {each for each in read_column(record, "call_id") if each}
     assert main(["audit", "show", call]) == 0
     shown = capsys.readouterr().out
     events = [line.split("  ")[2:] for line in shown.splitlines() if line[0].isdigit()]
@@ -71,24 +75,28 @@ def test_a_call_is_shown_in_order(record: Path, capsys: pytest.CaptureFixture[st
     assert "No request or call has the id nothing." in capsys.readouterr().err
 
 
-def test_all_of_it_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One JSON object a row, with its seal."""
+def test_the_whole_audit_is_exported_as_json(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each row is one JSON object with its seal."""
     assert main(["audit", "export"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["hash"] for each in found] == column(record, "hash")
+    assert [each["hash"] for each in found] == read_column(record, "hash")
     assert {"seq", "at", "run_id", "call_id", "actor", "event", "data", "key_id"} <= set(found[0])
 
 
-def test_a_table_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same rows with a head; commas and quotes in what a row says break no cell."""
+def test_the_audit_is_exported_as_csv(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a header; commas and quotes do not break cells."""
     assert main(["audit", "export", "--format", "csv"]) == 0
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [each["hash"] for each in found] == column(record, "hash")
-    assert [each["data"] for each in found] == column(record, "data")
+    assert [each["hash"] for each in found] == read_column(record, "hash")
+    assert [each["data"] for each in found] == read_column(record, "data")
 
 
-def test_a_time_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the first moment on, up to but without the last; the rest is left out."""
+def test_an_export_may_be_limited_to_a_time(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first moment is included, the last one is not."""
     for since, until, all_of_them in (
         ("2026-03-02", "2026-03-03", True),
         ("2026-03-02T12:00", "2026-03-02T13:00", True),
@@ -97,11 +105,13 @@ def test_a_time_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) ->
     ):
         assert main(["audit", "export", "--since", since, "--until", until]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert len(lines) == (len(column(record, "seq")) if all_of_them else 0)
+        assert len(lines) == (len(read_column(record, "seq")) if all_of_them else 0)
 
 
-def test_the_time_is_for_exports(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Elsewhere it would be parsed and forgotten, so it is refused."""
+def test_a_time_is_refused_except_for_exports(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise it would be ignored silently."""
     with pytest.raises(SystemExit) as ended:
         main(["audit", "verify", "--since", "2026-03-02"])
     assert ended.value.code == 2
@@ -111,7 +121,7 @@ def test_the_time_is_for_exports(record: Path, capsys: pytest.CaptureFixture[str
 def test_a_call_without_a_receipt_hides_no_other(
     record: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a request with two calls, one of them not decided yet, the other one has its line."""
+    """A request has two calls; one is not decided yet, and the other one has its receipt."""
     harness = LoopHarness(record)
     harness.number = 10
     harness.model.script = [[("note", "first"), ("free", "at once")]]
@@ -134,8 +144,8 @@ def test_a_call_without_a_receipt_hides_no_other(
 def test_receipts_are_exported(
     record: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line for each decided call of that time, which the client verifies; without its tool none,
-    and why.
+    """Each decided call of that time has a line, which the client verifies. A call whose tool is
+    gone has none, and the output says why.
     """
     export = ["audit", "export", "--format", "receipts"]
     assert main(export) == 0
@@ -146,7 +156,7 @@ def test_receipts_are_exported(
     Path("notes_of_ours.py").write_text(own)
     monkeypatch.syspath_prepend(record.parent)
     monkeypatch.setenv("COUNTERSIGN_TOOLS", "notes_of_ours")
-    monkeypatch.setenv("COUNTERSIGN_KEY", "k" * 32)  # of what was shown
+    monkeypatch.setenv("COUNTERSIGN_KEY", "k" * 32)  # the key of what was shown
     assert main([*export, "--since", "2026-03-02T12:00", "--until", "2026-03-03"]) == 0
     found = capsys.readouterr()
     assert found.err == ""
@@ -160,7 +170,7 @@ def test_receipts_are_exported(
     assert (decided.content["tool"], ended.content["status"]) == ("note", "succeeded")
     for name, text in (("r", line), ("keys", json.dumps(public))):
         Path(name).write_text(text)
-    assert main(["verify", "r", "--key", "keys"]) == 1  # it is too old to be run by
+    assert main(["verify", "r", "--key", "keys"]) == 1  # it is too old to run a call
     assert main(["verify", "r", "--key", "keys", "--record"]) == 0
     assert "Approved by UANA00001 on 2026-03-02T12:00" in capsys.readouterr().out
     assert main(["verify", "r", "--key", "keys", "--record", "--passkeys"]) == 1

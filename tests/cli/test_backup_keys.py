@@ -1,4 +1,4 @@
-"""`countersign restore` and the key that a backup is sealed with: on another machine, or lost."""
+"""`countersign restore` and the key of a backup: on another machine, or lost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from countersign.cli.commands import main
 from storage.digest import compute_key_id
-from tests.cli.test_backup import Output, key_of, names, rows
+from tests.cli.test_backup import Output, count_rows, list_names, read_key
 
 OTHER = "another-key-of-at-least-32-characters"
 
 
 @pytest.fixture
 def elsewhere(backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the record will be on another machine, which has the backup and no key."""
+    """The path of the record on another machine, which has the backup and no key."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     shutil.copyfile("policy.toml", folder / "policy.toml")
@@ -24,28 +24,30 @@ def elsewhere(backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return folder / "countersign.db"
 
 
-def test_another_machine_needs_the_key(elsewhere: Path, backup: Path, capsys: Output) -> None:
-    """Without it nothing is put back; with it in its file, or as a setting, all is."""
-    key = key_of(backup)
+def test_a_restore_on_another_machine_needs_the_key(
+    elsewhere: Path, backup: Path, capsys: Output
+) -> None:
+    """Without the key nothing is restored; with the key in its file the whole record is."""
+    key = read_key(backup)
     needed = compute_key_id(key.encode())
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
     assert f"it is sealed with the key {needed}, and there is no key here" in told
     assert f"COUNTERSIGN_LOST_KEY={needed}" in told
-    assert names(elsewhere.parent) == {"policy.toml"}
+    assert list_names(elsewhere.parent) == {"policy.toml"}
     elsewhere.with_name("countersign.db.key").write_text(key)
     assert main(["restore", str(backup)]) == 0
     told = capsys.readouterr().out
     assert "Sound: " in told
     assert "is kept as" not in told
-    assert rows(elsewhere) == rows(backup)
+    assert count_rows(elsewhere) == count_rows(backup)
 
 
-def test_under_another_key_nothing_is_put_back(
+def test_a_backup_is_not_restored_under_another_key(
     elsewhere: Path, backup: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """Both keys are named by their ids; one that is lost is said to be, and nothing is checked."""
-    needed = compute_key_id(key_of(backup).encode())
+    """Both keys are named by their ids. If the key is declared lost, nothing is checked."""
+    needed = compute_key_id(read_key(backup).encode())
     monkeypatch.setenv("COUNTERSIGN_KEY", OTHER)
     assert main(["restore", str(backup)]) == 1
     told = capsys.readouterr().err
@@ -58,11 +60,11 @@ def test_under_another_key_nothing_is_put_back(
     assert not elsewhere.with_name("countersign.db.key").exists()
 
 
-def test_a_backup_with_its_key_needs_no_other(
+def test_a_backup_with_its_key_can_be_restored_alone(
     record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """The key goes into its file, not into the record; who reads the backup is warned."""
-    key = key_of(record)
+    """The key is written to its file, not into the record. The backup comes with a warning."""
+    key = read_key(record)
     assert main(["backup", "--with-key", "b.db"]) == 0
     assert "anyone who can read this file can forge the record" in capsys.readouterr().out
     backup = record.with_name("b.db")

@@ -1,4 +1,4 @@
-"""`countersign backup` and `restore`, killed at each step, and on a disk that takes no more."""
+"""`countersign backup` and `restore`, killed at each step, and on a full disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from countersign.cli.commands import main
-from tests.cli.test_backup import names, rows
+from tests.cli.test_backup import count_rows, list_names
 from tests.runs.harness import LoopHarness
 
-EVERY = 5  # a process is killed at each so many-th step
-# calls by which something is changed on the disk; before and after each the process may end
+EVERY = 5  # a process is killed at every fifth step
+# calls that change something on the disk; the process may be killed before and after each
 STEPS = {
     *("open", "link", "unlink", "rename", "replace", "mkdir", "rmdir", "fsync", "write"),
     *("executemany", "connect"),
@@ -29,13 +29,13 @@ NEVER = -1
 
 
 class Killer:
-    """Ends its process at the nth step; at none, where that is NEVER."""
+    """Kills its process at the nth step, or never."""
 
     def __init__(self, at: int) -> None:
         self.at, self.steps = at, 0
 
     def __call__(self, _frame: object, event: str, called: Any) -> None:
-        """Python is about to call, or has called, a function written in C."""
+        """Count the step, if Python is about to call, or has called, one of these functions."""
         if event not in ("c_call", "c_return") or called.__name__ not in STEPS:
             return
         if self.steps == self.at:
@@ -43,10 +43,10 @@ class Killer:
         self.steps += 1
 
 
-def killed(words: list[str], at: int, most: int = resource.RLIM_INFINITY) -> tuple[bool, int]:
-    """Run a command in a process of its own that is killed at that step; no file exceeds `most`.
+def run_and_kill(words: list[str], at: int, most: int = resource.RLIM_INFINITY) -> tuple[bool, int]:
+    """Run a command in a process that is killed at that step; no file may be larger than `most`.
 
-    Returns whether it was, and else how many steps there were, or minus its exit code.
+    Returns whether it was killed; and the number of its steps, or minus its exit code.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -68,8 +68,8 @@ def killed(words: list[str], at: int, most: int = resource.RLIM_INFINITY) -> tup
     return os.WIFSIGNALED(status), int(said or 0)
 
 
-def fresh(record: Path, folder: Path) -> Path:
-    """The folder with the record in it, as it was at the beginning."""
+def copy_record(record: Path, folder: Path) -> Path:
+    """Copy the folder with the record, as it was at the beginning, and go there."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(record.parent, folder)
     os.chdir(folder)
@@ -90,20 +90,20 @@ def still(record: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 4 * EVERY, EVERY))
-def test_a_killed_backup_is_whole_or_not_there(first: int, still: tuple[Path, Path]) -> None:
-    """The record is as it was, and the next try works."""
+def test_a_killed_backup_is_complete_or_not_there(first: int, still: tuple[Path, Path]) -> None:
+    """The record is unchanged, and the next attempt works."""
     record, folder = still
-    at = fresh(record, folder)
-    _, steps = killed(["backup", "whole.db"], NEVER)
+    at = copy_record(record, folder)
+    _, steps = run_and_kill(["backup", "whole.db"], NEVER)
     there = set()
     for step in (*range(first, steps, 4 * EVERY), steps - 1):
         path = at.with_name(f"b{step}.db")
         path.unlink(missing_ok=True)
-        was, _ = killed(["backup", path.name], step)
-        assert was or step > steps - 40  # the last come a little earlier or later each time
+        was, _ = run_and_kill(["backup", path.name], step)
+        assert was or step > steps - 40  # the last steps come earlier or later each time
         there.add(path.exists())
         if path.exists():
-            assert rows(path) == rows(at)
+            assert count_rows(path) == count_rows(at)
             with closing(sqlite3.connect(path)) as db:
                 assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
                 assert db.execute("SELECT count(*) FROM copied").fetchone() == (1,)
@@ -114,36 +114,38 @@ def test_a_killed_backup_is_whole_or_not_there(first: int, still: tuple[Path, Pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 4 * EVERY, EVERY))
-def test_a_killed_restore_leaves_the_one_or_the_other(first: int, still: tuple[Path, Path]) -> None:
-    """A start on what is there then does nothing twice, and the newer record is never lost."""
+def test_a_killed_restore_leaves_the_old_or_the_restored_record(
+    first: int, still: tuple[Path, Path]
+) -> None:
+    """A start on it does nothing twice, and the newer record is never lost."""
     record, folder = still
-    fresh(record, folder)
-    _, steps = killed(["restore", "older.db"], NEVER)
+    copy_record(record, folder)
+    _, steps = run_and_kill(["restore", "older.db"], NEVER)
     seen = set()
     for step in (*range(first, steps, 4 * EVERY), steps - 1):
-        at = fresh(record, folder)
-        was, _ = killed(["restore", "older.db"], step)
-        assert was or step > steps - 40  # the last come a little earlier or later each time
-        held = rows(at, "run")
+        at = copy_record(record, folder)
+        was, _ = run_and_kill(["restore", "older.db"], step)
+        assert was or step > steps - 40  # the last steps come earlier or later each time
+        held = count_rows(at, "run")
         seen.add(held)
-        newer = [each for each in (at, *folder.glob(ASIDE)) if rows(each, "run") == 2]
+        newer = [each for each in (at, *folder.glob(ASIDE)) if count_rows(each, "run") == 2]
         assert newer, f"killed at step {step}: the newer record is gone"
         harness = LoopHarness(at)
         taken_up = sum(row.event == "record.restored" for row in harness.all()[2])
         assert (held, taken_up) in {(2, 0), (1, 1)}
         harness.stop()
         assert main(["restore", "older.db"]) == 0
-        assert not [each for each in names(folder) if ".part-" in each]
+        assert not [each for each in list_names(folder) if ".part-" in each]
     assert seen == {1, 2}
 
 
-def test_a_full_disk_loses_nothing(
+def test_nothing_is_lost_on_a_full_disk(
     still: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that cannot grow any more: a sentence, no backup, and the record as it was."""
+    """The output is a sentence, there is no backup, and the record is unchanged."""
     record, folder = still
-    at = fresh(record, folder)
-    before, bytes_before = names(folder), at.read_bytes()
+    at = copy_record(record, folder)
+    before, bytes_before = list_names(folder), at.read_bytes()
     for words, sentence in (
         (["backup", "b.db"], "Nothing was backed up: the backup cannot be written: "),
         (
@@ -151,19 +153,19 @@ def test_a_full_disk_loses_nothing(
             "Nothing was restored: older.db cannot be copied: File too large.",
         ),
     ):
-        assert killed(words, NEVER, most=60_000) == (False, -1)
+        assert run_and_kill(words, NEVER, most=60_000) == (False, -1)
         assert sentence in capfd.readouterr().err
-        assert (names(folder), at.read_bytes()) == (before, bytes_before)
+        assert (list_names(folder), at.read_bytes()) == (before, bytes_before)
 
 
-def test_a_disk_that_fills_up_amid_the_rows_is_told_once(
+def test_a_disk_that_fills_up_during_a_backup_is_reported_once(
     still: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One sentence, and no traceback of what had still been read."""
+    """There is no traceback."""
     record, folder = still
-    at = fresh(record, folder)
+    at = copy_record(record, folder)
     with closing(sqlite3.connect(at, isolation_level=None)) as db:
         db.execute("UPDATE delivery SET body = json_object('words', hex(zeroblob(400000)))")
-    assert killed(["backup", "b.db"], NEVER, most=500_000) == (False, -1)
+    assert run_and_kill(["backup", "b.db"], NEVER, most=500_000) == (False, -1)
     [line] = capfd.readouterr().err.splitlines()
     assert line.startswith("Nothing was backed up: the backup cannot be written: ")

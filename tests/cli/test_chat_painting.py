@@ -1,4 +1,4 @@
-"""How a chat looks: what others wrote is text, in frames and in plain lines alike."""
+"""How the chat is drawn, in frames and in plain lines; foreign text stays text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WAITS = TerminalCall(
 )
 
 
-def drawn(painter: Painter) -> None:
+def draw_everything(painter: Painter) -> None:
     """Draw one of everything."""
     painter.draw_program_sentence(EVIL)
     painter.draw_step(EVIL)
@@ -49,35 +49,37 @@ def drawn(painter: Painter) -> None:
     painter.draw_call(2, TerminalCall("c:1", "", "r", CallStatus.FAILED, EVIL, EVIL, (), note=EVIL))
 
 
-def framed() -> str:
-    """What Rich draws on a terminal of 80 columns."""
+def draw_framed() -> str:
+    """Draw everything with Rich on a terminal of 80 columns."""
     paper = StringIO()
     console = Console(
         file=paper, force_terminal=True, width=80, markup=False, emoji=False, highlight=False
     )
-    drawn(RichPainter(console))
+    draw_everything(RichPainter(console))
     return paper.getvalue()
 
 
-def plain(capsys: pytest.CaptureFixture[str]) -> str:
-    """What stands in plain lines."""
-    drawn(Painter())
+def draw_plain(capsys: pytest.CaptureFixture[str]) -> str:
+    """Draw everything in plain lines."""
+    draw_everything(Painter())
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("how", ["frames", "plain"])
-def test_what_others_wrote_moves_no_terminal(how: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Escape sequences are written out, and so are marks of Rich's own."""
-    seen = framed() if how == "frames" else plain(capsys)
+def test_foreign_text_cannot_control_the_terminal(
+    how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Escape sequences are written out; Rich's own markup stays text."""
+    seen = draw_framed() if how == "frames" else draw_plain(capsys)
     for acting in ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e"):
         assert acting not in seen
     assert "⟨U+001B⟩[2J" in seen
     assert "[red]x[/red]" in seen
 
 
-def test_a_call_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was edited stands beside what it was; the keys name the call as it is numbered."""
-    for seen in (framed(), plain(capsys)):
+def test_a_call_lists_the_commands_that_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands have the call's number. An edited value is beside the old one."""
+    for seen in (draw_framed(), draw_plain(capsys)):
         assert "40.00 → 30.00" in seen
         assert "This cannot be undone." in seen
         assert "/approve 1   /edit 1   /reject 1 why   /all 1" in seen
@@ -85,7 +87,7 @@ def test_a_call_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_no_word_of_a_call_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    """However long it is, and however narrow the terminal: people decide about what they read."""
+    """The terminal is narrow, and the texts are long."""
     long = [f"{part}{number:02}" for part in ("word", "label", "value") for number in range(60)]
     shown = replace(
         WAITS,
@@ -99,8 +101,10 @@ def test_no_word_of_a_call_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         assert [each for each in long if each not in seen] == []
 
 
-def test_what_nobody_knows_has_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    """What became of it can be said where it is told."""
+def test_a_call_with_an_unknown_outcome_lists_its_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """People can say what became of it."""
     lost = replace(WAITS, status=CallStatus.UNKNOWN, may=(AllowedAction.RESOLVE,))
     paper = StringIO()
     RichPainter(Console(file=paper, width=90, markup=False)).draw_call(3, lost)
@@ -110,10 +114,10 @@ def test_what_nobody_knows_has_its_keys(capsys: pytest.CaptureFixture[str]) -> N
         assert "/done 3, /not-done 3, /again 3" in seen
 
 
-def test_without_rich_it_is_plain_and_says_so(
+def test_without_rich_the_chat_is_plain_and_names_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The chat works without the extra, and tells what would bring frames."""
+    """The extra draws the frames."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert isinstance(chat.build_painter(plain=False), RichPainter)
     assert type(chat.build_painter(plain=True)) is Painter
@@ -122,14 +126,14 @@ def test_without_rich_it_is_plain_and_says_so(
     assert "pip install 'countersign-bot[chat]'" in capsys.readouterr().out
 
 
-def test_keys_that_are_no_letters_are_not_words() -> None:
-    """Arrows and other keys, which a plain prompt takes for text, do not reach the agent."""
+def test_arrow_keys_are_removed_from_typed_text() -> None:
+    """A plain prompt would pass them on to the agent."""
     typed = "\x1b[A\x1b[1;5Drefund\x1bOP €5\t\x07now".encode() + b" \xff"
     assert clean_typed_text(typed) == "refund €5\tnow \ufffd"
 
 
 def test_a_form_is_filled_in_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
-    """Enter keeps, a lone - empties, a lone / leaves all as it is."""
+    """Enter keeps a value, - empties it, and / cancels the form."""
     fields = (
         TerminalField("amount", "Amount", "40.00"),
         TerminalField("reason", "Reason", "late", ("late", "damaged")),

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: what it prints, where, and with which exit code."""
+"""The command line: what it prints, where, and its exit codes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 40  # seconds after which a command that hangs is killed
+MAX_SECONDS = 40  # seconds after which a command that hangs is killed
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder to work in, none of our variables, and nobody at the keyboard."""
+    """An empty working folder, none of our variables, and no input."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "SLACK_BOT_TOKEN",
@@ -53,10 +53,10 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         ["run", "--port", "1"],
     ],
 )
-def test_what_is_no_command_ends_with_the_usage(
+def test_wrong_arguments_end_with_the_usage(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no command ends with a usage line and exit code 2."""
+    """The exit code is 2."""
     with pytest.raises(SystemExit) as ended:
         main(argv)
     assert ended.value.code == 2
@@ -64,29 +64,26 @@ def test_what_is_no_command_ends_with_the_usage(
 
 
 @pytest.mark.parametrize("name", list(list_installed_commands()))
-def test_every_command_tells_its_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """--help of every command says what it takes."""
+def test_every_command_has_a_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help prints the usage of that command."""
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
     assert f"usage: countersign {name}" in capsys.readouterr().out
 
 
-def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """--version says which one it is."""
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has three parts."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.count(".") == 2
 
 
-def test_run_without_settings(
+def test_run_without_settings_lists_everything_that_is_wrong(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run` lists everything missing and everything wrong, and starts nothing.
-
-    The policy's problems are among them.
-    """
+    """The problems of the policy are among them. Nothing is started."""
     Path("p.toml").write_text('[defaults]\napprovers = []\ndeadline = "1y"\n')
     Path(".env").write_text("SLACK_BOT_TOKEN=xoxb-from-file\nCOUNTERSIGN_POLICY=p.toml\n")
     monkeypatch.setenv("COUNTERSIGN_TICK", "99")
@@ -98,18 +95,15 @@ def test_run_without_settings(
     assert not list(Path().glob("*.db*"))
 
 
-def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    """`doctor` with nothing set says what to set, a line each, and fails."""
+def test_doctor_without_settings_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each setting has a line, and the exit code is 1."""
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [each.split(":")[0] for each in lines[:-1]] == ["fail  settings"] * 3
 
 
-def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """`doctor --init` writes policy.toml once, and says what comes next.
-
-    A file that is there is left alone.
-    """
+def test_doctor_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The output says what comes next. An existing file is not changed."""
     assert main(["doctor", "--init", "--approver", "U0123", "--approver", "@leads"]) == 0
     assert "COUNTERSIGN_POLICY=policy.toml" in capsys.readouterr().out
     text = Path("policy.toml").read_text()
@@ -119,22 +113,24 @@ def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("policy.toml").read_text() == text
 
 
-def test_init_without_approvers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody is made an approver by default: with no name and nobody to ask, nothing is written."""
+def test_doctor_init_without_approvers_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody is an approver by default, and there is nobody to ask."""
     assert main(["doctor", "--init"]) == 1
     assert "--approver U0123" in capsys.readouterr().err
     assert not Path("policy.toml").exists()
 
 
-def test_init_refuses_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """An approver that is no id and no handle is refused with what to write instead."""
+def test_doctor_init_refuses_an_approver_without_id_or_handle(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The error says what to write instead."""
     assert main(["doctor", "--init", "--approver", "Ana"]) == 1
     assert "'Ana' names nobody" in capsys.readouterr().err
     assert not Path("policy.toml").exists()
 
 
-def test_approver_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
-    """--approver without --init would do nothing, so it is refused."""
+def test_the_approver_option_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --init it would do nothing."""
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--approver", "U0123"])
     assert ended.value.code == 2
@@ -142,11 +138,8 @@ def test_approver_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @contextmanager
-def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """`countersign ...` as a process of its own in the current folder.
-
-    Killed where it outlives its test.
-    """
+def start_command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Start `countersign …` as a process in the current folder; it is killed after the test."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **variables}
     process = subprocess.Popen(
         [sys.executable, "-m", "bot", *argv],
@@ -155,7 +148,7 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    watchdog = threading.Timer(PATIENCE, process.kill)
+    watchdog = threading.Timer(MAX_SECONDS, process.kill)
     watchdog.start()
     try:
         yield process
@@ -166,8 +159,8 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.long
-def test_who_reads_no_further_hears_no_complaint() -> None:
-    """As with `countersign … | head -1`: nothing is said, and the exit code is the usual one."""
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
+    """As with `countersign … | head -1`; the exit code is the usual one."""
     reads, writes = os.pipe()
     os.close(reads)
     words = [sys.executable, "-m", "bot", "doctor", "--init", "--approver", "U0123ABCD"]
@@ -177,15 +170,15 @@ def test_who_reads_no_further_hears_no_complaint() -> None:
     assert (ended.returncode, ended.stderr) == (141, b"")
 
 
-@pytest.mark.parametrize("trouble", ["no module", "damaged", "locked", "full"])
-def test_expected_trouble_is_a_sentence(
-    trouble: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("problem", ["no module", "damaged", "locked", "full"])
+def test_an_expected_problem_at_the_start_is_one_line(
+    problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can be expected to keep a start from working is told in one line."""
+    """A module is missing, or the database is damaged, locked or full."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
     path = Path("countersign.db")
     told, held = "The database cannot be used: ", None
-    match trouble:
+    match problem:
         case "no module":
             monkeypatch.setenv("COUNTERSIGN_TOOLS", "nonexist")
             told = "Countersign cannot start: the tools cannot be used: nonexist cannot be imported"
@@ -209,15 +202,15 @@ def test_expected_trouble_is_a_sentence(
             "COUNTERSIGN_POLICY": "policy.toml",
         }.items():
             monkeypatch.setenv(name, value)
-        assert main(["run"]) == (2 if trouble == "no module" else 1)
+        assert main(["run"]) == (2 if problem == "no module" else 1)
     if held is not None:
         held.close()
     (line,) = capsys.readouterr().err.splitlines()[-1:]
     assert line.startswith(told)
 
 
-def test_run_connects_and_ends_well() -> None:
-    """`run` connects with what .env says, and ends with 0 on SIGTERM."""
+def test_run_connects_and_ends_on_sigterm() -> None:
+    """It uses the settings in .env, and its exit code is 0. A wrong token ends it with 1."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
     with build_local_slack() as sandbox, StrictPlanner() as planner:
         variables = {
@@ -229,7 +222,7 @@ def test_run_connects_and_ends_well() -> None:
             "COUNTERSIGN_POLICY": "policy.toml",
         }
         Path(".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
-        with command(
+        with start_command(
             "run", SLACK_CLIENT_ID="1.2", SLACK_CLIENT_SECRET="x", HTTPS_PROXY="http://127.0.0.1:9"
         ) as process:
             sandbox.wait(
@@ -237,11 +230,11 @@ def test_run_connects_and_ends_well() -> None:
                 timeout=20,
             )
             process.terminate()
-            _, err = process.communicate(timeout=PATIENCE)
+            _, err = process.communicate(timeout=MAX_SECONDS)
         assert process.returncode == 0, err
         assert "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored" in err
-        with command("run", SLACK_BOT_TOKEN="xoxb-wrong") as process:
-            _, err = process.communicate(timeout=PATIENCE)
+        with start_command("run", SLACK_BOT_TOKEN="xoxb-wrong") as process:
+            _, err = process.communicate(timeout=MAX_SECONDS)
     assert process.returncode == 1
     assert err.splitlines()[-1].startswith("Slack answers invalid_auth")
     assert "Traceback" not in err

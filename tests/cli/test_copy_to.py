@@ -1,4 +1,4 @@
-"""`countersign copy-to`, and `backup` and `restore` with PostgreSQL: all of it, or nothing."""
+"""`countersign copy-to`, and `backup` and `restore` with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from storage.digest import compute_key_id
 from storage.record_copies import count_rows_by_table
 from storage.sqlite import lock_database
 from storage.store import Store
-from tests.cli.test_backup import Output, key_of, rows
-from tests.cli.test_backup_killed import NEVER, fresh, killed
+from tests.cli.test_backup import Output, count_rows, read_key
+from tests.cli.test_backup_killed import NEVER, copy_record, run_and_kill
 from tests.postgres_server import Server, binaries, serve
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import AT, delivery
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not inst
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """One server for all."""
+    """A server for all tests of this module."""
     assert PROGRAMS is not None
     with serve(PROGRAMS) as running:
         yield running
@@ -36,13 +36,13 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def url(server: Server) -> str:
-    """An empty database there."""
+    """The URL of an empty database on the server."""
     server.fresh("moved")
     return server.url("moved", "owner")
 
 
-def there(url: str) -> dict[str, int]:
-    """How many rows each table has there; {} where there is no table yet."""
+def count_rows_on_server(url: str) -> dict[str, int]:
+    """Count the rows of each table on the server; {} if there are no tables yet."""
     with closing(psycopg.connect(url)) as db:
         found = db.execute("SELECT to_regclass('countersign.audit')").fetchone()
         if found == (None,):
@@ -51,30 +51,30 @@ def there(url: str) -> dict[str, int]:
         return {name: many for name, many in count_rows_by_table(tx).items() if many}
 
 
-def here(record: Path) -> dict[str, int]:
-    """How many rows each table of the file has."""
+def count_rows_in_file(record: Path) -> dict[str, int]:
+    """Count the rows of each table in the file."""
     with closing(Store(f"sqlite:///{record}", key=b"x" * 32)) as store, store.read() as tx:
         return {name: many for name, many in count_rows_by_table(tx).items() if many}
 
 
-def on_the_server(url: str, record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on commands are for the record there."""
+def use_server(url: str, record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the variables so that commands use the record on the server."""
     monkeypatch.setenv("DATABASE_URL", url)
-    monkeypatch.setenv("COUNTERSIGN_KEY", key_of(record))
+    monkeypatch.setenv("COUNTERSIGN_KEY", read_key(record))
 
 
-def restored(path: Path) -> int:
-    """How often a start on that file has taken it for an older record."""
+def count_restores(path: Path) -> int:
+    """Start on that file, and count how often it was recognised as restored."""
     harness = LoopHarness(path)
     harness.stop()
     return sum(row.event == "record.restored" for row in harness.all()[2])
 
 
-def test_all_of_the_record_moves(
+def test_copy_to_copies_the_whole_record(
     record: Path, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """Every row, the numbers that go on, the triggers; and it says how to go on, and back."""
-    before, key = here(record), key_of(record)
+    """With rows, sequences and triggers. The output says how to go on, and how to go back."""
+    before, key = count_rows_in_file(record), read_key(record)
     assert main(["copy-to", url]) == 0
     told = capsys.readouterr().out
     where = "The whole record was copied, in postgresql://owner@/moved"
@@ -83,7 +83,7 @@ def test_all_of_the_record_moves(
     assert "COUNTERSIGN_KEY to the content of countersign.db.key" in told
     assert "To go back: `countersign backup` there" in told
     assert key not in told
-    assert there(url) == before | {"audit": before["audit"] + 1}
+    assert count_rows_on_server(url) == before | {"audit": before["audit"] + 1}
     with closing(Store(url, key=key.encode()).open()) as store:
         assert store.mismatch_reason == ""
         with store.write() as tx:
@@ -92,20 +92,20 @@ def test_all_of_the_record_moves(
         for sql in ("UPDATE audit SET actor = ''", "DELETE FROM item", "TRUNCATE vote CASCADE"):
             with pytest.raises(Exception, match="append-only"), store.write() as tx:
                 tx.exec_driver_sql(sql)
-    on_the_server(url, record, monkeypatch)
+    use_server(url, record, monkeypatch)
     assert main(["audit", "verify"]) == 0
     monkeypatch.delenv("COUNTERSIGN_KEY")
-    assert restored(record) == 1  # who starts on the file all the same does nothing twice
+    assert count_restores(record) == 1  # a start on the old file does nothing twice
 
 
-def test_it_moves_once(record: Path, url: str, capsys: Output) -> None:
-    """Typed again it says that it is there; another record there is left alone."""
+def test_copying_again_changes_nothing(record: Path, url: str, capsys: Output) -> None:
+    """The output says that it was already there. Another record cannot replace it."""
     assert main(["copy-to", url]) == 0
-    moved = there(url)
+    moved = count_rows_on_server(url)
     capsys.readouterr()
     assert main(["copy-to", url]) == 0
     assert "It was already there" in capsys.readouterr().out
-    assert there(url) == moved
+    assert count_rows_on_server(url) == moved
     other = record.with_name("other.db")
     harness = LoopHarness(other)
     harness.say("something else", thread="9.0")
@@ -115,14 +115,14 @@ def test_it_moves_once(record: Path, url: str, capsys: Output) -> None:
         patch.setenv("DATABASE_URL", f"sqlite:///{other}")
         assert main(["copy-to", url]) == 1
     assert "already holds a record" in capsys.readouterr().err
-    assert there(url) == moved
-    assert restored(other) == 0
+    assert count_rows_on_server(url) == moved
+    assert count_restores(other) == 0
 
 
-def test_it_moves_from_a_stopped_bot_to_where_none_works(
+def test_copy_to_refuses_running_bots_and_wrong_addresses(
     record: Path, url: str, capsys: Output
 ) -> None:
-    """A bot on either side is told of, and so is an address that will not do."""
+    """The bot may run on either side."""
     with lock_database(record):
         assert main(["copy-to", url]) == 1
     assert "already running" in capsys.readouterr().err
@@ -133,41 +133,41 @@ def test_it_moves_from_a_stopped_bot_to_where_none_works(
     assert "not that of a PostgreSQL database" in capsys.readouterr().err
     assert main(["copy-to", url.replace("/moved", "/nowhere")]) == 1
     assert 'database "nowhere" does not exist' in capsys.readouterr().err
-    assert sum(there(url).values()) == 0
-    assert restored(record) == 0
+    assert sum(count_rows_on_server(url).values()) == 0
+    assert count_restores(record) == 0
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)  # a process is killed some sixty times
 @pytest.mark.parametrize("every", [40, 13], ids=["some", "many"])
-def test_killed_half_way_it_is_there_or_not(
+def test_a_killed_copy_is_complete_or_not_there(
     record: Path, server: Server, tmp_path: Path, every: int
 ) -> None:
-    """All rows or none; the next try works."""
+    """The next attempt works."""
     folder = tmp_path.with_name("killed")
-    expected = here(record)
+    expected = count_rows_in_file(record)
     server.fresh("killed")
     url = server.url("killed", "owner")
-    fresh(record, folder)
-    assert main(["copy-to", url]) == 0  # what it imports is no step of those to come
+    copy_record(record, folder)
+    assert main(["copy-to", url]) == 0  # so that later processes import nothing
     server.fresh("killed")
-    fresh(record, folder)
-    _, steps = killed(["copy-to", url], NEVER)
+    copy_record(record, folder)
+    _, steps = run_and_kill(["copy-to", url], NEVER)
     assert steps > 0
     for step in (*range(0, steps, every), steps - 1):
         server.fresh("killed")
-        at = fresh(record, folder)
-        was, _ = killed(["copy-to", url], step)
-        assert was or step > steps - 40  # the last come a little earlier or later each time
-        found = there(url)
+        at = copy_record(record, folder)
+        was, _ = run_and_kill(["copy-to", url], step)
+        assert was or step > steps - 40  # the last steps come earlier or later each time
+        found = count_rows_on_server(url)
         assert found in ({}, expected | {"audit": expected["audit"] + 1})
         assert main(["copy-to", url]) == 0
-        assert there(url) == expected | {"audit": expected["audit"] + 1}
-        assert here(at) == expected
+        assert count_rows_on_server(url) == expected | {"audit": expected["audit"] + 1}
+        assert count_rows_in_file(at) == expected
 
 
-def test_what_postgresql_takes_no_text_for(record: Path, url: str) -> None:
-    """A NUL in somebody's words does not keep the record from moving."""
+def test_a_nul_in_a_text_is_replaced_when_copying(record: Path, url: str) -> None:
+    """PostgreSQL does not store it."""
     with closing(sqlite3.connect(record, isolation_level=None)) as db:
         db.execute("UPDATE call SET note = 'a' || char(0) || 'b'")
     assert main(["copy-to", url]) == 0
@@ -175,50 +175,50 @@ def test_what_postgresql_takes_no_text_for(record: Path, url: str) -> None:
         assert db.execute("SELECT note FROM countersign.call").fetchall() == [("a\ufffdb",)]
 
 
-def test_a_backup_from_the_server_goes_anywhere(
+def test_a_backup_from_a_server_can_be_restored_anywhere(
     record: Path, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """The same file: back into a file, and into the server's database, which keeps what it had."""
+    """In a file, and in the server's database, which keeps its earlier record."""
     assert main(["copy-to", url]) == 0
-    on_the_server(url, record, monkeypatch)
+    use_server(url, record, monkeypatch)
     capsys.readouterr()
     assert main(["backup", "b.db"]) == 0
     told = capsys.readouterr().out
     assert "1 request, 1 call" in told
     assert "Keep COUNTERSIGN_KEY elsewhere" in told
-    held = there(url)
-    assert here(record.with_name("b.db")) == held
-    with closing(Store(url, key=key_of(record).encode()).open()) as store, store.write() as tx:
+    held = count_rows_on_server(url)
+    assert count_rows_in_file(record.with_name("b.db")) == held
+    with closing(Store(url, key=read_key(record).encode()).open()) as store, store.write() as tx:
         trail.record_event(tx, "later", at=AT, actor="system")
     with closing(psycopg.connect(url, application_name="countersign")):
         assert main(["restore", "b.db"]) == 1
     assert "another process works with" in capsys.readouterr().err
     assert main(["restore", "b.db"]) == 0
     told = capsys.readouterr().out
-    assert there(url) == held
+    assert count_rows_on_server(url) == held
     [aside] = [word for word in told.split() if word.startswith("countersign_before_restore_")]
     with closing(psycopg.connect(url)) as db:
         kept = db.execute(f"SELECT count(*) FROM {aside}.audit WHERE event = 'later'").fetchone()
         assert kept == (1,)
-    with closing(Store(url, key=key_of(record).encode()).open()) as store:
+    with closing(Store(url, key=read_key(record).encode()).open()) as store:
         assert store.mismatch_reason.startswith("it is the backup of")
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.delenv("COUNTERSIGN_KEY")
     assert main(["restore", "b.db"]) == 0
-    assert rows(record) == held["audit"]
-    assert restored(record) == 1
+    assert count_rows(record) == held["audit"]
+    assert count_restores(record) == 1
 
 
-def test_without_the_key_nothing_is_read_from_a_server(
+def test_commands_on_a_servers_record_need_the_key(
     record: Path, url: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """There is no file there that could hold it; nor is anything checked or signed."""
+    """No file there holds the key, so nothing can be checked or signed without the setting."""
     assert main(["copy-to", url]) == 0
     monkeypatch.setenv("DATABASE_URL", url)
     commands = (["backup", "b.db"], ["receipt", "x"], ["audit", "verify"], ["restore", "b.db"])
     for command in commands:
         if command[0] == "restore":
-            monkeypatch.setenv("COUNTERSIGN_KEY", key_of(record))
+            monkeypatch.setenv("COUNTERSIGN_KEY", read_key(record))
             assert main(["backup", "b.db"]) == 0
             monkeypatch.delenv("COUNTERSIGN_KEY")
         assert main(command) == 2

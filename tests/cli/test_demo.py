@@ -1,4 +1,4 @@
-"""The demo as a person meets it: what it prints, and what it prints to type elsewhere."""
+"""The demo: what it prints, and the commands that it suggests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bot.tools.web_shop import Shop
 from countersign.cli.commands import main
 from slack_sandbox.ports import PortTakenError, free_port
 from storage.sqlite import lock_database
-from tests.cli.test_cli import PATIENCE, ROOT, command
+from tests.cli.test_cli import MAX_SECONDS, ROOT, start_command
 from tests.local_slack import build_local_slack
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder to work in, with a path that is short enough for sockets; and no model."""
+    """An empty working folder with a path short enough for sockets, and no model."""
     with TemporaryDirectory() as folder, monkeypatch.context() as there:
         there.chdir(folder)
         there.delenv("OPENAI_API_KEY", raising=False)
@@ -34,13 +34,13 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_a_folder_too_deep_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo begins all the same, and says why no program can ask."""
+def test_the_demo_starts_in_a_folder_too_deep_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says why no program can ask."""
     deep = Path("a" * 60, "b" * 60)
     deep.mkdir(parents=True)
     with monkeypatch.context() as there:
         there.chdir(deep)
-        with command("demo", "--port", "0") as process:
+        with start_command("demo", "--port", "0") as process:
             assert process.stdout is not None
             lines = [process.stdout.readline() for _ in range(5)]
     assert lines[0].startswith("Countersign demo: http://127.0.0.1:")
@@ -48,14 +48,11 @@ def test_a_folder_too_deep_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-def test_what_the_demo_prints(
+def test_the_commands_that_the_demo_prints_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The address serves the page; the job that is printed asks, and Ana approves it at a terminal.
-
-    Ctrl-C ends it with 0.
-    """
-    with command("demo", "--port", "0") as process:
+    """The printed job asks, and Ana approves it at a terminal. Ctrl-C ends the demo with 0."""
+    with start_command("demo", "--port", "0") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(6)]
         start, address = lines[0].rstrip().rsplit(" ", 1)
@@ -71,22 +68,22 @@ def test_what_the_demo_prints(
         ) as job:
             with monkeypatch.context() as there:
                 there.chdir("var/demo")
-                assert main(["approve", waits("Deploy 2.8.0 to prod", capsys)]) == 0
-            told, _ = job.communicate(timeout=PATIENCE)
+                assert main(["approve", wait_for_request("Deploy 2.8.0 to prod", capsys)]) == 0
+            told, _ = job.communicate(timeout=MAX_SECONDS)
         assert job.returncode == 0
         assert json.loads(told)["arguments"] == {"version": "2.8.0", "env": "prod"}
         assert json.loads(told)["decided_by"] == ["UANA00001"]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=MAX_SECONDS)
     assert (process.returncode, out) == (0, ""), err
     assert err == ""
     assert Path("var/demo/countersign.db").is_file()
     assert Shop("var/demo/shop.db").get_order(1042).id == 1042
 
 
-def waits(text: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `countersign pending` calls the request with this text, once it is there."""
-    until = time.monotonic() + PATIENCE
+def wait_for_request(text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Wait for a request with this text in `countersign pending`; returns its id."""
+    until = time.monotonic() + MAX_SECONDS
     while time.monotonic() < until:
         assert main(["pending"]) == 0
         if found := re.search(rf"^(\S+)  {re.escape(text)}", capsys.readouterr().out, re.M):
@@ -94,8 +91,8 @@ def waits(text: str, capsys: pytest.CaptureFixture[str]) -> str:
     raise TimeoutError(text)
 
 
-def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """A second demo removes nothing under one that is running."""
+def test_a_second_demo_removes_nothing_of_a_running_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with 1 and names the process and the page of the running one."""
     folder = Path("var/demo")
     folder.mkdir(parents=True)
     (folder / "shop.db").write_text("precious")
@@ -108,11 +105,8 @@ def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert (folder / "shop.db").read_text() == "precious"
 
 
-def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    """A port that was asked for and is taken is an error.
-
-    Without a wish the next free one is found.
-    """
+def test_the_demo_refuses_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """The port was asked for with --port."""
     with build_local_slack() as sandbox:
         port = int(sandbox.url.rsplit(":", 1)[1])
         with pytest.raises(PortTakenError, match=f"port {port} is taken"):

@@ -1,4 +1,4 @@
-"""`countersign doctor` against the local Slack and planner: what it finds, and says to do."""
+"""`countersign doctor` with a local Slack and planner: what it finds and recommends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finan
 
 @pytest.fixture(scope="module")
 def planner() -> Iterator[StrictPlanner]:
-    """One local planner for all."""
+    """A local planner for all tests of this module."""
     with StrictPlanner() as server:
         yield server
 
@@ -50,8 +50,8 @@ def environ(sandbox: Sandbox, planner: StrictPlanner, tmp_path: Path) -> dict[st
     }
 
 
-def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, CheckResult]:
-    """All checks with this policy, by what they are about."""
+def run_checks(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, CheckResult]:
+    """Run all checks with this policy, and map them by subject."""
     parsed = parse(policy) if isinstance(policy, str) else policy
     return {
         each.subject: each
@@ -60,10 +60,7 @@ def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Che
 
 
 def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """Where all is well every look says so, and the exit code is 0.
-
-    Nothing was written to Slack or to disk.
-    """
+    """The exit code is 0. Nothing is written to Slack or to the disk."""
     lines: list[str] = []
     assert print_checks(run_all_checks(environ, None, SystemClock()), lines.append) == 0
     assert [each for each in lines[:-1] if not each.startswith("ok ")] == []
@@ -90,10 +87,10 @@ def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: San
     assert not Settings.load(environ).database_path.exists()
 
 
-def test_wrong_settings_and_policy_are_told_together(
+def test_wrong_settings_and_a_wrong_policy_are_reported_together(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """Wrong settings and a wrong policy are told together, a line each, and the exit code is 1."""
+    """Each problem has a line, and the exit code is 1."""
     (tmp_path / "policy.toml").write_text('[defaults]\napprovers = []\ndeadline = "soon"\n')
     del environ["SLACK_APP_TOKEN"]
     lines: list[str] = []
@@ -106,15 +103,15 @@ def test_wrong_settings_and_policy_are_told_together(
     ]
 
 
-def test_without_a_model_there_are_forms(environ: dict[str, str]) -> None:
-    """No key of a model is nothing wrong; that people then ask with forms is said."""
+def test_without_a_model_people_ask_with_forms(environ: dict[str, str]) -> None:
+    """That is a warning."""
     del environ["OPENAI_API_KEY"]
-    found = look(environ)["model"]
+    found = run_checks(environ)["model"]
     assert (found.level, "people ask with forms" in found.text) == ("warn", True)
 
 
-def test_what_is_only_odd_does_not_fail(environ: dict[str, str]) -> None:
-    """What is only odd is told as such, taken out of the way, and does not fail the look."""
+def test_a_setting_that_is_ignored_is_only_a_warning(environ: dict[str, str]) -> None:
+    """It is removed from the environment, and the exit code is 0."""
     environ["SLACK_CLIENT_ID"] = "1.2"
     lines: list[str] = []
     assert print_checks(run_all_checks(environ, None, SystemClock()), lines.append) == 0
@@ -122,31 +119,28 @@ def test_what_is_only_odd_does_not_fail(environ: dict[str, str]) -> None:
     assert "SLACK_CLIENT_ID" not in environ
 
 
-def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
-    """Each token is tried by itself; a wrong one is told in Slack's words, and never shown."""
-    found = look(environ | {"SLACK_BOT_TOKEN": "xoxb-wrong"})
+def test_each_token_is_tried_separately(environ: dict[str, str]) -> None:
+    """A wrong one is reported in Slack's words, and never shown."""
+    found = run_checks(environ | {"SLACK_BOT_TOKEN": "xoxb-wrong"})
     assert (found["bot token"].level, found["app token"].level) == ("fail", "ok")
     assert "invalid_auth" in found["bot token"].text
-    found = look(environ | {"SLACK_APP_TOKEN": "xapp-wrong"})
+    found = run_checks(environ | {"SLACK_APP_TOKEN": "xapp-wrong"})
     assert (found["bot token"].level, found["app token"].level) == ("ok", "fail")
     assert "xapp-wrong" not in str(found["app token"])
 
 
 def test_an_app_token_of_another_app_is_found(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """Both tokens have to be one app's: the other app's deliveries would go elsewhere."""
+    """Both tokens have to belong to one app; another app gets other deliveries."""
     other = sandbox.install(read_countersign_manifest())
-    found = look(environ | {"SLACK_APP_TOKEN": other.app_token})
+    found = run_checks(environ | {"SLACK_APP_TOKEN": other.app_token})
     assert found["app token"].level == "fail"
     assert f"to the app {other.id}, but the bot token to the app" in found["app token"].text
     assert found["bot token"].level == "ok"
 
 
-def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
-    """Where neither Slack nor the model can be reached, that is said.
-
-    The rest is still looked at.
-    """
-    found = look(
+def test_unreachable_slack_and_model_are_reported(environ: dict[str, str]) -> None:
+    """Other checks are still made."""
+    found = run_checks(
         environ
         | {"SLACK_API_URL": "http://127.0.0.1:9/api/", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     )
@@ -172,26 +166,23 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
         ("dnd:read", "", "ok", "without dnd:read"),
     ],
 )
-def test_scopes_are_held_against_the_manifest(
+def test_scopes_are_compared_with_the_manifest(
     environ: dict[str, str], take: str, add: str, level: str, named: str
 ) -> None:
-    """The scopes Slack reports are held against the manifest.
-
-    A missing one fails, a needless one is told; files need not be read where no model gets them.
-    """
+    """A missing scope fails, an unneeded one is a warning. files:read is for files only."""
     manifest: dict[str, Any] = read_countersign_manifest()
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
     with Sandbox(manifest) as sandbox:
         here = {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
-        found = look(environ | here | {"COUNTERSIGN_FILES": "off"})
+        found = run_checks(environ | here | {"COUNTERSIGN_FILES": "off"})
     assert found["scopes"].level == level
     assert named in found["scopes"].text
     assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")
 
 
-def test_managers_need_a_scope(environ: dict[str, str]) -> None:
-    """Where the policy asks for them."""
+def test_a_policy_with_managers_needs_their_scope(environ: dict[str, str]) -> None:
+    """Without `users.profile:read` the check fails."""
     manifest: dict[str, Any] = read_countersign_manifest()
     manifest["oauth_config"]["scopes"]["bot"].remove("users.profile:read")
     policy = (
@@ -200,13 +191,13 @@ def test_managers_need_a_scope(environ: dict[str, str]) -> None:
     )
     with Sandbox(manifest) as sandbox:
         here = {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
-        found = look(environ | here, SOUND + policy)
+        found = run_checks(environ | here, SOUND + policy)
     assert found["scopes"].level == "fail"
     assert "users.profile:read" in found["scopes"].text
 
 
 def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:
-    """A clock that is a minute or more from Slack's fails; deadlines hang on it."""
+    """It fails from a minute of difference from Slack's clock; deadlines depend on it."""
     settings, policy, clock = Settings.load(environ), parse(SOUND), ShiftedClock()
     clock.advance(50)
     assert (
@@ -238,20 +229,22 @@ def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:
         ("C0PARTNER", "warn", "another company"),
     ],
 )
-def test_the_bot_must_be_in_channels_it_posts_to(
+def test_channels_to_post_to_must_exist_and_have_the_bot(
     environ: dict[str, str], place: str, level: str, said: str
 ) -> None:
-    """A channel that the policy names must exist, be the company's own, and have the bot in it."""
-    check = look(environ, SOUND.replace("#finance-approvals", place))[f"channel {place}"]
+    """A channel shared with another company is a warning."""
+    check = run_checks(environ, SOUND.replace("#finance-approvals", place))[f"channel {place}"]
     assert check.level == level
     assert said in str(check)
 
 
-def test_an_archived_channel_takes_no_cards(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """Cards cannot be posted to an archived channel."""
+def test_an_archived_channel_to_post_to_fails(environ: dict[str, str], sandbox: Sandbox) -> None:
+    """Cards cannot be posted there."""
     sandbox.archive("C0FINANCE")
     assert (
-        look(environ, SOUND.replace("#finance-approvals", "C0FINANCE"))["channel C0FINANCE"].level
+        run_checks(environ, SOUND.replace("#finance-approvals", "C0FINANCE"))[
+            "channel C0FINANCE"
+        ].level
         == "fail"
     )
 
@@ -271,42 +264,40 @@ def test_an_archived_channel_takes_no_cards(environ: dict[str, str], sandbox: Sa
 def test_approvers_who_could_never_decide_are_found(
     environ: dict[str, str], approver: str, said: str
 ) -> None:
-    """An approver who could never decide is found beforehand.
-
-    That is a guest, a bot, somebody deactivated, somebody foreign, or nobody.
-    """
-    found = look(environ, f'[defaults]\napprovers = ["UANA00001", "UDAN00001", "{approver}"]\n')
+    """Guests, bots, deactivated or foreign people, and unknown ones."""
+    found = run_checks(
+        environ, f'[defaults]\napprovers = ["UANA00001", "UDAN00001", "{approver}"]\n'
+    )
     check = found[f"approvers {approver}" if approver.startswith("@") else f"approver {approver}"]
     assert check.level == "fail"
     assert said in check.text
     assert found["approver UANA00001"].level == "ok"
 
 
-def test_a_group_of_strangers_decides_nothing(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """A group whose members are all guests or deactivated has nobody who may decide."""
+def test_a_group_without_members_who_may_decide_fails(
+    environ: dict[str, str], sandbox: Sandbox
+) -> None:
+    """Its members are a guest and a deactivated person."""
     sandbox.set_group("shop-leads", ["gus", "zoe"])
-    assert "none of its members" in look(environ)["approvers @shop-leads"].text
+    assert "none of its members" in run_checks(environ)["approvers @shop-leads"].text
 
 
-def test_a_single_approver_is_told(environ: dict[str, str]) -> None:
-    """One approver alone cannot have own requests approved.
-
-    Told unless the rule allows self-approval.
-    """
+def test_a_single_approver_is_a_warning(environ: dict[str, str]) -> None:
+    """Nobody could approve that person's own requests, unless the rule allows self-approval."""
     alone = '[defaults]\napprovers = ["@finance", "UCLEO0001"]\n'
-    assert look(environ, alone)["rule 'default'"].level == "warn"
-    assert "rule 'default'" not in look(environ, alone + "self_approval = true\n")
-    assert "rule 'default'" not in look(environ, alone.replace("UCLEO0001", "UANA00001"))
+    assert run_checks(environ, alone)["rule 'default'"].level == "warn"
+    assert "rule 'default'" not in run_checks(environ, alone + "self_approval = true\n")
+    assert "rule 'default'" not in run_checks(environ, alone.replace("UCLEO0001", "UANA00001"))
 
 
-def test_a_crowd_in_direct_messages_is_told(environ: dict[str, str]) -> None:
-    """More than fifty people who would each get a direct message are worth a warning."""
+def test_direct_messages_to_many_people_are_a_warning(environ: dict[str, str]) -> None:
+    """It warns from more than fifty people."""
     crowd = ", ".join(f'"U0CROWD{number:02}"' for number in range(50))
     policy = f'[defaults]\npost_to = "approvers"\napprovers = ["UANA00001", {crowd}]\n'
-    assert "direct message" in look(environ, policy)["rule 'default'"].text
+    assert "direct message" in run_checks(environ, policy)["rule 'default'"].text
     assert (
         "direct message"
-        not in look(environ, policy.replace('"approvers"', '"thread"'))["rule 'default'"].text
+        not in run_checks(environ, policy.replace('"approvers"', '"thread"'))["rule 'default'"].text
     )
     fewer = policy.replace('"UANA00001", "U0CROWD00"', '"UANA00001"')
-    assert "direct message" not in look(environ, fewer)["rule 'default'"].text
+    assert "direct message" not in run_checks(environ, fewer)["rule 'default'"].text

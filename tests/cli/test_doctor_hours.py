@@ -1,4 +1,4 @@
-"""What `countersign doctor` says of business hours: the next days off, or that nobody keeps any."""
+"""`countersign doctor` on business hours, holidays and freezes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ business_hours = true
         ("", "warn  business hours: no holidays are listed"),
     ],
 )
-def test_holidays_that_nobody_keeps_up(holidays: str, said: str) -> None:
-    """The next days off are said; a list that is over, or none at all, is told, with the remedy."""
+def test_the_next_holidays_or_their_absence_are_reported(holidays: str, said: str) -> None:
+    """A list of past holidays, or none at all, is a warning."""
     policy = parse(HOURS.format(holidays=holidays))
     [found] = check_freezes_and_business_hours(policy, datetime(2026, 12, 1, tzinfo=UTC))
     assert str(found).startswith(said)
@@ -60,8 +60,8 @@ when = "in_freeze"
 """
 
 
-def test_freezes_that_come_and_those_that_are_over() -> None:
-    """One that is over can be removed; of others it is said from when until when."""
+def test_past_current_and_future_freezes_are_reported() -> None:
+    """A past one is a warning; for the others the output has the times."""
     found = check_freezes_and_business_hours(parse(FROZEN), datetime(2026, 12, 1, tzinfo=UTC))
     assert [str(each).partition(". ")[0] for each in found] == [
         "warn  freeze old: ended 3 Nov 2026, 00:00 UTC",

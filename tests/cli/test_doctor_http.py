@@ -1,4 +1,4 @@
-"""What the doctor says of the HTTP side."""
+"""`countersign doctor` on the HTTP side."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.stories.harness import Harness
 SOUND = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-def found(settings: Settings) -> dict[str, CheckResult]:
-    """The checks of the HTTP side."""
+def run_http_checks(settings: Settings) -> dict[str, CheckResult]:
+    """Run the checks of the HTTP side, and map them by subject."""
     return {each.subject: each for each in module.check_http_settings(settings)}
 
 
-def test_both_ways_are_looked_at(settings: Settings) -> None:
-    """By Socket Mode the app's token is tried; by HTTP the secret and the address are looked at."""
+def test_socket_mode_and_http_have_their_own_checks(settings: Settings) -> None:
+    """For Socket Mode the app token, for HTTP the signing secret and the address."""
     policy = parse(SOUND)
     about = {
         each.subject for each in run_checks_beyond_configuration(settings, policy, SystemClock())
@@ -49,33 +49,41 @@ def test_both_ways_are_looked_at(settings: Settings) -> None:
     assert checks["http address"].text == "127.0.0.1:0 is free"
 
 
-def test_a_bot_that_listens_there_is_asked(tmp_path: Path) -> None:
-    """A working bot is named as that, one that is not ready with the reason."""
+def test_a_bot_at_the_http_address_is_asked_whether_it_is_ready(tmp_path: Path) -> None:
+    """If it is not ready, the output says why."""
     harness = Harness(tmp_path, transport=Transport.HTTP)
     try:
         settings = harness.settings()
-        harness.slack.wait(lambda: "a bot is ready" in found(settings)["http address"].text)
+        harness.slack.wait(
+            lambda: "a bot is ready" in run_http_checks(settings)["http address"].text
+        )
         harness.app.endpoints.stop_receiving()
-        stopping = found(settings)["http address"]
+        stopping = run_http_checks(settings)["http address"]
         assert (stopping.level, "process: is stopping" in stopping.text) == ("warn", True)
     finally:
         harness.close()
 
 
-def test_an_address_of_somebody_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not answer, or answers otherwise, cannot be listened to, and that is said."""
+def test_an_http_address_used_by_another_program_fails(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other program does not answer like a bot."""
     monkeypatch.setattr(module, "HTTP_TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as other:
         there = ListeningAddress("127.0.0.1", other.getsockname()[1])
-        check = found(settings.model_copy(update={"http": there}))["http address"]
+        check = run_http_checks(settings.model_copy(update={"http": there}))["http address"]
     assert check.level == "fail"
     assert "cannot be listened to (Address already in use)" in check.text
 
 
-def test_packages_that_are_missing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the extra brings is named where it is not there."""
+def test_missing_packages_for_http_are_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output says how to install them."""
     monkeypatch.setattr(module, "HTTP_PACKAGES", ("starlette", "not_installed_here"))
-    check = found(settings.model_copy(update={"http": ListeningAddress("127.0.0.1", 0)}))["http"]
+    check = run_http_checks(settings.model_copy(update={"http": ListeningAddress("127.0.0.1", 0)}))[
+        "http"
+    ]
     assert check.level == "fail"
     assert str(check).endswith(
         "not_installed_here is not installed. pip install 'countersign-bot[serve]'"

@@ -1,4 +1,4 @@
-"""What `countersign doctor` finds without Slack: database, disk, model, modules with tools."""
+"""`countersign doctor` on what needs no Slack: database, disk, model, modules with tools."""
 
 from __future__ import annotations
 
@@ -40,67 +40,64 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def database(environ: dict[str, str]) -> CheckResult:
-    """The look at the database alone."""
+def check_database(environ: dict[str, str]) -> CheckResult:
+    """Run the check of the database."""
     return next(check_bot_database(Settings.load(environ)))
 
 
-def model(environ: dict[str, str]) -> CheckResult:
-    """The look at the model alone."""
+def check_one_model(environ: dict[str, str]) -> CheckResult:
+    """Run the check of the model."""
     (found,) = check_model(Settings.load(environ), SystemClock())
     return found
 
 
 def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -> None:
-    """A sound file passes and stays as it was.
-
-    A damaged or foreign file, or one that is held, fails.
-    """
+    """It is not changed. A damaged or foreign file, or one of a newer version, fails."""
     path = tmp_path / "c.db"
     with closing(sqlite3.connect(path)) as made:
         made.executescript("CREATE TABLE t (a); CREATE INDEX i ON t (a)")
         made.execute("INSERT INTO t VALUES (1)")
         made.commit()
     before = path.read_bytes()
-    assert "another application" in database(environ).text
+    assert "another application" in check_database(environ).text
     assert path.read_bytes() == before
 
     path.unlink()
     Store(f"sqlite:///{path}").open().close()
     before = path.read_bytes()
-    assert database(environ).level == "ok"
+    assert check_database(environ).level == "ok"
     assert path.read_bytes() == before
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("UPDATE alembic_version SET version_num = '8888'")
         raw.commit()
-    assert "newer Countersign (schema 8888)" in database(environ).text
+    assert "newer Countersign (schema 8888)" in check_database(environ).text
 
     damaged = bytearray(before)
     damaged[-64:] = b"\xff" * 64
     path.write_bytes(damaged)
-    assert database(environ).level == "fail"
+    assert check_database(environ).level == "fail"
     path.write_text("this is no database" * 100)
-    assert database(environ).level == "fail"
+    assert check_database(environ).level == "fail"
     missing = environ | {"DATABASE_URL": "sqlite:////proc/countersign/c.db"}
-    assert "not writable" in database(missing).text
+    assert "not writable" in check_database(missing).text
 
 
-def test_an_upgrade_needs_room_for_a_copy(
+def test_an_upgrade_needs_free_space_for_a_copy(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record of an earlier build is copied by the start, which fails where that does not fit."""
+    """A start copies the record of an earlier version first."""
     path = unpack("0005", tmp_path).rename(tmp_path / "c.db")
     size = path.stat().st_size
     for free, level in ((size - 1, "fail"), (size, "ok")):
         found = shutil._ntuple_diskusage(0, 0, free)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, found=found: found)
-        assert database(environ).level == level
+        assert check_database(environ).level == level
 
 
-def test_a_nearly_full_disk_is_told(
+def test_a_nearly_full_disk_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is nearly full is told before it is."""
+    """With little free space it is a warning, with very little it fails."""
     levels = []
     for free in (10, 100, 5000):
         monkeypatch.setattr(
@@ -112,21 +109,21 @@ def test_a_nearly_full_disk_is_told(
     assert levels == ["fail", "warn", "ok"]
 
 
-def test_a_missing_model_is_told(environ: dict[str, str]) -> None:
-    """A model that the server does not have is told with the settings to look at."""
-    found = model(environ | {"OPENAI_MODEL": "no such/model"})
+def test_a_model_that_the_server_lacks_fails(environ: dict[str, str]) -> None:
+    """The remedy names the setting."""
+    found = check_one_model(environ | {"OPENAI_MODEL": "no such/model"})
     assert found.level == "fail"
     assert "OPENAI_MODEL" in found.remedy
 
 
 def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> None:
-    """Instructions and all tools go along, so that a context that is too small is found.
+    """It has the instructions and all tools, so that a too small context is found.
 
-    What the server says of it is told.
+    The output repeats the server's error.
     """
     with StrictPlanner() as planner:
         environ["OPENAI_BASE_URL"] = planner.url
-        assert model(environ).level == "ok"
+        assert check_one_model(environ).level == "ok"
         (asked,) = planner.requests
         assert asked["instructions"] == INSTRUCTIONS
         tools = build_tool_registry(
@@ -135,13 +132,13 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
         assert [each["name"] for each in asked["tools"]] == [each.name for each in tools]
         assert asked["max_output_tokens"] <= 100
         planner.fail_next_requests(400)
-        refused = model(environ)
+        refused = check_one_model(environ)
         assert (refused.level, "refused on demand" in refused.text) == ("fail", True)
         assert "context" in refused.remedy
 
 
-def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
-    """What a start would refuse of the tools fails: no module, no tool in it, a name twice."""
+def test_tools_that_a_start_would_refuse_fail(environ: dict[str, str]) -> None:
+    """A module is missing or has no tool, a name is used twice, or a left-out tool is unknown."""
     for modules, told in (
         ("no_such_module", "no_such_module cannot be imported (ModuleNotFoundError"),
         ("json", "the module json defines no tool"),
@@ -160,22 +157,22 @@ def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
     assert found.level == "ok"
 
 
-def test_a_key_file_without_a_key_is_told(environ: dict[str, str], tmp_path: Path) -> None:
-    """A key file that a start would refuse fails the look, also before there is a database."""
+def test_a_key_file_without_a_valid_key_fails(environ: dict[str, str], tmp_path: Path) -> None:
+    """It fails even before there is a database."""
     key_file_path(tmp_path / "c.db").write_text("short")
     told = {each.subject: each for each in check_bot_database(Settings.load(environ))}
     assert told["key"].level == "fail"
     assert "32 characters" in told["key"].text
 
 
-def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
-    """Without a Responses API it is asked by chat, with the same request, and whether it calls
-    tools where it has to: one that answers in words is told, and one that refuses them fails.
+def test_a_model_without_a_responses_api_is_checked_by_chat(environ: dict[str, str]) -> None:
+    """It gets the same request, and has to call a tool. An answer in words is a warning; a refusal
+    of tools fails.
     """
     with StrictPlanner() as planner:
         environ["OPENAI_BASE_URL"] = planner.url
         planner.without = {ApiFeature.RESPONSES}
-        found = model(environ)
+        found = check_one_model(environ)
         assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
         first, made_to_call = planner.chats
         assert first["messages"][0] == {"role": "system", "content": INSTRUCTIONS}
@@ -184,21 +181,21 @@ def test_the_model_is_looked_at_by_chat(environ: dict[str, str]) -> None:
         good, odd = check_model(Settings.load(environ), SystemClock())
         assert (good.level, odd.level) == ("ok", "warn")
         assert "answered in words" in odd.text
-        planner.without |= {ApiFeature.REQUIRED}  # then it has to call that one tool
+        planner.without |= {ApiFeature.REQUIRED}  # in that case it has to call one named tool
         planner.script(Turn(text="yes"), Turn(text="I cannot do that."))
         _, odd = check_model(Settings.load(environ), SystemClock())
         assert "answered in words" in odd.text
         assert planner.chats[-1]["tool_choice"]["function"] == {"name": "ready"}
         planner.without = {ApiFeature.TOOLS}
-        refused = model(environ)
+        refused = check_one_model(environ)
         assert (refused.level, "cannot call tools" in refused.text) == ("fail", True)
 
 
-def test_an_api_that_is_not_there_is_told(environ: dict[str, str]) -> None:
-    """Where a setting names the one API that the server does not have, the look says so."""
+def test_a_configured_api_that_the_server_lacks_fails(environ: dict[str, str]) -> None:
+    """The setting names the Responses API, so chat is not tried."""
     with StrictPlanner() as planner:
         environ |= {"OPENAI_BASE_URL": planner.url, "OPENAI_API": "responses"}
         planner.without = {ApiFeature.RESPONSES}
-        refused = model(environ)
+        refused = check_one_model(environ)
         assert (refused.level, "HTTP 404" in refused.text) == ("fail", True)
         assert planner.chats == []

@@ -1,4 +1,4 @@
-"""What `countersign doctor` says of the operator: whether there is one, and whether they may."""
+"""`countersign doctor` on the operator: who it is, and whether they may decide."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from bot.policy.evaluation import parse
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-def said(settings: Settings, operator: str | None, policy: str = POLICY) -> list[str]:
-    """What is said of that operator under this policy."""
+def check_operator_lines(
+    settings: Settings, operator: str | None, policy: str = POLICY
+) -> list[str]:
+    """List the lines about that operator under this policy."""
     signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
     assert isinstance(signed_in, SignInAnswer)
     named = settings.model_copy(update={"operator": operator})
@@ -32,24 +34,26 @@ def said(settings: Settings, operator: str | None, policy: str = POLICY) -> list
         ("UGUS00001", "fail  operator: Gus Hall is a guest"),
     ],
 )
-def test_who_the_operator_is(settings: Settings, operator: str, expected: str) -> None:
-    """An id that is wrong, or of somebody who may decide nothing, is told before it is needed."""
-    [line] = said(settings, operator)
+def test_an_operator_who_may_decide_nothing_is_reported(
+    settings: Settings, operator: str, expected: str
+) -> None:
+    """So is an id of nobody or of a guest."""
+    [line] = check_operator_lines(settings, operator)
     assert line.startswith(expected)
 
 
-def test_no_operator_is_no_line(settings: Settings) -> None:
-    """Nobody has to name one."""
-    assert said(settings, None) == []
+def test_without_an_operator_there_is_no_line(settings: Settings) -> None:
+    """The setting is optional."""
+    assert check_operator_lines(settings, None) == []
 
 
-def test_members_of_a_channel_may_decide(settings: Settings) -> None:
-    """Where a channel's members decide, it hangs on where it is asked."""
-    [line] = said(settings, "UBEN00001", '[defaults]\napprovers = ["channel"]\n')
+def test_an_operator_who_may_decide_as_a_channel_member_is_fine(settings: Settings) -> None:
+    """That depends on the channel of each request."""
+    [line] = check_operator_lines(settings, "UBEN00001", '[defaults]\napprovers = ["channel"]\n')
     assert line.startswith("ok")
 
 
-def test_a_path_too_long_for_a_socket(settings: Settings, tmp_path: Path) -> None:
-    """Systems allow about a hundred characters; the doctor says so before the bot does."""
+def test_a_path_too_long_for_a_socket_is_reported(settings: Settings, tmp_path: Path) -> None:
+    """Systems allow about a hundred characters."""
     deep = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / ('x' * 100)}.db"})
-    assert any("too long for a socket" in line for line in said(deep, "UANA00001"))
+    assert any("too long for a socket" in line for line in check_operator_lines(deep, "UANA00001"))

@@ -1,4 +1,4 @@
-"""What `countersign doctor` finds in the order of a policy's rules."""
+"""`countersign doctor` on the order of a policy's rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
             'tool = "refund_order"\nverdict = "ask"',
             'tool = "refund_*"',
             False,
-        ),  # also others to come
+        ),  # it may match other tools in the future
         (
             'tool = "refund_order"\nwhen = "args.amount > 9"\nverdict = "ask"',
             'tool = "refund_order"',
@@ -65,10 +65,10 @@ DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
         ('tool = "ledger"\nverdict = "allow"', 'tool = "ledger"', True),
     ],
 )
-def test_a_rule_behind_another(first: str, second: str, is_behind: bool) -> None:
-    """A rule that never applies, since those before it take all of its calls, is told.
+def test_a_rule_that_can_never_apply_is_reported(first: str, second: str, is_behind: bool) -> None:
+    """An earlier rule matches all of its calls.
 
-    A tool that reads and is asked about is taken by a rule that names it alone.
+    A read that people are asked about is only allowed by a rule that names it.
     """
     verdict = "" if "verdict" in second else '\nverdict = "ask"'
     policy = parse(
@@ -84,16 +84,16 @@ def test_a_rule_behind_another(first: str, second: str, is_behind: bool) -> None
 
 
 class Amount(BaseModel):
-    """What the tools take."""
+    """The arguments of the tools."""
 
     amount: int = 1
 
 
 def build_registered_tools(*names: str, does: Effect, **options: bool) -> list[Tool[Any]]:
-    """Tools with these names, made alike."""
+    """Build tools with these names, which are otherwise the same."""
 
     def act(args: Amount, _context: ToolContext) -> str:
-        """Acts."""
+        """Act."""
         return str(args.amount)
 
     made = tool(title="Act", effect="Act", does=does, **options)(act)

@@ -1,4 +1,4 @@
-"""What `countersign doctor` and `policy check` say where a rule asks for signatures."""
+"""`countersign doctor` and `policy check` on rules that require signatures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ READY = {"url": "https://approve.example.com", "http": ListeningAddress("127.0.0
 MODEL = "2fc0579f-8113-47ea-b116-bb5a8db9202a"
 
 
-def said(settings: Settings, policy: str, **changed: object) -> list[str]:
-    """What is said of this policy with these settings."""
+def check_signing(settings: Settings, policy: str, **changed: object) -> list[str]:
+    """List the lines about this policy with these settings."""
     made = settings.model_copy(update=changed)
     return [str(each) for each in check_signing_setup(made, parse(policy))]
 
 
-def test_all_that_it_takes_is_there(settings: Settings) -> None:
-    """One line says where people sign; nothing is said where nobody has to."""
-    found = said(settings, f"[defaults]\n{SIGNED}", **READY)
+def test_a_complete_set_up_for_signing_is_fine(settings: Settings) -> None:
+    """A line says where people sign; there is none if nobody has to sign."""
+    found = check_signing(settings, f"[defaults]\n{SIGNED}", **READY)
     assert found == ["ok    passkeys: people sign at https://approve.example.com"]
-    assert said(settings, '[defaults]\napprovers = ["@shop-leads"]\n') == []
+    assert check_signing(settings, '[defaults]\napprovers = ["@shop-leads"]\n') == []
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def test_all_that_it_takes_is_there(settings: Settings) -> None:
         ),
     ],
 )
-def test_what_is_missing(
+def test_an_incomplete_set_up_for_signing_fails(
     settings: Settings, policy: str, changed: dict[str, object], part: str
 ) -> None:
-    """Each is a failure: until it is mended, nothing that has to be signed can be approved."""
-    found = said(settings, f"[defaults]\n{SIGNED}{policy}", **{**READY, **changed})
+    """Until it is mended, calls that have to be signed cannot be approved."""
+    found = check_signing(settings, f"[defaults]\n{SIGNED}{policy}", **{**READY, **changed})
     [line] = [each for each in found if not each.startswith("ok")]
     assert line.startswith("fail  passkeys: ")
     assert part in line
 
 
-def test_there_is_no_record_yet(settings: Settings) -> None:
-    """Before the first start nobody can have a passkey, and all the other checks are made."""
+def test_signing_is_checked_before_there_is_a_record(settings: Settings) -> None:
+    """Nobody can have a passkey before the first start."""
     made = settings.model_copy(update={**READY, "openai_api_key": MISSING})
     policy = parse(f"[defaults]\n{SIGNED}")
     found = [str(each) for each in run_checks_beyond_configuration(made, policy, SystemClock())]
@@ -64,24 +64,24 @@ def test_there_is_no_record_yet(settings: Settings) -> None:
     assert any("is created at the first start" in each for each in found)
 
 
-def test_nobody_could_approve_a_passkey(settings: Settings) -> None:
-    """Where only a channel's members sign, nobody is named who could let a passkey count."""
+def test_new_passkeys_that_nobody_could_approve_are_reported(settings: Settings) -> None:
+    """Only members of a channel sign, so the policy names no approver of passkeys."""
     policy = '[defaults]\napprovers = ["channel"]\nsignature = "passkey"\n'
-    [_, line] = said(settings, policy, **READY)
+    [_, line] = check_signing(settings, policy, **READY)
     assert "nobody could approve a new passkey" in line
-    assert len(said(settings, f'{policy}[passkeys]\nenrol = "self"\n', **READY)) == 1
+    assert len(check_signing(settings, f'{policy}[passkeys]\nenrol = "self"\n', **READY)) == 1
 
 
-def test_models_need_their_makers() -> None:
-    """A model is its maker's word, so a policy that names models names certificates."""
+def test_a_policy_with_passkey_models_needs_certificates() -> None:
+    """Only the maker's certificates prove which model a passkey is."""
     with pytest.raises(PolicyError, match="only the maker"):
         parse(f'[defaults]\n{SIGNED}[passkeys]\nmodels = ["{MODEL}"]\n')
 
 
-def test_a_policy_is_checked_without_a_workspace(
+def test_policy_check_reports_signing_problems_without_slack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`policy check` says what it can without Slack."""
+    """No token is set."""
     monkeypatch.chdir(tmp_path)
     for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "DATABASE_URL", "COUNTERSIGN_URL"):
         monkeypatch.delenv(name, raising=False)

@@ -1,7 +1,4 @@
-"""What `countersign doctor` finds in a policy.
-
-Rules for nothing, people who cannot decide, places anybody can join.
-"""
+"""`countersign doctor` on a policy: useless rules, people who cannot decide, public channels."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ from storage.store import ReadOnlyStore, Store
 DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
 
 
-def rules(settings: Settings, rule: str) -> list[str]:
-    """What is said of this one rule beside the tools."""
+def check_rule(settings: Settings, rule: str) -> list[str]:
+    """List the lines about this one rule, checked against the tools."""
     policy = parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n')
     return [str(each) for each in check_rules_against_tools(settings, policy)]
 
 
-def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
-    """What is said of a policy beside Slack and the record, by what it is about."""
+def check_people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
+    """Check a policy against Slack and the record, and map the results by subject."""
     found: dict[str, list[CheckResult]] = {}
     usual = count_requests_by_rule(ReadOnlyStore(settings.database_url), datetime.now(UTC))
     signed_in = sign_in_to_slack(build_retrying_client(settings), SystemClock())
@@ -93,12 +90,11 @@ def people(settings: Settings, policy: str) -> dict[str, list[CheckResult]]:
         ),
     ],
 )
-def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str) -> None:
-    """A rule that fits no tool is found, with what is meant.
-
-    So is a condition or key about a field that no tool has.
-    """
-    [line] = rules(settings, rule)
+def test_a_rule_that_fits_no_tool_or_field_is_reported(
+    settings: Settings, rule: str, level: str, said: str
+) -> None:
+    """The output suggests what is meant."""
+    [line] = check_rule(settings, rule)
     assert line.startswith(f"{level:<4}  rule 'r': ")
     assert said in line
 
@@ -124,16 +120,16 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
         'when = \'args.amount / (spent("refund_order", "amount", "1d") - 1) > 2.0\'',
     ],
 )
-def test_a_rule_for_something(settings: Settings, rule: str) -> None:
-    """A rule that fits a tool, and whose fields are there or asked for with has(), is fine."""
-    [line] = rules(settings, rule)
+def test_a_rule_that_fits_tools_and_fields_is_fine(settings: Settings, rule: str) -> None:
+    """Fields may be missing in some tools if the condition uses has()."""
+    [line] = check_rule(settings, rule)
     assert line.startswith("ok    rules: ")
 
 
-def test_a_tool_whose_arguments_contain_themselves(
+def test_conditions_on_recursive_arguments_can_be_checked(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made-up values for a tree of arguments, named otherwise in JSON, come to an end and fit."""
+    """The check makes up values for a tree of arguments with aliases."""
     code = """
 from pydantic import BaseModel, Field
 from bot.tools import Effect, tool
@@ -147,47 +143,47 @@ def grow(args: Branch, context: object) -> str:
     (tmp_path / "tree_tools.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     trees = settings.model_copy(update={"tool_modules": ("tree_tools",)})
-    [line] = rules(
+    [line] = check_rule(
         trees, 'tool = "grow"\nwhen = "args.size > 5 && args.branches.exists(b, b.size > 3)"'
     )
     assert line.startswith("ok    rules: ")
-    [line] = rules(trees, 'tool = "grow"\nwhen = "args.size == 1 && args.branches > 3"')
+    [line] = check_rule(trees, 'tool = "grow"\nwhen = "args.size == 1 && args.branches > 3"')
     assert line.startswith("warn  rule 'r': its condition could not be evaluated")
 
 
-def test_tools_that_cannot_be_loaded(settings: Settings) -> None:
-    """Where the operator's own tools are broken, the rules are not judged without them."""
+def test_rules_are_not_checked_if_tools_cannot_be_loaded(settings: Settings) -> None:
+    """The operator's own module is missing; that is a warning."""
     broken = settings.model_copy(update={"tool_modules": ("no_such_module",)})
-    [line] = rules(broken, 'tool = "refund_ordr"')
+    [line] = check_rule(broken, 'tool = "refund_ordr"')
     assert line.startswith("warn  rules: not checked")
 
 
-def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
-    """A quorum of more people than there are, and steps that need one person twice, fail."""
-    found = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
+def test_a_quorum_that_cannot_be_reached_fails(settings: Settings) -> None:
+    """So do stages that need one person twice, unless an escalation adds others."""
+    found = check_people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
     assert "needs 3 to approve in 1 step, but only 2 can" in found["rule 'default'"][0].text
     steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'
-    [check] = people(settings, steps)["rule 'default'"]
+    [check] = check_people(settings, steps)["rule 'default'"]
     assert (check.level, "only 1 can" in check.text) == ("fail", True)
-    helped = people(
+    helped = check_people(
         settings,
         f'{steps}escalation = [{{after = "1m", approvers = ["UANA00001", "UDAN00001"]}}]\n',
     )
     assert "rule 'default'" not in helped
 
 
-def test_just_enough_for_others(settings: Settings) -> None:
-    """Where all approvers are needed, none can ask for anything: that is said before it happens."""
-    [check] = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')[
+def test_a_quorum_of_all_approvers_is_a_warning(settings: Settings) -> None:
+    """None of them could have a request of their own approved."""
+    [check] = check_people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')[
         "rule 'default'"
     ]
     assert check.level == "warn"
     assert "too few others can approve what UANA00001, UCLEO0001 ask for" in check.text
 
 
-def test_people_of_escalations(settings: Settings) -> None:
-    """Who is named by an escalation only is looked up like any other approver."""
-    found = people(
+def test_people_in_escalations_are_checked(settings: Settings) -> None:
+    """They are looked up like other approvers."""
+    found = check_people(
         settings,
         f'{DEFAULTS}escalation = [{{after = "1m", approvers = ["@nobody", "UGUS00001"]}}]\n',
     )
@@ -197,12 +193,9 @@ def test_people_of_escalations(settings: Settings) -> None:
     ]
 
 
-def test_groups_and_channels_of_rules(settings: Settings) -> None:
-    """Groups and channels that only say when a rule applies must be there too.
-
-    Else it could never be told whether it does.
-    """
-    found = people(
+def test_groups_and_channels_in_conditions_must_exist(settings: Settings) -> None:
+    """Otherwise nobody could say whether the rule applies."""
+    found = check_people(
         settings,
         f"""{DEFAULTS}
 [[rule]]
@@ -230,20 +223,19 @@ when = "requester in groups.nobody || requester in groups.finance"
         ('channel = "C0FINANCE"', ""),
     ],
 )
-def test_the_channel_decides(settings: Settings, channel: str, said: str) -> None:
-    """`channel` among the approvers is worth a warning where anybody can join.
-
-    In a private channel it is not.
-    """
+def test_approval_by_a_public_channel_is_a_warning(
+    settings: Settings, channel: str, said: str
+) -> None:
+    """Anybody can join a public channel; a private one is fine."""
     rule = f'[[rule]]\nname = "r"\nverdict = "ask"\napprovers = ["channel"]\n{channel}\n'
-    checks = people(settings, DEFAULTS + rule).get("rule 'r'", [])
+    checks = check_people(settings, DEFAULTS + rule).get("rule 'r'", [])
     assert [(each.level, said in each.text) for each in checks] == (
         [("warn", True)] if said else []
     )
 
 
-def record(settings: Settings, requester: str, times: int, days: int = 1) -> None:
-    """Put calls under the default rule on record."""
+def record_calls(settings: Settings, requester: str, times: int, days: int = 1) -> None:
+    """Record calls under the default rule."""
     at = datetime.now(UTC) - timedelta(days=days)
     gate = parse(DEFAULTS).default
     assert gate is not None
@@ -275,21 +267,18 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
     store.close()
 
 
-def test_the_usual_requester(settings: Settings) -> None:
-    """A single approver who asks for most of it is named, with the numbers.
-
-    They come from the record of the last month.
-    """
+def test_a_single_approver_who_asks_for_most_is_named(settings: Settings) -> None:
+    """The numbers are from the record of the last 30 days."""
     alone = '[defaults]\napprovers = ["UCLEO0001"]\n'
-    assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
-    record(settings, "UCLEO0001", 3)
-    record(settings, "UBEN00001", 2)
-    record(settings, "UBEN00001", 9, days=40)
-    text = people(settings, alone)["rule 'default'"][0].text
+    assert "only UCLEO0001 may decide" in check_people(settings, alone)["rule 'default'"][0].text
+    record_calls(settings, "UCLEO0001", 3)
+    record_calls(settings, "UBEN00001", 2)
+    record_calls(settings, "UBEN00001", 9, days=40)
+    text = check_people(settings, alone)["rule 'default'"][0].text
     assert "UCLEO0001 asked for 3 of the 5 calls under it in 30 days" in text
-    record(settings, "UBEN00001", 1, days=2)
-    assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
-    assert "rule 'default'" not in people(settings, DEFAULTS)
+    record_calls(settings, "UBEN00001", 1, days=2)
+    assert "only UCLEO0001 may decide" in check_people(settings, alone)["rule 'default'"][0].text
+    assert "rule 'default'" not in check_people(settings, DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -303,10 +292,10 @@ def test_the_usual_requester(settings: Settings) -> None:
         ('tool = "*"\nverdict = "ask"', "", ""),
     ],
 )
-def test_what_runs_unasked_is_listed(
+def test_tools_that_a_rule_lets_run_without_approval_are_listed(
     settings: Settings, policy: str, level: str, names: str
 ) -> None:
-    """A rule that lets what changes something run with nobody asked is told, with the tools."""
+    """It is a warning unless the rule names the tool. Reads are not listed."""
     found = [
         str(each)
         for each in check_rules_against_tools(
@@ -325,8 +314,10 @@ def test_what_runs_unasked_is_listed(
         'tool = "refund_*"\nverdict = "add"\napprovers = ["@finance"]',
     ],
 )
-def test_what_is_asked_all_the_same_is_not_listed(settings: Settings, stricter: str) -> None:
-    """A tool that another rule denies, or adds people to, does not run unasked."""
+def test_tools_that_another_rule_makes_stricter_are_not_listed(
+    settings: Settings, stricter: str
+) -> None:
+    """The other rule denies them, or adds approvers."""
     policy = f'{DEFAULTS}[[rule]]\nname = "all"\nverdict = "allow"\ntool = "*"\n'
     policy += f'[[rule]]\nname = "s"\n{stricter}\n'
     [told] = [
@@ -353,8 +344,8 @@ approvers = ["owner of args.{field}"]
 """
 
 
-def test_a_field_that_has_no_owner(settings: Settings) -> None:
-    """A tool that lacks the field is told, as its calls could be decided by nobody."""
+def test_a_tool_without_the_owners_field_fails(settings: Settings) -> None:
+    """Nobody could decide its calls."""
     found = [
         str(each)
         for each in check_rules_against_tools(settings, parse(OWNED.format(field="amount")))
@@ -365,8 +356,8 @@ def test_a_field_that_has_no_owner(settings: Settings) -> None:
     ]
 
 
-def test_choices_that_nobody_owns(settings: Settings) -> None:
-    """Of a field with a fixed list, each value without an owner is told."""
+def test_choices_without_an_owner_are_reported(settings: Settings) -> None:
+    """The field has a fixed list of values."""
     policy = parse(OWNED.format(field="reason").replace(', "cancel_order"', ""))
     found = [str(each) for each in check_rules_against_tools(settings, policy)]
     text = "nobody owns damaged, goodwill, other, wrong_item, a possible reason of refund_order"
@@ -381,10 +372,10 @@ def test_choices_that_nobody_owns(settings: Settings) -> None:
         ("tests.stories.owner_functions:released", "fail  owners of reason: tests.stories.owner_"),
     ],
 )
-def test_a_function_that_finds_owners_is_imported(
+def test_a_function_that_finds_owners_is_checked_by_importing_it(
     settings: Settings, function: str, said: str
 ) -> None:
-    """And its choices are not compared, as it may know them all."""
+    """Choices without an owner are not reported, as the function may know them."""
     text = OWNED.format(field="reason").replace(', "cancel_order"', "")
     policy = parse(text.replace("late =", f'function = "{function}"\nlate ='))
     found = [str(each) for each in check_rules_against_tools(settings, policy)]
@@ -402,10 +393,10 @@ def test_a_function_that_finds_owners_is_imported(
         ),
     ],
 )
-def test_managers_of_those_who_asked_lately(
+def test_the_managers_of_recent_requesters_are_counted(
     settings: Settings, slack: Sandbox, manager: str, said: str
 ) -> None:
-    """The field is right if it names a manager of somebody."""
+    """If none of them has one, the profile field is probably wrong."""
     slack.person("ben").set_manager(*filter(None, [manager]))
     policy = parse(
         f'[manager]\nfield = "Manager"\n{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n'
@@ -417,21 +408,23 @@ def test_managers_of_those_who_asked_lately(
     found = [str(e) for e in check_names_used_in_policy(policy, signed_in.workspace, usual)]
     slack.person("ben").set_manager()
     assert any(each.startswith(said) for each in found), found
-    assert not any("rule 'r'" in each for each in found)  # who that is hangs on who asks
+    assert not any("rule 'r'" in each for each in found)  # the manager depends on the requester
 
 
-def test_somebody_is_left_to_look_afterwards(settings: Settings) -> None:
-    """Where all approvers may break glass, nobody is; named alike or found to be so in Slack."""
-    found = rules(settings, 'break_glass = ["@shop-leads", "UDAN00001"]')
+def test_break_glass_for_all_approvers_is_a_warning(settings: Settings) -> None:
+    """Nobody would be left to review it. The same people may be named or found in Slack."""
+    found = check_rule(settings, 'break_glass = ["@shop-leads", "UDAN00001"]')
     assert any("all its approvers may break glass" in each for each in found)
-    assert not any("break glass" in each for each in rules(settings, 'break_glass = ["@finance"]'))
+    assert not any(
+        "break glass" in each for each in check_rule(settings, 'break_glass = ["@finance"]')
+    )
     alike = f'{DEFAULTS}break_glass = ["UANA00001", "UCLEO0001", "UDAN00001"]\n'
-    said = [str(each) for results in people(settings, alike).values() for each in results]
+    said = [str(each) for results in check_people(settings, alike).values() for each in results]
     assert any("all its approvers may break glass" in each for each in said)
 
 
-def test_nobody_is_no_list_of_people() -> None:
-    """An empty break_glass is a mistake, in [defaults] as in a rule; so is one in what adds."""
+def test_an_empty_break_glass_is_refused() -> None:
+    """In [defaults] and in rules; so is any break_glass in a rule that adds."""
     for policy in (
         f"{DEFAULTS}break_glass = []\n",
         f'{DEFAULTS}[[rule]]\nverdict = "ask"\nbreak_glass = []\n',

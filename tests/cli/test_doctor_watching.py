@@ -1,4 +1,4 @@
-"""What `countersign doctor` says of metrics and traces: whether what they need is installed."""
+"""`countersign doctor` on metrics and traces, and the packages that they need."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.missing import missing
 COLLECTOR = "http://127.0.0.1:4318/v1/traces"
 
 
-def wanted(settings: Settings) -> Settings:
-    """The settings with a page for metrics and a collector of traces."""
+def with_monitoring(settings: Settings) -> Settings:
+    """Add a metrics page and a collector of traces to the settings."""
     return settings.model_copy(
         update={"http": ListeningAddress("127.0.0.1", 0), "traces": COLLECTOR}
     )
 
 
-def test_what_is_installed_is_well(settings: Settings) -> None:
-    """Where everything is there, it is said where it goes; unasked, nothing is said."""
+def test_installed_metrics_and_traces_are_fine(settings: Settings) -> None:
+    """The output says where they go; without the settings there is none."""
     pytest.importorskip("prometheus_client")
     pytest.importorskip("opentelemetry.sdk")
-    assert [str(each) for each in check_monitoring(wanted(settings))] == [
+    assert [str(each) for each in check_monitoring(with_monitoring(settings))] == [
         "ok    metrics: counted, and shown at /metrics",
         f"ok    traces: sent to {COLLECTOR}",
     ]
@@ -34,14 +34,14 @@ def test_what_is_installed_is_well(settings: Settings) -> None:
 
 
 def test_a_missing_extra_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metrics are done without; a start that is to send traces says what to install."""
+    """Missing metrics are a warning; a start with traces fails and says what to install."""
     missing(monkeypatch, "prometheus_client", "bot.monitoring.metrics")
     missing(monkeypatch, "opentelemetry", "bot.monitoring.traces")
-    assert [str(each) for each in check_monitoring(wanted(settings))] == [
+    assert [str(each) for each in check_monitoring(with_monitoring(settings))] == [
         "warn  metrics: metrics need prometheus_client: pip install 'countersign-bot[metrics]'",
         "fail  traces: traces need opentelemetry: pip install 'countersign-bot[traces]'",
     ]
     with pytest.raises(StartupError, match="COUNTERSIGN_TRACES: traces need opentelemetry"):
-        build_tracer(wanted(settings), SystemClock())
-    alone = wanted(settings).model_copy(update={"traces": None})
+        build_tracer(with_monitoring(settings), SystemClock())
+    alone = with_monitoring(settings).model_copy(update={"traces": None})
     assert build_tracer(alone, SystemClock()).render_metrics_page() is None

@@ -1,4 +1,4 @@
-"""What other packages add by entry point: tools, surfaces, sources; named where they are broken."""
+"""Tools, surfaces and sources that other packages add by entry points."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DUTY = next(
 )
 
 
-def test_tools_of_a_package_are_there(
+def test_tools_of_another_package_are_available(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The family of docs/extending.md is on beside the bot's own, and the doctor names it."""
+    """The family of docs/extending.md is added to the bot's own; doctor names it."""
     [before] = check_tools_can_be_built(settings)
     add_package(monkeypatch, tmp_path, "duty_board", DUTY, {TOOLS: "duty = duty_board:duty"})
     [found] = check_tools_can_be_built(settings)
@@ -43,10 +43,10 @@ def test_tools_of_a_package_are_there(
         ("def duty(deps): return ['take over']", "makes str, which is not a tool"),
     ],
 )
-def test_a_broken_family_stops_the_start_by_its_name(
+def test_a_broken_tool_family_stops_the_start(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
 ) -> None:
-    """It is not left out: a bot that lacks tools it is counted on for does not start."""
+    """The error names it. The bot does not start without tools that people rely on."""
     add_package(monkeypatch, tmp_path, "duty_broken", code, {TOOLS: "duty = duty_broken:duty"})
     [found] = check_tools_can_be_built(settings)
     assert found.level is CheckLevel.FAIL
@@ -55,10 +55,10 @@ def test_a_broken_family_stops_the_start_by_its_name(
     assert said in found.text
 
 
-def test_two_of_one_name_are_refused(
+def test_two_tool_families_of_one_name_are_refused(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody takes the place of the bot's own tools by calling themselves so."""
+    """A package cannot replace the bot's own tools."""
     code = "def slack(deps): return []"
     add_package(monkeypatch, tmp_path, "slack_twin", code, {TOOLS: "slack = slack_twin:slack"})
     [found] = check_tools_can_be_built(settings)
@@ -67,7 +67,7 @@ def test_two_of_one_name_are_refused(
 
 
 def test_a_start_loads_no_http_server() -> None:
-    """What answers at the socket beside the record is imported when somebody first connects."""
+    """The server at the local socket is imported when somebody first connects."""
     code = (
         "import sys, bot.app; from bot.runs.surfaces import EntryPointKind, load_surface_classes\n"
         "print([each.name for kind in EntryPointKind for each in load_surface_classes(kind)])\n"
@@ -77,16 +77,18 @@ def test_a_start_loads_no_http_server() -> None:
     assert ended.stdout == "['terminal and programs']\n[]\n", ended.stderr
 
 
-def test_the_doctor_names_surfaces_and_sources() -> None:
-    """Slack, the terminal and programs are there without anything else installed."""
+def test_doctor_names_surfaces_and_sources() -> None:
+    """Slack, the terminal and programs are always there."""
     assert [(each.subject, each.level, each.text) for each in check_surfaces()] == [
         ("surfaces", CheckLevel.OK, "Slack, terminal and programs"),
         ("sources", CheckLevel.OK, "Slack"),
     ]
 
 
-def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Surfaces and sources are classes that start and stop; the doctor says what is not."""
+def test_a_class_that_is_no_surface_or_source_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Surfaces and sources are classes with start and stop."""
     code = "class Lamp:\n    def start(self): ..."
     for kind in EntryPointKind:
         entry = {kind.entry_point_group: f"lamp = half_{kind}:Lamp"}
@@ -96,13 +98,13 @@ def test_what_is_no_surface_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert f"lamp of half_{kind} 1.0 is no {kind}" in found.text
 
 
-def test_a_broken_surface_keeps_the_bot_from_starting(
+def test_a_broken_surface_stops_the_start(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`countersign run` ends with its name and what it raised."""
+    """`countersign run` prints its name and its exception."""
     code = (
         "class Lamp:\n"
         "    def __init__(self, host): raise OSError('no bulb')\n"

@@ -16,11 +16,8 @@ from countersign.cli.commands import main
 from tests.pages import ROOT
 
 
-def test_the_first_policy_works(tmp_path: Path) -> None:
-    """--init writes a policy that works, names its approvers, and whose examples work too.
-
-    It never overwrites.
-    """
+def test_the_first_policy_and_its_examples_work(tmp_path: Path) -> None:
+    """It names its approvers, and does not overwrite an existing file."""
     path = tmp_path / "policy.toml"
     policy = write_policy(path, ["U0123", "@shop-leads"])
     assert policy.default
@@ -41,17 +38,17 @@ def test_the_first_policy_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("approvers", [[], ["ana"], ['U0123"]\nself_approval = true # ']])
-def test_approvers_that_name_nobody_write_nothing(tmp_path: Path, approvers: list[str]) -> None:
-    """Approvers that name nobody, or smuggle in other keys, write nothing."""
+def test_no_policy_is_written_for_invalid_approvers(tmp_path: Path, approvers: list[str]) -> None:
+    """They name nobody, or contain other keys."""
     with pytest.raises(PolicyError):
         write_policy(tmp_path / "policy.toml", approvers)
     assert not list(tmp_path.iterdir())
 
 
-def test_it_is_said_what_was_wrong_with_an_approver(
+def test_the_error_about_an_approver_repeats_what_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In words about what was typed, not about a line of a file that is not there."""
+    """It does not name a line of a file that does not exist."""
     monkeypatch.chdir(tmp_path)
     assert main(["doctor", "--init", "--approver", "Ana"]) == 1
     said = capsys.readouterr().err
@@ -59,8 +56,8 @@ def test_it_is_said_what_was_wrong_with_an_approver(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_policy_that_could_not_be_written_is_not_there(tmp_path: Path) -> None:
-    """Else it is empty, and the next try leaves it as it is."""
+def test_a_policy_that_could_not_be_written_is_removed(tmp_path: Path) -> None:
+    """Otherwise an empty file would keep the next attempt from writing it."""
     script = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
     script += " from bot.__main__ import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
@@ -75,8 +72,8 @@ def test_a_policy_that_could_not_be_written_is_not_there(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_who_does_not_say_who_decides_is_asked_again(tmp_path: Path) -> None:
-    """Ctrl-D at the question ends the command with what to type."""
+def test_ctrl_d_at_the_question_for_approvers_ends_the_command(tmp_path: Path) -> None:
+    """The output says what to type instead."""
     master, terminal = pty.openpty()
     os.write(master, b"\x04")
     command = [sys.executable, "-m", "bot", "doctor", "--init"]

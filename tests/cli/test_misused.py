@@ -1,4 +1,4 @@
-"""What is typed or set wrongly ends every command with a sentence, and never with a traceback."""
+"""Wrong arguments and settings end every command with a sentence, and without a traceback."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from tests.pages import ROOT
 
 NOBODY = "postgresql://nobody:secret-word@127.0.0.1:1/none"
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
-# every command that reads or writes the record, as it is typed
+# all commands that read or write the record, with arguments
 RECORD = (
     *(["audit", "verify"], ["audit", "export"], ["audit", "show", "x"], ["report"], ["pending"]),
     *(["show", "x"], ["purge", "--older-than", "365d"], ["backup", "b.db"], ["restore", "b.db"]),
     ["policy", "replay", "--since", "1d", "--policy", "policy.toml"],
 )
-DOORS = (  # those that ask a running bot
+ASKING_THE_BOT = (  # all commands that ask a running bot
     *(["key", "list"], ["approve", "x"], ["reject", "x", "--reason", "no"], ["cancel", "x"]),
     *(["edit", "x", "a=b"], ["answer", "x", "yes"], ["resolve", "x", "done"], ["chat", "--plain"]),
 )
 
 
-# every other one, as it is typed; those that need no setting are left out, and `hook`, which
-# answers Claude Code in its own way
-MORE = (
+# all other commands, except those that need no setting, and `hook`, which answers Claude Code in
+# its own way
+OTHERS = (
     *(["run"], ["serve"], ["doctor"], ["explain", "x"], ["policy", "check"], ["receipt", "x"]),
     *(["workspaces", "list"], ["passkeys", "list"], ["mcp", "accept"], ["forget", "UANA00001"]),
     *(["export", "UANA00001"], ["copy-to", NOBODY], ["mcp-proxy", "--", "true"]),
     *(["outcome", "id:x", "succeeded"], ["ask", "deploy", "--title", "T", "--effect", "E"]),
 )
 NEEDS_NOTHING = {"demo", "sandbox", "verify", "hook"}
-EVERY = [*(each for each in RECORD if "--policy" not in each), *DOORS, *MORE]
+ALL_COMMANDS = [*(each for each in RECORD if "--policy" not in each), *ASKING_THE_BOT, *OTHERS]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands are typed: a sound policy, a folder, what is no text."""
+    """The working folder: a sound policy, a folder, a file that is no text."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.toml").write_text(POLICY)
     (tmp_path / "folder").mkdir()
@@ -65,10 +65,10 @@ Ended = tuple[int, str]
 
 
 @pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Callable[[list[str]], Ended]:
-    """Type a command: its exit code, and what the standard error says."""
+def run_command(capsys: pytest.CaptureFixture[str]) -> Callable[[list[str]], Ended]:
+    """A function that runs a command; returns the exit code and the standard error."""
 
-    def typing(words: list[str]) -> Ended:
+    def run(words: list[str]) -> Ended:
         try:
             code = main(words)
         except SystemExit as end:
@@ -76,46 +76,46 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Callable[[list[str]], Ended]:
         said = capsys.readouterr()
         return code, said.err or said.out
 
-    return typing
+    return run
 
 
 def is_sentence(said: str) -> bool:
-    """Whether it says something, and shows neither a traceback nor a bare kind of error."""
+    """Whether a text is not empty, and has neither a traceback nor a bare error class."""
     bare = re.search(r"\(?\b(OperationalError|DatabaseError|OSError|ValueError)\b\)?", said)
     return bool(said.strip()) and "Traceback" not in said and bare is None
 
 
 @pytest.mark.parametrize("name", list_installed_commands())
-def test_an_unknown_option_shows_the_usage_of_that_command_alone(
-    name: str, typed: Callable[[list[str]], Ended]
+def test_an_unknown_option_shows_the_usage_of_that_command(
+    name: str, run_command: Callable[[list[str]], Ended]
 ) -> None:
-    """Not that of the whole command line."""
-    code, said = typed([name, "--no-such-option"])
+    """It does not show that of the whole command line."""
+    code, said = run_command([name, "--no-such-option"])
     assert code == list_installed_commands()[name].misuse_exit_code
     assert said.startswith(f"usage: countersign {name} ")
     assert "[--version]" not in said
 
 
-def test_an_option_that_means_nothing_shows_the_usage_of_that_command_alone(
-    typed: Callable[[list[str]], Ended],
+def test_arguments_that_a_command_refuses_show_its_usage(
+    run_command: Callable[[list[str]], Ended],
 ) -> None:
-    """Also where the command itself finds it out."""
-    code, said = typed(["audit", "show"])
+    """The command itself finds the error, not the parser."""
+    code, said = run_command(["audit", "show"])
     assert (code, said.startswith("usage: countersign audit ")) == (2, True)
     assert "[--version]" not in said
 
 
 @pytest.mark.parametrize(("name", "needed"), [("explain", "tool"), ("edit", "id"), ("ask", "name")])
-def test_only_what_is_missing_is_called_missing(
-    name: str, needed: str, typed: Callable[[list[str]], Ended]
+def test_only_required_arguments_are_called_missing(
+    name: str, needed: str, run_command: Callable[[list[str]], Ended]
 ) -> None:
-    """Not the values, which may be left out."""
-    assert typed([name])[1].endswith(f"the following arguments are required: {needed}\n")
+    """Optional ones are not named."""
+    assert run_command([name])[1].endswith(f"the following arguments are required: {needed}\n")
 
 
 @pytest.mark.long
-def test_a_network_that_is_not_there_is_told_in_the_checks_alone(folder: Path) -> None:
-    """No lines of a library stand between them, nor names of its errors."""
+def test_a_missing_network_is_reported_only_by_the_checks(folder: Path) -> None:
+    """Libraries print nothing between them."""
     command = [sys.executable, "-m", "bot", "doctor"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
@@ -123,20 +123,20 @@ def test_a_network_that_is_not_there_is_told_in_the_checks_alone(folder: Path) -
     assert "Slack cannot be reached (Connection refused)" in done.stdout
 
 
-def test_without_the_package_for_servers_it_is_said_which_setting_wants_it(
-    folder: Path, typed: Callable[[list[str]], Ended], monkeypatch: pytest.MonkeyPatch
+def test_a_missing_package_for_servers_names_the_setting(
+    folder: Path, run_command: Callable[[list[str]], Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the setting for modules of one's own."""
+    """It does not name the setting for modules."""
     (folder / "servers.toml").write_text('[[server]]\nname = "time"\ncommand = "uvx"\n')
     monkeypatch.setenv("COUNTERSIGN_SERVERS", "servers.toml")
     monkeypatch.setitem(sys.modules, "mcp", None)  # as if it were not installed
-    code, said = typed(["explain", "post_message"])
+    code, said = run_command(["explain", "post_message"])
     assert code == 2
     assert said.endswith("pip install 'countersign-bot[mcp]'; see COUNTERSIGN_SERVERS\n")
 
 
-def test_what_cannot_be_printed_is_told_once(folder: Path) -> None:
-    """As in a nightly export onto a disk that is full: a sentence, and the exit code 1."""
+def test_output_that_cannot_be_written_is_reported_once(folder: Path) -> None:
+    """As in an export to a full disk. The exit code is 1."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "bot", "--version"],
@@ -154,11 +154,11 @@ def test_what_cannot_be_printed_is_told_once(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["serve", "demo", "sandbox"])
 @pytest.mark.parametrize("port", ["99999", "65536", "-1", "x", "", "1e3"])
-def test_what_is_no_port_is_misuse(
-    name: str, port: str, typed: Callable[[list[str]], Ended]
+def test_an_invalid_port_ends_with_the_usage(
+    name: str, port: str, run_command: Callable[[list[str]], Ended]
 ) -> None:
-    """Each command that takes a port ends in the same way."""
-    code, said = typed([name, f"--port={port}"])
+    """This is the same for each command with a port."""
+    code, said = run_command([name, f"--port={port}"])
     assert code == 2
     assert said.startswith(f"usage: countersign {name} ")
     assert f"{port!r} is not a port" in said
@@ -169,53 +169,53 @@ def test_what_is_no_port_is_misuse(
     "address",
     [NOBODY, "sqlite:///folder", "sqlite:///none.db", "sqlite:///garbage", "nonsense"],
 )
-def test_a_record_that_cannot_be_had_is_said_in_words(
+def test_an_unusable_record_is_reported_in_a_sentence(
     words: list[str],
     address: str,
-    typed: Callable[[list[str]], Ended],
+    run_command: Callable[[list[str]], Ended],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that is not there, a folder, no file, no database: a sentence, and no success."""
+    """It is an unreachable server, a folder, a missing file or no database."""
     monkeypatch.setenv("DATABASE_URL", address)
-    code, said = typed(words)
+    code, said = run_command(words)
     assert code in (1, 2), said
     assert is_sentence(said), said
     assert "secret-word" not in said
 
 
 @pytest.mark.parametrize("given", [{}, {"COUNTERSIGN_OPERATOR": "not an id"}], ids=["no", "wrong"])
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_settings_that_are_missing_or_wrong_are_misuse(
+@pytest.mark.parametrize("words", ALL_COMMANDS, ids=" ".join)
+def test_missing_or_wrong_settings_have_the_exit_code_of_misuse(
     words: list[str],
     given: dict[str, str],
-    typed: Callable[[list[str]], Ended],
+    run_command: Callable[[list[str]], Ended],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whichever command finds it out; `doctor` has done its work then, and `ask` says 3 of all
-    that keeps it from asking.
+    """It is 2; `doctor` has done its work and ends with 1, and `ask` ends with 3 whenever it cannot
+    ask.
     """
     for name in [each for each in os.environ if re.match("COUNTERSIGN_|SLACK_|OPENAI_", each)]:
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    code, said = typed(words)
+    code, said = run_command(words)
     assert code == {"doctor": 1, "ask": 3}.get(words[0], 2), said
     assert re.search("COUNTERSIGN_|SLACK_", said)
     assert is_sentence(said), said
 
 
-def test_all_commands_are_tried_without_settings() -> None:
-    """Also one that is new."""
-    tried = {words[0] for words in EVERY}
+def test_the_tables_have_every_command() -> None:
+    """A new command has to be added."""
+    tried = {words[0] for words in ALL_COMMANDS}
     assert tried | NEEDS_NOTHING == set(list_installed_commands())
 
 
-@pytest.mark.parametrize("words", DOORS, ids=" ".join)
-def test_a_bot_that_is_not_there_is_said_in_words(
-    words: list[str], typed: Callable[[list[str]], Ended]
+@pytest.mark.parametrize("words", ASKING_THE_BOT, ids=" ".join)
+def test_a_missing_bot_is_reported_in_a_sentence(
+    words: list[str], run_command: Callable[[list[str]], Ended]
 ) -> None:
-    """Commands that ask the running bot say that there is none."""
-    code, said = typed(words)
+    """These commands ask the running bot."""
+    code, said = run_command(words)
     assert code in (1, 2)
     assert is_sentence(said), said
 
@@ -227,16 +227,16 @@ def test_a_bot_that_is_not_there_is_said_in_words(
 @pytest.mark.parametrize(
     "words", [["run"], ["doctor"], ["explain", "x"], ["audit", "verify"]], ids=" ".join
 )
-def test_a_file_that_cannot_be_read_is_said_in_words(
+def test_an_unusable_file_is_reported_in_a_sentence(
     variable: str,
     value: str,
     words: list[str],
-    typed: Callable[[list[str]], Ended],
+    run_command: Callable[[list[str]], Ended],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A folder is called a folder; what is missing, unreadable or no TOML is said to be."""
+    """It is a folder, missing, unreadable or no TOML, and the sentence says which."""
     monkeypatch.setenv(variable, value)
-    code, said = typed(words)
+    code, said = run_command(words)
     assert code in (1, 2)
     assert is_sentence(said), said
     if value == "folder" and words != ["audit", "verify"]:
@@ -257,15 +257,15 @@ def test_a_file_that_cannot_be_read_is_said_in_words(
         (f"{POLICY}zzz = 1\n", "zzz: unknown key; correct or remove it"),
     ],
 )
-def test_a_key_that_is_misspelt_is_told_with_the_one_that_is_meant(text: str, said: str) -> None:
-    """At every depth of the policy file."""
+def test_a_misspelt_key_is_reported_with_the_one_that_is_meant(text: str, said: str) -> None:
+    """This holds at every depth of the policy file."""
     with pytest.raises(PolicyError) as caught:
         parse(text)
     assert said in "\n".join(caught.value.problems)
 
 
-def test_requester_takes_the_names_of_approvers() -> None:
-    """One name, or several in a list, beside ids and groups; an unknown one is refused."""
+def test_requester_may_name_a_list_of_approvers() -> None:
+    """One name, or several beside ids and groups. An unknown name is refused."""
     named = '[approvers]\nshop = ["UANA00001", "@shop-leads"]\n' + POLICY
     rule = '[[rule]]\nname = "r"\nverdict = "ask"\nrequester = '
     assert parse(f'{named}{rule}"shop"').rules[0].requesters == ("UANA00001", "@shop-leads")
@@ -276,8 +276,8 @@ def test_requester_takes_the_names_of_approvers() -> None:
 
 
 @pytest.mark.parametrize("level", ["info", "debug"])
-def test_the_scheduler_says_nothing_at_the_usual_level(level: str) -> None:
-    """A line for each time that it wakes somebody would be most of the log; `debug` has them."""
+def test_the_scheduler_logs_only_at_debug_level(level: str) -> None:
+    """Its lines about each job would be most of the log."""
     scheduler, root = logging.getLogger("apscheduler"), logging.getLogger()
     before, scheduler.level = scheduler.level, logging.NOTSET
     handlers, root.handlers = root.handlers, []

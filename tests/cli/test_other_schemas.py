@@ -1,4 +1,4 @@
-"""Whatever command is typed: a record that this build cannot use is refused in a sentence."""
+"""A record whose schema this version cannot use is refused by every command."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ COMMANDS = (
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a record, in which commands are typed."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a record."""
     monkeypatch.chdir(tmp_path)
     for name, value in {
         "DATABASE_URL": "sqlite:///countersign.db",
@@ -59,13 +59,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("change", CHANGES)
-def test_it_is_refused_in_words(
-    change: str, command: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+def test_a_record_with_another_schema_is_refused_in_a_sentence(
+    change: str, command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command ends with a sentence that says why, and with no traceback."""
+    """The sentence says why; there is no traceback."""
     sql, said = CHANGES[change]
     changed = "odd.db" if command[0] == "restore" else "countersign.db"
-    with closing(sqlite3.connect(here / changed)) as raw:
+    with closing(sqlite3.connect(folder / changed)) as raw:
         raw.execute(sql)
         raw.commit()
     assert main(command) != 0

@@ -1,7 +1,4 @@
-"""`countersign policy test` and `policy check`, as CI runs them over a policy that is kept in git.
-
-There is no Slack, no token and no record.
-"""
+"""`countersign policy test` and `policy check`, as in CI: without Slack, tokens or a record."""
 
 from __future__ import annotations
 
@@ -122,12 +119,12 @@ Ended = tuple[int, str, str]
 
 
 @pytest.fixture
-def typed(
+def run_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Ended]:
-    """Type `policy …` beside these two files: the exit code, and what was printed.
+    """A function that runs `policy …` with two files; returns the exit code and the output.
 
-    Whatever there is of Slack or the record cannot be reached.
+    Slack and the record cannot be reached.
     """
     monkeypatch.chdir(tmp_path)
     for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_POLICY"):
@@ -136,33 +133,33 @@ def typed(
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:x@127.0.0.1:1/none")
     monkeypatch.setenv("SLACK_API_URL", "http://127.0.0.1:1/api/")
 
-    def typing(words: str, policy: str = POLICY, cases: str = CASES) -> Ended:
+    def run(words: str, policy: str = POLICY, cases: str = CASES) -> Ended:
         Path("policy.toml").write_text(policy)
         Path("cases.toml").write_text(cases)
         code = main(["policy", *words.split(), "--policy", "policy.toml"])
         said = capsys.readouterr()
         return code, said.out, said.err
 
-    return typing
+    return run
 
 
-TEST = "test cases.toml"
+TEST_COMMAND = "test cases.toml"
 
 
-def test_a_policy_that_does_what_it_should_passes(
-    typed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+def test_a_policy_passes_if_all_cases_are_as_expected(
+    run_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a token, and with one that is not used."""
-    code, out, _ = typed(TEST)
+    """A token is not needed, and not used."""
+    code, out, _ = run_command(TEST_COMMAND)
     assert (code, out.count("ok   ")) == (0, 7), out
     assert out.splitlines()[-1].startswith("7 ok, 0 wrong; policy.toml, ")
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
-    assert typed(TEST)[:2] == (code, out)
+    assert run_command(TEST_COMMAND)[:2] == (code, out)
 
 
-def test_an_edit_that_opens_a_gate_fails(typed: Callable[..., Ended]) -> None:
-    """The case is named with its line, what was expected, what policy says, and by which rule."""
-    code, out, _ = typed(TEST, POLICY.replace("<= 50.0", "<= 5000.0"))
+def test_an_edit_that_loosens_a_rule_fails_a_case(run_command: Callable[..., Ended]) -> None:
+    """The output has the case with its line, both verdicts, and the rule."""
+    code, out, _ = run_command(TEST_COMMAND, POLICY.replace("<= 50.0", "<= 5000.0"))
     assert code == 1
     line = CASES.splitlines().index('name = "others ask the leads"')
     assert f"WRONG others ask the leads (cases.toml:{line})" in out
@@ -181,18 +178,18 @@ def test_an_edit_that_opens_a_gate_fails(typed: Callable[..., Ended]) -> None:
         ('"@shop-leads"]', '"@a"]\nself_approval = true', "self_approval", "false", "true"),
     ],
 )
-def test_each_term_is_compared(
-    typed: Callable[..., Ended], was: str, now: str, key: str, expected: str, said: str
+def test_each_term_of_an_expected_approval_is_compared(
+    run_command: Callable[..., Ended], was: str, now: str, key: str, expected: str, said: str
 ) -> None:
-    """Where people are still asked, and others, fewer, later or in other ways."""
-    code, out, _ = typed(TEST, POLICY.replace(was, now))
+    """People are still asked, but on other terms."""
+    code, out, _ = run_command(TEST_COMMAND, POLICY.replace(was, now))
     assert code == 1
     [line] = [each for each in out.splitlines() if each.startswith(f"      {key}: ")]
     assert line.startswith(f"      {key}: expected {expected}, and policy says ")
     assert line.endswith(said)
 
 
-OTHER = {
+OTHER = {  # for each key a value that the default rule does not have
     "approvers": '["@others"]',
     "quorum": "3",
     "silent": '["@others"]',
@@ -221,15 +218,15 @@ OTHER = {
 
 
 def test_every_key_of_a_rule_that_asks_can_be_expected() -> None:
-    """None is left out of the table above."""
+    """The table above has all of them."""
     assert set(OTHER) == ASK_KEYS | {"rule", "added"}
 
 
 @pytest.mark.parametrize("key", OTHER)
-def test_no_key_is_read_and_not_compared(typed: Callable[..., Ended], key: str) -> None:
-    """A case that expects another value of it is wrong."""
+def test_every_expected_key_is_compared(run_command: Callable[..., Ended], key: str) -> None:
+    """A case that expects another value is wrong."""
     case = f'[[case]]\nname = "one"\n{REFUND % "99.00"}{BEN}expect = "ask"\n{key} = {OTHER[key]}\n'
-    code, out, _ = typed(TEST, cases=FACTS + case)
+    code, out, _ = run_command(TEST_COMMAND, cases=FACTS + case)
     assert (code, f"      {key}: expected " in out) == (1, True), out
 
 
@@ -257,106 +254,112 @@ def test_no_key_is_read_and_not_compared(typed: Callable[..., Ended], key: str) 
         ("[people]", "[people", "this is not TOML"),
     ],
 )
-def test_what_could_not_be_tried_is_refused(
-    typed: Callable[..., Ended], was: str, now: str, said: str
+def test_a_mistake_in_the_file_of_cases_is_refused(
+    run_command: Callable[..., Ended], was: str, now: str, said: str
 ) -> None:
-    """With the line, and the nearest name where one is close."""
+    """The error suggests the nearest name, if one is close."""
     assert was in CASES
-    code, out, err = typed(TEST, cases=CASES.replace(was, now))
+    code, out, err = run_command(TEST_COMMAND, cases=CASES.replace(was, now))
     assert (code, out) == (2, "")
     assert said in err
 
 
-def test_a_file_without_cases_is_refused(typed: Callable[..., Ended]) -> None:
-    """So are a file that is not there, and a policy that is none."""
-    assert typed(TEST, cases=FACTS)[0] == 2
-    assert typed("test nowhere.toml")[0] == 2
-    assert typed(TEST, policy="[[rule]]")[0] == 2
+def test_a_file_without_cases_is_refused(run_command: Callable[..., Ended]) -> None:
+    """So are a missing file and an invalid policy."""
+    assert run_command(TEST_COMMAND, cases=FACTS)[0] == 2
+    assert run_command("test nowhere.toml")[0] == 2
+    assert run_command(TEST_COMMAND, policy="[[rule]]")[0] == 2
 
 
-def test_a_group_that_the_file_lacks_is_wrong(typed: Callable[..., Ended]) -> None:
-    """Nobody is guessed to be, or not to be, in a group that a rule has begun to ask for."""
+def test_a_group_that_the_file_lacks_makes_cases_wrong(run_command: Callable[..., Ended]) -> None:
+    """Nothing is guessed about a group that a rule asks for."""
     rule = '[[rule]]\ntool = "wipe"\nrequester = "@interns"\nverdict = "deny"\nreason = "No."\n'
-    code, out, _ = typed(TEST, POLICY + rule)
+    code, out, _ = run_command(TEST_COMMAND, POLICY + rule)
     assert code == 1
     assert "a rule asks for interns, which the file does not name under [groups]" in out
 
 
-def test_an_owner_is_expected_by_name(typed: Callable[..., Ended]) -> None:
-    """As the table has it; without an owner it is wrong to expect one."""
+def test_an_owner_is_expected_by_name(run_command: Callable[..., Ended]) -> None:
+    """The owner is in the policy's table; a value without an owner makes the case wrong."""
     policy = (
         '[defaults]\napprovers = ["@shop-leads"]\n[owners.reason]\nlate = ["@leads"]\n'
         '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["owner of args.reason"]\n'
     )
     case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = ["@leads"]\n'
-    assert typed(TEST, policy, FACTS + case)[0] == 0
-    code, out, _ = typed(TEST, policy, FACTS + case.replace('"late"', '"other"'))
+    assert run_command(TEST_COMMAND, policy, FACTS + case)[0] == 0
+    code, out, _ = run_command(TEST_COMMAND, policy, FACTS + case.replace('"late"', '"other"'))
     assert code == 1
     assert "approvers: expected @leads, and policy says nobody" in out
     assert "• the owner of args.reason is nobody: it is not in [owners.reason]" in out
 
 
-def test_owners_found_by_a_function_are_named_in_the_file(typed: Callable[..., Ended]) -> None:
-    """The function is not called; a value that the file does not name makes the case wrong."""
+def test_owners_found_by_a_function_have_to_be_in_the_file(
+    run_command: Callable[..., Ended],
+) -> None:
+    """The function is not called; a value that the file lacks makes the case wrong."""
     policy = (
         '[defaults]\napprovers = ["@shop-leads"]\n[owners.reason]\nfunction = "acme.x:find"\n'
         '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["owner of args.reason"]\n'
     )
     facts = FACTS + '[owners.reason]\nlate = ["@leads"]\n'
     case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = ["@leads"]\n'
-    assert typed(TEST, policy, facts + case)[0] == 0
-    code, out, _ = typed(TEST, policy, FACTS + case)
+    assert run_command(TEST_COMMAND, policy, facts + case)[0] == 0
+    code, out, _ = run_command(TEST_COMMAND, policy, FACTS + case)
     assert code == 1
     assert "a rule asks for the owner of args.reason, which the file does not name" in out
 
 
-def test_a_manager_is_named_in_the_file(typed: Callable[..., Ended]) -> None:
-    """By the requester's id."""
+def test_a_requesters_manager_has_to_be_in_the_file(run_command: Callable[..., Ended]) -> None:
+    """The file has the manager by the requester's id."""
     policy = (
         '[defaults]\napprovers = ["@shop-leads"]\n[manager]\nfield = "Manager"\n'
         '[[rule]]\ntool = "refund_order"\nverdict = "ask"\napprovers = ["manager of requester"]\n'
     )
     facts = FACTS + '[owners."manager of requester"]\nUBEN00001 = ["UANA00001"]\n'
     case = f'[[case]]\nname = "one"\n{REFUND % "5.00"}{BEN}expect = "ask"\napprovers = %s\n'
-    code, out, _ = typed(TEST, policy, facts + case % '["UANA00001"]')
+    code, out, _ = run_command(TEST_COMMAND, policy, facts + case % '["UANA00001"]')
     assert code == 0, out
-    code, out, _ = typed(TEST, policy, FACTS + case % '["UANA00001"]')
+    code, out, _ = run_command(TEST_COMMAND, policy, FACTS + case % '["UANA00001"]')
     assert (code, "a rule asks for the manager of requester, which the file" in out) == (1, True)
 
 
-def test_silent_approvers_are_expected_apart(typed: Callable[..., Ended]) -> None:
-    """They are none of the `approvers`, and have a key of their own."""
+def test_silent_approvers_are_expected_separately(run_command: Callable[..., Ended]) -> None:
+    """They have a key of their own, beside `approvers`."""
     policy = POLICY.replace('approvers = ["@shop-leads"]', 'approvers = ["@a"]\nsilent = ["@b"]', 1)
     case = f'[[case]]\nname = "one"\n{REFUND % "99.00"}{BEN}expect = "ask"\napprovers = ["@a"]\n'
-    assert typed(TEST, policy, FACTS + case + 'silent = ["@b"]\n')[0] == 0
-    code, out, _ = typed(TEST, policy, FACTS + case + 'silent = ["@c"]\n')
+    assert run_command(TEST_COMMAND, policy, FACTS + case + 'silent = ["@b"]\n')[0] == 0
+    code, out, _ = run_command(TEST_COMMAND, policy, FACTS + case + 'silent = ["@c"]\n')
     assert (code, "silent: expected @c, and policy says @b" in out) == (1, True), out
 
 
-def test_check_needs_no_slack(typed: Callable[..., Ended]) -> None:
-    """A sound policy is; one for a tool or a field that is not there is not."""
+def test_policy_check_works_without_slack(run_command: Callable[..., Ended]) -> None:
+    """It finds unknown tools and fields."""
     sound = POLICY.partition('[[rule]]\nname = "late wipes"')[0]
-    code, out, _ = typed("check", sound)
+    code, out, _ = run_command("check", sound)
     assert code == 0, out
     assert "ok    policy: policy.toml: 3 rules" in out
-    code, out, _ = typed("check", POLICY)
+    code, out, _ = run_command("check", POLICY)
     assert (code, "it denies wipe, which is no tool (line " in out) == (1, True)
-    code, out, _ = typed("check", sound.replace("args.amount <=", "args.amuont <="))
+    code, out, _ = run_command("check", sound.replace("args.amount <=", "args.amuont <="))
     assert (code, "they lack amuont" in out) == (1, True)
-    assert typed("check", "[[rule]]")[0] == 2
+    assert run_command("check", "[[rule]]")[0] == 2
 
 
-@pytest.mark.parametrize("words", ["test", "check cases.toml", f"{TEST} --since 1d"])
-def test_words_that_do_not_go_together(typed: Callable[..., Ended], words: str) -> None:
-    """What would be ignored is refused."""
+@pytest.mark.parametrize("words", ["test", "check cases.toml", f"{TEST_COMMAND} --since 1d"])
+def test_arguments_that_would_be_ignored_are_refused(
+    run_command: Callable[..., Ended], words: str
+) -> None:
+    """Some belong to another policy command; `test` needs a file."""
     with pytest.raises(SystemExit, match="2"):
-        typed(words)
+        run_command(words)
 
 
-def test_the_documented_cases_are_right_about_the_cookbook(typed: Callable[..., Ended]) -> None:
-    """The example tries the first policy of the cookbook."""
+def test_the_documented_cases_pass_with_the_cookbooks_policy(
+    run_command: Callable[..., Ended],
+) -> None:
+    """The example in docs/policy.md is for the first policy of the cookbook."""
     cases = blocks_in(section(ROOT / "docs" / "policy.md", "Testing a policy"), "toml")[0]
-    code, out, _ = typed(TEST, RECIPES["Refunds with a daily limit"], cases)
+    code, out, _ = run_command(TEST_COMMAND, RECIPES["Refunds with a daily limit"], cases)
     assert (code, out.splitlines()[-1].startswith("2 ok, 0 wrong")) == (0, True), out
 
 
@@ -367,15 +370,15 @@ STAGE = '{{ approvers = ["@shop-leads"], signature = "{}" }}'
     ("expected", "code"),
     [(("passkey", "none", "passkey"), 0), (("passkey", "none", "none"), 1)],
 )
-def test_each_stage_is_signed_as_expected(
-    typed: Callable[..., Ended], expected: tuple[str, ...], code: int
+def test_signatures_are_compared_stage_by_stage(
+    run_command: Callable[..., Ended], expected: tuple[str, ...], code: int
 ) -> None:
-    """Which stages have to be signed is compared stage by stage."""
+    """Two of three stages have to be signed."""
     now, wanted = (
         f"stages = [{', '.join(map(STAGE.format, signs))}]"
         for signs in (("passkey", "none", "passkey"), expected)
     )
     case = f'[[case]]\nname = "one"\n{REFUND % "99.00"}{BEN}expect = "ask"\n{wanted}\n'
     policy = POLICY.replace('approvers = ["@shop-leads"]', now, 1)
-    ended, out, _ = typed(TEST, policy, cases=FACTS + case)
+    ended, out, _ = run_command(TEST_COMMAND, policy, cases=FACTS + case)
     assert ended == code, out

@@ -1,4 +1,4 @@
-"""`countersign report`: the record in numbers, beside the bot or after it."""
+"""`countersign report`: the record in numbers, and as a picture."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tests.runs.fakes import ANA
 ALL = ["report", "--since", "9999d"]
 
 
-def test_the_record_in_numbers(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One call that Ana approved: a line for its tool, one for her, one for the day."""
+def test_the_report_counts_by_tool_person_and_day(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record has one call, which Ana approved."""
     assert main(ALL) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split()[:3] == ["note", "1", "1"] for line in lines)
@@ -22,33 +24,35 @@ def test_the_record_in_numbers(record: Path, capsys: pytest.CaptureFixture[str])
     assert any(line.startswith("2026-03-02  █") for line in lines)
 
 
-def test_what_is_older_is_left_out(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The call of long ago is in no report of the last hour."""
+def test_older_calls_are_left_out_of_a_report(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report is about the last hour."""
     assert main(["report", "--since", "1h"]) == 0
     assert "Nobody was asked about anything." in capsys.readouterr().out
 
 
-def test_an_odd_time_is_refused(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The usage says how a duration is written."""
+def test_an_invalid_duration_is_refused(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The usage says how to write one."""
     with pytest.raises(SystemExit) as ended:
         main(["report", "--since", "soon"])
     assert ended.value.code == 2
     assert "write it as 12h or 30d" in capsys.readouterr().err
 
 
-def test_no_record_is_no_report(
+def test_a_report_without_a_record_fails(
     record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there is no database, the command says so and fails."""
+    """The error says that there is no database."""
     monkeypatch.setenv("DATABASE_URL", "sqlite:///elsewhere.db")
     assert main(ALL) == 1
     assert "The record cannot be read: there is no database" in capsys.readouterr().err
 
 
-def test_the_picture_is_written_beside_the_table(
+def test_a_picture_is_written_and_the_table_printed(
     record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file is a PNG, and the lines end with where it is."""
+    """The file is a PNG, and the last line says where it is."""
     assert main([*ALL, "--picture", "decided.PNG"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("2026-03-02  █") for line in lines)
@@ -56,19 +60,19 @@ def test_the_picture_is_written_beside_the_table(
     assert (tmp_path / "decided.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_nothing_decided_is_no_picture(
+def test_no_picture_is_made_if_nothing_was_decided(
     record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so, and leaves no file."""
+    """The output says so, and there is no file."""
     assert main(["report", "--since", "1h", "--picture", "none.png"]) == 0
     assert "No picture was made: nothing was decided" in capsys.readouterr().out
     assert not (tmp_path / "none.png").exists()
 
 
-def test_a_picture_that_cannot_be_written_is_told(
+def test_a_picture_that_cannot_be_written_is_reported(
     record: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there is no such folder, the table stands and the command fails."""
+    """The folder does not exist. The table is printed, and the exit code is 1."""
     assert main([*ALL, "--picture", "nowhere/decided.png"]) == 1
     said = capsys.readouterr()
     assert "2026-03-02" in said.out
@@ -80,17 +84,17 @@ def test_a_picture_that_cannot_be_written_is_told(
 def test_another_kind_of_picture_is_refused(
     record: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The usage says what to write."""
+    """The usage says that it has to be a PNG."""
     with pytest.raises(SystemExit) as ended:
         main([*ALL, "--picture", "decided.svg"])
     assert ended.value.code == 2
     assert "the picture is a PNG: write it as decided.png" in capsys.readouterr().err
 
 
-def test_without_matplotlib_there_is_the_table(
+def test_without_matplotlib_only_the_table_is_printed(
     record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command says what to install, draws nothing, and prints the table as ever."""
+    """The error says what to install, and the exit code is 1."""
     missing(monkeypatch, "matplotlib", "bot.explain.report_picture")
     assert main([*ALL, "--picture", "decided.png"]) == 1
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`countersign policy suggest`: which rules the decisions on record suggest, and why others not."""
+"""`countersign policy suggest`: the rules that recorded decisions suggest, and why not others."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ verdict = "ask"
 deadline = "4h"
 """
 APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT
-NO = {"status": CallStatus.REJECTED, "votes": ((CLEO, REJECT, 30),)}
+REJECTED = {"status": CallStatus.REJECTED, "votes": ((CLEO, REJECT, 30),)}
 Suggest = Callable[[str, Sequence[Decided]], str]
 
 
-def refund(amount: float, who: str = ANA, day: int = 0, **changed: Any) -> Decided:
-    """A refund of this amount that somebody approved after a minute."""
+def make_refund(amount: float, who: str = ANA, day: int = 0, **changed: Any) -> Decided:
+    """Make a refund of this amount that somebody approved after a minute."""
     given = {"order_id": 1042, "amount": f"{amount}", "reason": "late", "note": None}
     votes = ((who, APPROVE, 60),)
     at, gate = AT + timedelta(days=day), asked_by("refunds")
     return replace(Decided("refund_order", given, votes=votes, at=at, gate=gate), **changed)
 
 
-def twenty(**changed: Any) -> list[Decided]:
-    """Refunds of 10 to 29, approved by Ana and Cleo in turn, one a day."""
-    return [refund(10 + n, (ANA, CLEO)[n % 2], n, **changed) for n in range(20)]
+def make_twenty_refunds(**changed: Any) -> list[Decided]:
+    """Make refunds of 10 to 29, approved by Ana and Cleo in turn, one a day."""
+    return [make_refund(10 + n, (ANA, CLEO)[n % 2], n, **changed) for n in range(20)]
 
 
 @pytest.fixture
 def suggest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Suggest:
-    """Writes the policy and the record, runs the command, and returns what it prints."""
+    """A function that writes a policy and a record, runs the command and returns the output."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "login_tools.py").write_text(
         "from tests.stories.fakes import FakeTools\nlogin = FakeTools().tools[5]\n"
@@ -81,11 +81,11 @@ def suggest(
     return run
 
 
-def test_up_to_the_largest_amount_that_was_always_approved(
+def test_amounts_that_were_always_approved_are_suggested_to_run(
     suggest: Suggest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is a rule that allows below what was refused, with its evidence, place and what it did."""
-    told = suggest(REFUNDS, [*twenty(), refund(40, **NO), refund(50)])
+    """The suggested rule comes with its evidence, its place and its effect on past calls."""
+    told = suggest(REFUNDS, [*make_twenty_refunds(), make_refund(40, **REJECTED), make_refund(50)])
     [rule] = parse(told).rules
     assert (rule.tools, rule.effects, rule.channels) == (
         ("refund_order",),
@@ -157,20 +157,20 @@ approvers = ["owner of args.order_id", "money"]
 """
 
 
-def test_it_is_whole_by_itself(suggest: Suggest) -> None:
-    """Names are replaced, and what the rules need of the policy comes with them, no more."""
-    told = suggest(WHOLE, twenty())
+def test_a_suggestion_has_all_that_it_needs_of_the_policy(suggest: Suggest) -> None:
+    """Names are replaced; parts of the policy that it does not need are left out."""
+    told = suggest(WHOLE, make_twenty_refunds())
     [rule] = parse(told).rules
     assert rule.when.startswith("((args.amount > 5.0) && !freezes.new_year) && args.amount >= 0")
     assert "new_year" in told
     assert "easter" not in told
-    assert "zone" in told  # which the freeze had from the hours
+    assert "zone" in told  # the freeze uses the zone of the hours
     assert parse(told).default
 
 
-def test_one_person_for_a_month_is_enough(suggest: Suggest) -> None:
-    """Within thirty days it takes two."""
-    alone = [refund(10 + n, ANA, 2 * n) for n in range(20)]
+def test_one_approver_over_more_than_a_month_is_enough(suggest: Suggest) -> None:
+    """Within thirty days it takes two approvers."""
+    alone = [make_refund(10 + n, ANA, 2 * n) for n in range(20)]
     assert 'verdict = "allow"' in suggest(REFUNDS, alone)
 
 
@@ -185,51 +185,63 @@ SUM = REFUNDS.replace(
 @pytest.mark.parametrize(
     ("policy", "calls", "why"),
     [
-        (REFUNDS, twenty()[:19], "19 calls were approved unchanged, and it takes 20"),
+        (REFUNDS, make_twenty_refunds()[:19], "19 calls were approved unchanged, and it takes 20"),
         (
             REFUNDS,
-            [refund(10, day=n) for n in range(20)],
+            [make_refund(10, day=n) for n in range(20)],
             "one person approved all, within 30 days",
         ),
         (
             REFUNDS,
-            [*twenty(), refund(15, **NO)],
+            [*make_twenty_refunds(), make_refund(15, **REJECTED)],
             "5 calls were approved unchanged below amount 15, which was not",
         ),
-        (REFUNDS, [*twenty(), refund(9, editor=CLEO)], "0 calls were approved unchanged below"),
-        (REFUNDS, [*twenty(), refund(9, status=CallStatus.FAILED)], "below amount 9, which was"),
-        (REFUNDS, [*twenty(), refund(9, status=CallStatus.EXPIRED, votes=())], "below amount 9"),
         (
             REFUNDS,
-            [*twenty(), refund(9, **NO, gate=asked_by("default"))],
+            [*make_twenty_refunds(), make_refund(9, editor=CLEO)],
+            "0 calls were approved unchanged below",
+        ),
+        (
+            REFUNDS,
+            [*make_twenty_refunds(), make_refund(9, status=CallStatus.FAILED)],
+            "below amount 9, which was",
+        ),
+        (
+            REFUNDS,
+            [*make_twenty_refunds(), make_refund(9, status=CallStatus.EXPIRED, votes=())],
+            "below amount 9",
+        ),
+        (
+            REFUNDS,
+            [*make_twenty_refunds(), make_refund(9, **REJECTED, gate=asked_by("default"))],
             "it would have let through 1 call (Refund 9.00 EUR of order 1042)",
         ),
         (
             DEFAULTS,
             [
-                refund(n, tool="cancel_order", arguments=CANCEL, does="destructive")
+                make_refund(n, tool="cancel_order", arguments=CANCEL, does="destructive")
                 for n in range(30)
             ],
             "what cannot be undone is always asked",
         ),
-        (DEFAULTS, twenty(), "the policy has no such rule that asks"),
-        (STRICT, twenty(), "another rule decides, or it is not known without Slack"),
-        (SUM, twenty(), "another rule decides, or it is not known without Slack"),
+        (DEFAULTS, make_twenty_refunds(), "the policy has no such rule that asks"),
+        (STRICT, make_twenty_refunds(), "another rule decides, or it is not known without Slack"),
+        (SUM, make_twenty_refunds(), "another rule decides, or it is not known without Slack"),
     ],
 )
-def test_why_nothing_is_allowed(
+def test_the_output_says_why_no_calls_are_suggested_to_run(
     suggest: Suggest, policy: str, calls: Sequence[Decided], why: str
 ) -> None:
-    """The reason stands below, and the output allows nothing."""
+    """It has the reason, and no rule that allows anything."""
     told = suggest(policy, calls)
     assert why in told
     assert 'verdict = "allow"' not in told
 
 
-def test_what_one_person_repeats_may_be_remembered(suggest: Suggest) -> None:
-    """Five approvals of one call are; of four nothing is suggested, nor where one was refused."""
-    five = [refund(70, day=n) for n in range(5)]
-    told = suggest(REFUNDS, [*five, refund(80, **NO)])
+def test_remembering_is_suggested_for_a_call_approved_five_times(suggest: Suggest) -> None:
+    """The approvals are for one person and the same call."""
+    five = [make_refund(70, day=n) for n in range(5)]
+    told = suggest(REFUNDS, [*five, make_refund(80, **REJECTED)])
     [rule] = parse(told).rules
     assert rule.requesters == (BEN,)
     assert isinstance(rule.gate, Ask)
@@ -237,43 +249,53 @@ def test_what_one_person_repeats_may_be_remembered(suggest: Suggest) -> None:
     assert "Would have run unasked, if saved: 4 calls (Refund 70.00 EUR of order 1042)." in told
 
 
-@pytest.mark.parametrize("calls", [4 * [refund(70)], [*5 * [refund(70)], refund(70, **NO)]])
-def test_what_is_not_always_approved_is_not_remembered(
+@pytest.mark.parametrize(
+    "calls", [4 * [make_refund(70)], [*5 * [make_refund(70)], make_refund(70, **REJECTED)]]
+)
+def test_remembering_is_not_suggested_after_fewer_or_a_rejection(
     suggest: Suggest, calls: Sequence[Decided]
 ) -> None:
-    """It says how often it takes."""
+    """The output says how many approvals it takes."""
     told = suggest(REFUNDS, calls)
     assert "no call was approved 5 times for one person and never otherwise" in told
     assert "[[rule]]" not in told
 
 
 TWO = REFUNDS.replace('deadline = "4h"', "quorum = 2")
-BOTH = ((ANA, APPROVE, 60), (CLEO, APPROVE, 90))
-DIFFERED = {"status": CallStatus.REJECTED, "votes": ((ANA, APPROVE, 60), (CLEO, REJECT, 90))}
+BOTH_APPROVE = ((ANA, APPROVE, 60), (CLEO, APPROVE, 90))
+SECOND_REJECTS = {"status": CallStatus.REJECTED, "votes": ((ANA, APPROVE, 60), (CLEO, REJECT, 90))}
 QUORUM_2 = {"gate": asked_by("refunds", 2)}
 
 
-def test_a_second_person_who_never_differs(suggest: Suggest) -> None:
-    """One is enough then; what the first rejected is no reason against it."""
-    first = refund(99, **QUORUM_2, **NO)
-    told = suggest(TWO, [*twenty(votes=BOTH, **QUORUM_2), first])
+def test_fewer_approvers_are_suggested_if_the_second_never_differs(suggest: Suggest) -> None:
+    """Rejections by the first approver do not matter."""
+    first = make_refund(99, **QUORUM_2, **REJECTED)
+    told = suggest(TWO, [*make_twenty_refunds(votes=BOTH_APPROVE, **QUORUM_2), first])
     fewer = next(rule for rule in parse(told).rules if rule.name.startswith("ask fewer"))
     assert isinstance(fewer.gate, Ask)
     assert fewer.gate.required_approvers == 1
     assert "Would have run after 1 of 2: 20 calls" in told
 
 
-def test_a_second_person_who_differed_stays(suggest: Suggest) -> None:
-    """What one alone would have let through is named."""
-    told = suggest(TWO, [*twenty(votes=BOTH, **QUORUM_2), refund(99, **QUORUM_2, **DIFFERED)])
+def test_fewer_approvers_are_not_suggested_if_the_second_differed(suggest: Suggest) -> None:
+    """The output names the call that one approver would have let through."""
+    told = suggest(
+        TWO,
+        [
+            *make_twenty_refunds(votes=BOTH_APPROVE, **QUORUM_2),
+            make_refund(99, **QUORUM_2, **SECOND_REJECTS),
+        ],
+    )
     assert "fewer would have let through 1 call (Refund 99.00 EUR of order 1042)" in told
     assert "ask fewer" not in told
 
 
-def test_much_that_is_rejected_or_edited_is_asked_of_one_more(suggest: Suggest) -> None:
-    """Three of ten are much."""
-    bad = [refund(99, **NO) for _ in range(5)] + [refund(98, editor=CLEO) for _ in range(4)]
-    told = suggest(REFUNDS, [*twenty(), *bad])
+def test_one_more_approver_is_suggested_after_many_rejections(suggest: Suggest) -> None:
+    """Here 9 of 29 calls were rejected or edited."""
+    bad = [make_refund(99, **REJECTED) for _ in range(5)] + [
+        make_refund(98, editor=CLEO) for _ in range(4)
+    ]
+    told = suggest(REFUNDS, [*make_twenty_refunds(), *bad])
     more = next(rule for rule in parse(told).rules if rule.name.startswith("ask more"))
     assert isinstance(more.gate, Ask)
     assert more.gate.required_approvers == 2
@@ -284,24 +306,24 @@ def test_much_that_is_rejected_or_edited_is_asked_of_one_more(suggest: Suggest) 
 @pytest.mark.parametrize(
     ("calls", "why"),
     [
-        ([*twenty(), *[refund(99, **NO)] * 8], ""),
+        ([*make_twenty_refunds(), *[make_refund(99, **REJECTED)] * 8], ""),
         (
-            [refund(10, CLEO, n, **(NO if n % 2 else {})) for n in range(20)],
+            [make_refund(10, CLEO, n, **(REJECTED if n % 2 else {})) for n in range(20)],
             "many were rejected or edited, but nobody else decides",
         ),
     ],
 )
-def test_few_rejections_ask_nobody_more(
+def test_one_more_approver_is_not_suggested_after_few_rejections(
     suggest: Suggest, calls: Sequence[Decided], why: str
 ) -> None:
-    """Nor is it suggested where only one person decides."""
+    """Nor is it suggested if only one person decides."""
     told = suggest(REFUNDS, calls)
     assert "ask more" not in told
     assert why in told
 
 
-def test_secrets_are_masked(suggest: Suggest) -> None:
-    """A suggestion about a call with a secret does not tell it."""
+def test_secrets_are_masked_in_suggestions(suggest: Suggest) -> None:
+    """The call has a password."""
     given = {"account": "shop", "password": "hunter22"}
     told = suggest(DEFAULTS, 6 * [Decided("login", given, at=AT)])
     assert "Log in to shop with ••••••••" in told
@@ -318,10 +340,10 @@ verdict = "ask"
 
 
 @pytest.mark.parametrize(("policy", "most"), [(SMALL, 20), (OWN, 400)])
-def test_calls_that_no_rule_tells_apart_are_judged_once(
+def test_calls_that_no_rule_distinguishes_are_judged_once(
     suggest: Suggest, monkeypatch: pytest.MonkeyPatch, policy: str, most: int
 ) -> None:
-    """Of 400 refunds of 20 amounts twenty are, unless a rule reads all that a call has."""
+    """400 refunds have 20 amounts; only a rule that reads all arguments needs all 400."""
     judged, judge_call = list[Facts](), Policy.judge_call
 
     def judge_and_count(policy: Policy, facts: Facts) -> Judgement:
@@ -332,18 +354,18 @@ def test_calls_that_no_rule_tells_apart_are_judged_once(
     alike = [
         replace(each, arguments=each.arguments | {"order_id": order})
         for order in range(1, 21)
-        for each in twenty()
+        for each in make_twenty_refunds()
     ]
     assert "Would have run unasked: 400 calls" in suggest(policy, alike)
     assert len(judged) == most
 
 
-def test_what_its_tool_no_longer_takes_is_left_out(suggest: Suggest) -> None:
-    """Calls of tools that are gone count for nothing, and it says so."""
+def test_calls_that_no_longer_fit_their_tool_are_left_out(suggest: Suggest) -> None:
+    """One tool is gone, one call lacks arguments. The output counts them."""
     told = suggest(DEFAULTS, [Decided("gone", {}), Decided("refund_order", {"order_id": 1})])
     assert "2 calls were left out" in told
 
 
-def test_nothing_decided_is_nothing_suggested(suggest: Suggest) -> None:
-    """The output is a policy all the same."""
+def test_without_decisions_nothing_is_suggested(suggest: Suggest) -> None:
+    """The output is still a valid policy."""
     assert "[[rule]]" not in suggest(REFUNDS, [])

@@ -1,4 +1,4 @@
-"""How a command that stays begins: what is asked of the C library."""
+"""The limit on memory arenas that long-running commands set in the C library."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ print(open(sys.argv[1]).read().count("<heap "))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has arenas")
-def test_threads_share_two_places_for_memory(tmp_path: object) -> None:
-    """A dozen threads at once take memory from two; they would have one each, up to a limit."""
+def test_threads_share_two_memory_arenas(tmp_path: object) -> None:
+    """Without the limit, each of twelve threads could have an arena of its own."""
     found = []
     for call in ("", "limit_memory_arenas()"):
         command = [sys.executable, "-c", ARENAS.format(call=call), f"{tmp_path}/info"]

@@ -1,4 +1,4 @@
-"""`countersign doctor --live`: all that the bot does at Slack, tried, told and taken away again."""
+"""`countersign doctor --live`, which tries all that the bot does in Slack and cleans up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stories.harness import Harness
 
 ANA = "UANA00001"
 CHECK = "wait for a click"
-# each method that is tried, and the step that then fails
+# the methods that are tried, and the step that fails with each
 METHODS = {
     "conversations.open": "open the direct messages",
     "chat.postMessage": "post a message",
@@ -53,7 +53,7 @@ def slack() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def environ(slack: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The variables of a first day: tokens, and nothing else."""
+    """The variables of a first day: only tokens."""
     given = {
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_APP_TOKEN": slack.app_token,
@@ -68,13 +68,13 @@ def environ(slack: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def clicks(slack: Sandbox) -> Iterator[None]:
-    """Ana clicks the button as soon as it is there, and closes the dialog."""
+def clicking_person(slack: Sandbox) -> Iterator[None]:
+    """Ana, who clicks the button as soon as it is there."""
     is_over = threading.Event()
 
     def follow() -> None:
         while not is_over.wait(0.02):
-            for place, ts, action in buttons(slack):
+            for place, ts, action in list_buttons(slack):
                 slack.person("ana").click(place, ts, action)
                 return
 
@@ -85,30 +85,30 @@ def clicks(slack: Sandbox) -> Iterator[None]:
     thread.join()
 
 
-def direct(slack: Sandbox) -> list[str]:
-    """Ana's direct messages with the bot."""
+def list_direct_messages(slack: Sandbox) -> list[str]:
+    """List Ana's direct-message channels with the bot."""
     app = slack.world.app
     with slack.world.lock:
         found = [each for each in slack.world.channels.values() if each.kind == "im"]
         return [each.id for each in found if {ANA, app.bot_user} <= set(each.members)]
 
 
-def buttons(slack: Sandbox) -> list[tuple[str, str, str]]:
-    """Where there is a button to click."""
+def list_buttons(slack: Sandbox) -> list[tuple[str, str, str]]:
+    """List the buttons that can be clicked."""
     return [
         (place, message["ts"], block["elements"][0]["action_id"])
-        for place in direct(slack)
+        for place in list_direct_messages(slack)
         for message in slack.person("ana").messages(place)
         for block in message.get("blocks") or []
         if block["type"] == "actions"
     ]
 
 
-def left(slack: Sandbox) -> list[object]:
-    """What is still there of what was tried: messages, files, statuses."""
+def list_leftovers(slack: Sandbox) -> list[object]:
+    """List messages, files and statuses that have not been removed."""
     found: list[object] = [
         message["ts"]
-        for place in direct(slack)
+        for place in list_direct_messages(slack)
         for message in slack.person("ana").messages(place)
         if message.get("subtype") != "tombstone"
     ]
@@ -116,8 +116,8 @@ def left(slack: Sandbox) -> list[object]:
     return [*found, *slack.world.statuses]
 
 
-def tried(report: str) -> dict[str, str]:
-    """What came of each step, as the report says; of the first of its name."""
+def read_results(report: str) -> dict[str, str]:
+    """Read the result of each step from the report; of two with one name, the first."""
     rows = [each.split(" | ") for each in report.splitlines() if each.startswith("| ")]
     found: dict[str, str] = {}
     for row in rows[1:]:
@@ -125,108 +125,130 @@ def tried(report: str) -> dict[str, str]:
     return found
 
 
-def test_all_of_it_is_tried_and_taken_away(
-    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+def test_all_steps_are_tried_and_cleaned_up(
+    slack: Sandbox,
+    environ: dict[str, str],
+    clicking_person: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With a person who clicks every step goes well, nothing is left, the report names nobody."""
+    """With a person who clicks, all succeed. The report names nobody."""
     assert main(["doctor", "--live", "@ana"]) == 0
     report = capsys.readouterr().out
-    found = tried(report)
+    found = read_results(report)
     assert set(METHODS.values()) <= found.keys()
     assert {CHECK, "acknowledge it (from its arrival)", "connect by Socket Mode"} <= found.keys()
     assert set(found.values()) == {"ok"}
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
     assert report.startswith("## Countersign, tried live\n\n- Countersign 0.1.0 (commit ")
-    private = [*environ.values(), ANA, "ana", slack.team_id, slack.world.app.id, *direct(slack)]
+    private = [
+        *environ.values(),
+        ANA,
+        "ana",
+        slack.team_id,
+        slack.world.app.id,
+        *list_direct_messages(slack),
+    ]
     assert [each for each in private if each in report] == []
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_step_that_fails_is_told_and_the_rest_goes_on(
+def test_a_step_that_fails_is_reported_and_the_others_go_on(
     slack: Sandbox,
     environ: dict[str, str],
-    clicks: None,
+    clicking_person: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     method: str,
 ) -> None:
-    """Whatever Slack refuses once, the rest is tried, all is cleared, and the exit code is 1."""
+    """Everything is cleaned up, and the exit code is 1."""
     monkeypatch.setattr(live_check, "WAIT_SECONDS", 5.0)
     slack.faults.fail(method, "fatal_error")
     assert main(["doctor", "--live", ANA]) == 1
-    found = tried(capsys.readouterr().out)
+    found = read_results(capsys.readouterr().out)
     assert found[METHODS[method]] == "fatal_error"
     others = {step for step, result in found.items() if result == "ok"}
     if method != "conversations.open":
         assert {"publish Home", CHECK, "upload a file"} - others <= {METHODS[method]}
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
 
 
-def test_an_app_that_may_read_once_a_minute(
-    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+def test_an_app_that_may_read_once_a_minute_succeeds(
+    slack: Sandbox,
+    environ: dict[str, str],
+    clicking_person: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It reads the direct messages once and their thread once: all goes well, nothing is left."""
+    """It reads the direct messages once, and their thread once."""
     slack.world.app.is_unlisted = True
     assert main(["doctor", "--live", ANA]) == 0
-    assert set(tried(capsys.readouterr().out).values()) == {"ok"}
-    assert left(slack) == []
+    assert set(read_results(capsys.readouterr().out).values()) == {"ok"}
+    assert list_leftovers(slack) == []
 
 
 @pytest.mark.long
-def test_reading_that_has_to_wait(
-    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+def test_a_rate_limit_on_reading_delays_the_clean_up(
+    slack: Sandbox,
+    environ: dict[str, str],
+    clicking_person: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It says how long Slack lets it wait, waits where something is left, and deletes that."""
+    """The output says how long Slack makes it wait."""
     slack.faults.rate_limit("conversations.replies", retry_after=1)
     assert main(["doctor", "--live", ANA]) == 1
     said = capsys.readouterr()
     limited = "ratelimited (Slack allows it again in 1 s)"
-    assert tried(said.out)["find what was created"] == limited
+    assert read_results(said.out)["find what was created"] == limited
     assert "cant_delete_message" not in said.out
     assert "the rest is deleted in 1 s" in said.err
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
 
 
 @pytest.mark.parametrize(
     "method",
     ["chat.postMessage", "chat.startStream", "files.completeUploadExternal", "views.publish"],
 )
-def test_what_was_made_though_no_answer_came_is_taken_away(
+def test_things_created_without_an_answer_are_cleaned_up(
     slack: Sandbox,
     environ: dict[str, str],
-    clicks: None,
+    clicking_person: None,
     capsys: pytest.CaptureFixture[str],
     method: str,
 ) -> None:
-    """A message, stream or file whose answer was lost is found by what marks it, and deleted."""
+    """A message, stream or file whose answer was lost is found by its mark."""
     slack.faults.drop(method, when="after")
     assert main(["doctor", "--live", ANA]) == 1
-    found = tried(capsys.readouterr().out)
+    found = read_results(capsys.readouterr().out)
     assert found[METHODS[method]] not in ("ok", "")
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
 
 
-def test_it_goes_on_where_nobody_clicks(
+def test_the_check_goes_on_if_nobody_clicks(
     slack: Sandbox,
     environ: dict[str, str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After the time-out it goes on, and says that no click came."""
+    """It goes on after the time-out, and reports it."""
     monkeypatch.setattr(live_check, "WAIT_SECONDS", 0.2)
     assert main(["doctor", "--live", ANA]) == 1
-    assert tried(capsys.readouterr().out)[CHECK].startswith("no click within")
-    assert left(slack) == []
+    assert read_results(capsys.readouterr().out)[CHECK].startswith("no click within")
+    assert list_leftovers(slack) == []
 
 
-def test_a_scope_that_is_missing_is_named(
-    slack: Sandbox, environ: dict[str, str], clicks: None, capsys: pytest.CaptureFixture[str]
+def test_a_missing_scope_is_named_beside_the_error(
+    slack: Sandbox,
+    environ: dict[str, str],
+    clicking_person: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Which one it takes stands beside the code."""
+    """Slack's code is `missing_scope`."""
     app = slack.world.app
     app.granted = app.scopes - {"reactions:write"}
     assert main(["doctor", "--live", ANA]) == 1
-    assert tried(capsys.readouterr().out)["react to it"] == "missing_scope (needs reactions:write)"
+    assert (
+        read_results(capsys.readouterr().out)["react to it"]
+        == "missing_scope (needs reactions:write)"
+    )
 
 
 def test_without_an_app_token_the_click_is_left_out(
@@ -235,13 +257,13 @@ def test_without_an_app_token_the_click_is_left_out(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Over signed HTTP clicks go elsewhere; all else is tried."""
+    """Over signed HTTP, clicks go elsewhere. All other steps are tried."""
     monkeypatch.delenv("SLACK_APP_TOKEN")
     assert main(["doctor", "--live", ANA]) == 1
     said = capsys.readouterr().out
-    assert tried(said)[CHECK] == "left out: SLACK_APP_TOKEN is not set"
+    assert read_results(said)[CHECK] == "left out: SLACK_APP_TOKEN is not set"
     assert "not connected by Socket Mode" in said
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
 
 
 @pytest.mark.parametrize(
@@ -253,37 +275,37 @@ def test_without_an_app_token_the_click_is_left_out(
         ("", "--live takes @name or a user id"),
     ],
 )
-def test_who_cannot_be_found_is_said(
+def test_an_unknown_person_to_check_with_is_an_error(
     slack: Sandbox,
     environ: dict[str, str],
     capsys: pytest.CaptureFixture[str],
     who: str,
     said: str,
 ) -> None:
-    """Then nothing is tried, and the exit code is that of misuse."""
+    """Nothing is tried, and the exit code is 2."""
     assert main(["doctor", "--live", who]) == 2
     assert said in capsys.readouterr().err
-    assert direct(slack) == [] or left(slack) == []
+    assert list_direct_messages(slack) == [] or list_leftovers(slack) == []
 
 
 def test_me_is_the_operator(
     slack: Sandbox,
     environ: dict[str, str],
-    clicks: None,
+    clicking_person: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`@me` is whoever the settings name."""
+    """The settings name the operator."""
     monkeypatch.setenv("COUNTERSIGN_OPERATOR", ANA)
     assert main(["doctor", "--live", "@me"]) == 0
-    assert tried(capsys.readouterr().out)[CHECK] == "ok"
+    assert read_results(capsys.readouterr().out)[CHECK] == "ok"
 
 
 @pytest.mark.socket
-def test_a_bot_beside_it_is_said(
+def test_another_bot_of_the_same_app_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A click may go to the bot that runs: that is said before anybody is asked to click."""
+    """A click may go to that bot, so the warning comes before the request to click."""
     (tmp_path / "bot").mkdir()
     harness = Harness(tmp_path / "bot")
     try:
@@ -304,22 +326,22 @@ def test_a_bot_beside_it_is_said(
 def test_an_interruption_leaves_nothing_behind(
     slack: Sandbox, environ: dict[str, str], ends: signal.Signals
 ) -> None:
-    """Ctrl-C while it waits for the click: all is cleared, and the report is printed."""
+    """It is interrupted while it waits for the click; the report is still printed."""
     command = [sys.executable, "-m", "bot", "doctor", "--live", ANA]
     here = {**os.environ, **environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         command, env=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    slack.wait(lambda: bool(buttons(slack)), timeout=30)
+    slack.wait(lambda: bool(list_buttons(slack)), timeout=30)
     process.send_signal(ends)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "It was interrupted; what it had created was deleted." in out
-    assert left(slack) == []
+    assert list_leftovers(slack) == []
 
 
-def test_it_goes_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """It does not go with `--init`."""
+def test_live_takes_no_other_options(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here the other option is --init."""
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "--live", "@me", "--init"])
     assert ended.value.code == 2
