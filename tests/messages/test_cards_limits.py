@@ -225,7 +225,7 @@ def test_a_call_with_a_too_long_argument_has_review_instead() -> None:
 def test_the_card_names_the_parts_that_only_review_shows(
     changes: dict[str, Any], said: str
 ) -> None:
-    """They are too long, have too many lines, or are masked; the card shows their beginning."""
+    """They are too long or masked. The card shows the beginning of long ones."""
     drawn = render_card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     text = read(drawn.blocks)

@@ -1,4 +1,4 @@
-"""The line about the outcomes of calls that is added below an answer: "On record: …"."""
+"""The line "On record: …" about the outcomes of a request's calls."""
 
 from __future__ import annotations
 

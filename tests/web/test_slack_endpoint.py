@@ -78,7 +78,7 @@ def test_a_request_that_was_not_stored_may_be_sent_again_at_once(served: Endpoin
     assert served.taken == 1
 
 
-def test_a_repeated_request_waits_until_the_first_is_stored(served: EndpointHarness) -> None:
+def test_a_repeated_request_is_refused_until_the_first_is_stored(served: EndpointHarness) -> None:
     """Nothing is acknowledged before it is stored."""
     sender, body = served.sender, build_event("slowly")
     headers = sender.headers(body)

@@ -267,7 +267,7 @@ def test_a_workspace_with_a_broken_file_is_served_once_it_is_mended(
     [said] = [each for each in caplog.records if "cannot be served" in each.getMessage()]
     assert said.exc_info is None
     assert {"policy.toml": "policy.toml", "settings.env": "MAX_TURNS"}[broken] in said.getMessage()
-    assert "could not be started" not in caplog.text  # which is for what nobody can mend
+    assert "could not be started" not in caplog.text  # that line is for faults nobody can mend
     assert httpx2.get(f"{hosting.url}/w/{ONE}/v1/calls", trust_env=False).status_code == 503
     ask_and_finish(two, "next door meanwhile")
     (one.folder / broken).unlink()
@@ -329,7 +329,7 @@ def test_a_missing_token_key_is_named_in_the_log(
     assert UNAVAILABLE_NOTICE in one.command("/approvals list")
     said = [each for each in caplog.records if "cannot be served" in each.getMessage()]
     assert "encrypted with the key one, which is not among" in said[-1].getMessage()
-    assert "could not be started" not in caplog.text  # which is for what nobody can mend
+    assert "could not be started" not in caplog.text  # that line is for faults nobody can mend
     keys["COUNTERSIGN_TOKEN_KEYS"] += f",one:{'o' * 32}"
     hosting.restart()
     ask_and_finish(one, "with the key behind the other")

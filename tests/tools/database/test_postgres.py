@@ -36,7 +36,7 @@ def connect_as(world: World, server: Server, role: str) -> World:
 def test_a_role_that_may_do_too_much_is_refused(
     pg: World, postgres_server: Server, role: str, named: str
 ) -> None:
-    """It is a superuser, can become one, reads server files, bypasses row security or owns tables.
+    """It is a superuser, can become one, reads server files or bypasses row security.
 
     The refusal names the role that it is about.
     """
@@ -219,7 +219,7 @@ def test_the_error_says_why_a_database_cannot_be_reached(
 def test_the_outcome_of_a_commit_with_a_lost_answer_is_unknown(
     pg: World, postgres_server: Server, arrives: bool
 ) -> None:
-    """The connection is cut before the server receives COMMIT, or before it answers."""
+    """The connection is cut before COMMIT reaches the server, or before its answer comes back."""
     with (
         tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name,
         cut_connection(postgres_server.folder, Path(name), arrives=arrives) as folder,

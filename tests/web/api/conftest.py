@@ -15,7 +15,7 @@ from tests.stories.harness import Harness
 from tests.web.api.program import Program
 
 NUMBERS = itertools.count(1)
-Asks = Callable[..., Program]
+NewProgram = Callable[..., Program]
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]  # Ana and Cleo
@@ -64,7 +64,7 @@ def fakes(asked_bot: tuple[Harness, FakeTools]) -> FakeTools:
 
 
 @pytest.fixture
-def asks(bot: Harness) -> Asks:
+def new_program(bot: Harness) -> NewProgram:
     """A function that makes a program with a key of its own, which belongs to Ben."""
 
     def make(name: str = "", harness: Harness = bot, **more: Any) -> Program:

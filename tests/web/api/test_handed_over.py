@@ -10,13 +10,15 @@ from storage.states import RunStatus
 from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import open_modal, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import ME, SUPPORT
 
 
-def test_a_claim_returns_the_arguments_as_edited_and_approved(bot: Harness, asks: Asks) -> None:
+def test_a_claim_returns_the_arguments_as_edited_and_approved(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The reported outcome is on the card."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("1.4.2-edited")
     assert program.claim(asked)[0] == 409
     open_modal(bot, "ana", SUPPORT, program.card("1.4.2-edited"), "edit")
@@ -41,9 +43,9 @@ def test_a_claim_returns_the_arguments_as_edited_and_approved(bot: Harness, asks
     )
 
 
-def test_only_one_of_many_claimants_gets_the_call(bot: Harness, asks: Asks) -> None:
+def test_only_one_of_many_claimants_gets_the_call(bot: Harness, new_program: NewProgram) -> None:
     """It may claim the call again; the others never get it."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("2.0-raced")
     vote(bot, "ana", program.card("2.0-raced"))
     assert program.look(asked, 30)["status"] == "approved"
@@ -62,9 +64,11 @@ def test_only_one_of_many_claimants_gets_the_call(bot: Harness, asks: Asks) -> N
     assert program.report(asked, "it worked!", mine)[0] == 409
 
 
-def test_a_renewed_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: Asks) -> None:
+def test_a_renewed_claim_outlives_its_lease_and_a_restart(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """If it is not renewed, the call is unknown, until a late report."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("3.0-late")
     vote(bot, "ana", program.card("3.0-late"))
     program.look(asked, 30)
@@ -84,10 +88,10 @@ def test_a_renewed_claim_outlives_its_lease_and_a_restart(bot: Harness, asks: As
 
 
 def test_a_call_handed_on_to_another_system_is_not_reported_as_done(
-    bot: Harness, asks: Asks
+    bot: Harness, new_program: NewProgram
 ) -> None:
     """The program cannot say how it went: nobody is asked, and a later report counts."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("5.0-handed-on")
     vote(bot, "ana", card := program.card("5.0-handed-on"))
     program.look(asked, 30)
@@ -114,9 +118,9 @@ def test_a_call_handed_on_to_another_system_is_not_reported_as_done(
     assert "exit code 3" in words(find_card(bot, card))
 
 
-def test_a_claim_may_ask_for_a_longer_lease(bot: Harness, asks: Asks) -> None:
+def test_a_claim_may_ask_for_a_longer_lease(bot: Harness, new_program: NewProgram) -> None:
     """The default is five minutes; the maximum is an hour."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("6.0-quiet")
     vote(bot, "ana", program.card("6.0-quiet"))
     program.look(asked, 30)
@@ -136,9 +140,9 @@ def find_card(bot: Harness, card: dict[str, Any]) -> dict[str, Any]:
     return next(m for m in seen if m["ts"] == card["ts"])
 
 
-def test_an_invalid_action_is_refused_with_its_field(asks: Asks) -> None:
+def test_an_invalid_action_is_refused_with_its_field(new_program: NewProgram) -> None:
     """Nobody can be asked about such a description."""
-    program = asks()
+    program = new_program()
     for action, at, part in (
         ({"name": "deploy", "title": "D", "effect": "Deploy {what}"}, "action", "what"),
         ({"name": "note", "title": "D", "effect": "Deploy"}, "action", "note"),

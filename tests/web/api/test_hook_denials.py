@@ -19,7 +19,7 @@ from bot.http.api import HookDenialMiddleware
 from bot.http.api_gate import ApiKeyChecker
 from bot.http.claude_code import is_hook_request
 from tests.stories.harness import Harness
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 from tests.web.api.test_hooks import LATER, PATH, build_use, read_decision
 from tests.web.requests import build_head
@@ -56,23 +56,28 @@ def is_denial(body: bytes | str) -> bool:
 @pytest.mark.parametrize("path", MISTYPED)
 @pytest.mark.parametrize("key", [True, False])
 def test_a_mistyped_address_of_a_hook_is_denied(
-    path: str, key: bool, bot: Harness, asks: Asks
+    path: str, key: bool, bot: Harness, new_program: NewProgram
 ) -> None:
     """With a key or without."""
-    program = asks() if key else Program(bot, "")
+    program = new_program() if key else Program(bot, "")
     assert read_decision(program.ask("POST", path, build_use("ls")))["permissionDecision"] == "deny"
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
 @pytest.mark.parametrize("path", ["/v1/hooks/claude-code", "/v1/hooks/other"])
-def test_another_method_at_a_hook_is_denied(method: str, path: str, asks: Asks) -> None:
+def test_another_method_at_a_hook_is_denied(
+    method: str, path: str, new_program: NewProgram
+) -> None:
     """This holds for any path below that of hooks."""
-    assert read_decision(asks().ask(method, path, build_use("ls")))["permissionDecision"] == "deny"
+    assert (
+        read_decision(new_program().ask(method, path, build_use("ls")))["permissionDecision"]
+        == "deny"
+    )
 
 
-def test_paths_that_are_no_hooks_are_answered_as_usual(asks: Asks) -> None:
+def test_paths_that_are_no_hooks_are_answered_as_usual(new_program: NewProgram) -> None:
     """Some have random ids that contain a word like `hook`."""
-    program = asks()
+    program = new_program()
     for method, path in (
         ("GET", "/v1/requests/aHooKb"),
         ("POST", "/v1/requests/aHooKb/cancel"),
@@ -106,9 +111,11 @@ BODIES: dict[str, tuple[list[tuple[str, str]], list[bytes]]] = {
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("path", ["/v1/hooks/claude-code", "/v1/hooks/no", "/v1/%68ooks/claude"])
-def test_a_hook_request_that_cannot_be_read_is_denied(path: str, name: str, asks: Asks) -> None:
+def test_a_hook_request_that_cannot_be_read_is_denied(
+    path: str, name: str, new_program: NewProgram
+) -> None:
     """Length, framing or headers are wrong; some the HTTP server itself would refuse."""
-    program = asks()
+    program = new_program()
     headers, parts = BODIES[name]
     headers = [("Authorization", f"Bearer {program.key}"), *headers]
     status, body = send_bytes(program, build_head(headers, path=path), *parts)
@@ -150,12 +157,12 @@ def test_a_hook_request_with_a_malformed_first_line_is_denied(
 
 @pytest.mark.parametrize("part", ["the headers", "the body"])
 def test_a_hook_request_that_does_not_end_is_denied(
-    part: str, asks: Asks, monkeypatch: pytest.MonkeyPatch
+    part: str, new_program: NewProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the headers or of the body is missing."""
     monkeypatch.setattr(server, "HEADERS_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr("bot.http.api_gate.BODY_TIMEOUT_SECONDS", 0.2)
-    program = asks()
+    program = new_program()
     whole = build_head(
         [
             ("Authorization", f"Bearer {program.key}"),
@@ -201,10 +208,10 @@ def crowd(bot: Harness) -> Iterator[list[socket.socket]]:
 
 
 def test_quiet_connections_do_not_keep_others_out(
-    crowd: list[socket.socket], bot: Harness, asks: Asks
+    crowd: list[socket.socket], bot: Harness, new_program: NewProgram
 ) -> None:
     """Programs and hooks are answered beside them; the oldest quiet connections are closed."""
-    program = asks()
+    program = new_program()
     assert program.ask("POST", PATH, build_use("beside a crowd"), **LATER)[0] == 202
     assert program.ask("GET", "/v1/openapi.json")[0] == 200
     assert (
@@ -218,10 +225,10 @@ def test_quiet_connections_do_not_keep_others_out(
 
 
 def test_a_hook_is_denied_when_too_many_programs_are_served(
-    asks: Asks, monkeypatch: pytest.MonkeyPatch
+    new_program: NewProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other programs are told when to come back."""
-    program = asks()
+    program = new_program()
     monkeypatch.setattr(api_gate, "reserve_place", fail_to_reserve)
     assert read_decision(program.ask("POST", PATH, build_use("ls")))["permissionDecision"] == "deny"
     status, headers, _ = program.raw("GET", "/v1/requests/x", None, {})
@@ -235,10 +242,10 @@ def fail_to_reserve(_: Semaphore) -> Any:
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, RecursionError, MemoryError])
 def test_a_hook_is_denied_when_the_bot_fails(
-    error: type[Exception], asks: Asks, monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], new_program: NewProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It fails while the key is checked."""
-    program = asks()
+    program = new_program()
 
     def fail(*_: Any) -> None:
         raise error("it broke")

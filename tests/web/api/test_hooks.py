@@ -16,7 +16,7 @@ from tests.client_keys import revoke_key
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import open_modal, reject, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 
 PATH = "/v1/hooks/claude-code?channel=%23support"
@@ -67,11 +67,11 @@ def report_outcome(program: Program, command: str, event: str = "PostToolUse", *
     assert program.ask("POST", PATH, build_use(command, event, **more)) == (200, {})
 
 
-def test_a_tool_is_used_as_people_approved_it(bot: Harness, asks: Asks) -> None:
+def test_a_tool_is_used_as_people_approved_it(bot: Harness, new_program: NewProgram) -> None:
     """The answer has the input as it was edited. In the end the card says that it was done, and has
     nothing of the tool's output.
     """
-    program = asks()
+    program = new_program()
     with ThreadPoolExecutor(1) as pool:
         waiting = start_use(program, pool, "rm -rf build")
         card = program.card("Use Bash: rm -rf build")
@@ -93,9 +93,9 @@ def test_a_tool_is_used_as_people_approved_it(bot: Harness, asks: Asks) -> None:
     assert "the secret" not in str(bot.thread(SUPPORT, bot.run_of(run.id).thread_ts))
 
 
-def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, asks: Asks) -> None:
+def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, new_program: NewProgram) -> None:
     """Python regards 0 and false as equal."""
-    program = asks()
+    program = new_program()
     given = {"command": "make typed", "options": {"force": 0}}
     with ThreadPoolExecutor(1) as pool:
         said = build_use("make typed", tool_input=given)
@@ -118,10 +118,10 @@ def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, asks: Asks) -> None:
     ],
 )
 def test_the_outcome_of_a_use_is_the_one_claude_code_reports(
-    event: str, more: dict[str, Any], status: str, note: str, bot: Harness, asks: Asks
+    event: str, more: dict[str, Any], status: str, note: str, bot: Harness, new_program: NewProgram
 ) -> None:
     """A failure has its first line; the outcome of a background task is unknown."""
-    program = asks()
+    program = new_program()
     command = f"make {note}"
     request = {"id": approve_use(bot, program, command)}
     report_outcome(program, command, event, **more)
@@ -142,20 +142,24 @@ ODD: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_output_of_a_tool_does_not_lose_its_report(name: str, bot: Harness, asks: Asks) -> None:
+def test_odd_output_of_a_tool_does_not_lose_its_report(
+    name: str, bot: Harness, new_program: NewProgram
+) -> None:
     """The output is not stored, whatever characters it has."""
     event, more, status = ODD[name]
-    program = asks()
+    program = new_program()
     request = {"id": approve_use(bot, program, f"print {name}")}
     report_outcome(program, f"print {name}", event, **more)
     assert program.look(request, 30)["status"] == status
 
 
-def test_claudes_description_of_a_command_is_its_reason(bot: Harness, asks: Asks) -> None:
+def test_claudes_description_of_a_command_is_its_reason(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """It is on one line, shortened, and quoted. An argument `description` of a server's tool is no
     reason.
     """
-    program = asks()
+    program = new_program()
     long = f"Take back  the release.\n{'It is late. ' * 40}"
     said = build_use("make back", tool_input={"command": "make back", "description": long})
     assert program.ask("POST", PATH, said, **LATER)[0] == 202
@@ -171,10 +175,10 @@ def test_claudes_description_of_a_command_is_its_reason(bot: Harness, asks: Asks
 
 
 def test_a_use_without_a_report_is_unknown_after_a_quarter_of_an_hour(
-    bot: Harness, asks: Asks
+    bot: Harness, new_program: NewProgram
 ) -> None:
     """Claude Code died, or was stopped, while the tool ran."""
-    program = asks()
+    program = new_program()
     request = {"id": approve_use(bot, program, "make died")}
     bot.clock.advance(800)
     bot.settle()
@@ -183,9 +187,11 @@ def test_a_use_without_a_report_is_unknown_after_a_quarter_of_an_hour(
     assert program.look(request, 30)["status"] == "unknown"
 
 
-def test_a_rejected_or_expired_use_is_denied_with_the_reason(bot: Harness, asks: Asks) -> None:
+def test_a_rejected_or_expired_use_is_denied_with_the_reason(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """A person rejects one; the other expires."""
-    program = asks()
+    program = new_program()
     with ThreadPoolExecutor(2) as pool:
         first, second = (start_use(program, pool, each) for each in ("git push", "git tag"))
         reject(bot, "ana", SUPPORT, program.card("Use Bash: git push"), "not on main")
@@ -220,13 +226,13 @@ def test_a_rejected_or_expired_use_is_denied_with_the_reason(bot: Harness, asks:
     ],
 )
 def test_any_wrong_request_at_the_hook_is_denied(
-    key: str, query: str, body: Any, why: str, bot: Harness, asks: Asks
+    key: str, query: str, body: Any, why: str, bot: Harness, new_program: NewProgram
 ) -> None:
     """Claude Code would use the tool if the status were not 200. Nobody is asked.
 
     A client that prefers to ask again gets the problem like any program.
     """
-    program = asks(tools=("claude_Bash",))
+    program = new_program(tools=("claude_Bash",))
     asking = program if key == "good" else Program(bot, key)
     said = read_decision(asking.ask("POST", PATH + query, body))
     assert said["permissionDecision"] == "deny"
@@ -237,12 +243,12 @@ def test_any_wrong_request_at_the_hook_is_denied(
 
 
 def test_a_client_that_prefers_to_ask_again_gets_202_while_waiting(
-    bot: Harness, asks: Asks
+    bot: Harness, new_program: NewProgram
 ) -> None:
     """Asking again finds the same request. Two answers with the approval are one use, which is
     handed out once.
     """
-    program = asks()
+    program = new_program()
     body = build_use("make twice")
     status, said = program.ask("POST", PATH, body, **LATER)
     assert (status, said["status"]) == (202, "pending")
@@ -263,9 +269,11 @@ def test_a_client_that_prefers_to_ask_again_gets_202_while_waiting(
     )
 
 
-def test_a_request_is_cancelled_when_claude_code_hangs_up(bot: Harness, asks: Asks) -> None:
+def test_a_request_is_cancelled_when_claude_code_hangs_up(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """While it waits, the connection gets signs of life."""
-    program = asks()
+    program = new_program()
     web = bot.app.endpoints.web
     assert web is not None
     where = urlsplit(web.url)
@@ -285,9 +293,9 @@ def test_a_request_is_cancelled_when_claude_code_hangs_up(bot: Harness, asks: As
     bot.slack.wait(lambda: program.look({"id": run.id})["status"] == "cancelled", 20)
 
 
-def test_a_bot_that_stops_denies_waiting_uses(bot: Harness, asks: Asks) -> None:
+def test_a_bot_that_stops_denies_waiting_uses(bot: Harness, new_program: NewProgram) -> None:
     """Their requests are cancelled, so no card is decided in vain."""
-    program = asks()
+    program = new_program()
     with ThreadPoolExecutor(1) as pool:
         waiting = start_use(program, pool, "make stopped")
         program.card("Use Bash: make stopped")
@@ -299,9 +307,9 @@ def test_a_bot_that_stops_denies_waiting_uses(bot: Harness, asks: Asks) -> None:
     assert program.look({"id": run.id})["status"] == "cancelled"
 
 
-def test_a_key_revoked_during_a_wait_gets_nothing(bot: Harness, asks: Asks) -> None:
+def test_a_key_revoked_during_a_wait_gets_nothing(bot: Harness, new_program: NewProgram) -> None:
     """A waiting client learns no decision, and is handed out no call."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("9.1-revoked")
     with ThreadPoolExecutor(2) as pool:
         looks = pool.submit(program.ask, "GET", f"/v1/requests/{asked['id']}?wait=60")

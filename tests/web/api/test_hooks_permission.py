@@ -13,7 +13,7 @@ from countersign.hook_formats import HookEventKind
 from storage.models import Call
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import open_modal, reject, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 from tests.web.api.test_hooks import PATH as SUPPORT_HOOK
 from tests.web.api.test_hooks import build_use
@@ -42,12 +42,12 @@ def read_decision(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [None, "toolu_1"])
 def test_the_permission_hook_returns_what_people_decided(
-    number: str | None, bot: Harness, asks: Asks
+    number: str | None, bot: Harness, new_program: NewProgram
 ) -> None:
     """The answer has the edited input. If Claude Code gives no id, it cannot report the outcome,
     which is unknown.
     """
-    program = asks()
+    program = new_program()
     command = f"make {number or 'unnamed'}"
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(
@@ -73,9 +73,11 @@ def test_the_permission_hook_returns_what_people_decided(
     assert bot.all(Call)[-1].status.value == "succeeded"
 
 
-def test_a_rejected_permission_is_denied_with_the_reason(bot: Harness, asks: Asks) -> None:
+def test_a_rejected_permission_is_denied_with_the_reason(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The same asked again later is another request."""
-    program = asks()
+    program = new_program()
     with ThreadPoolExecutor(1) as pool:
         for number in (1, 2):
             said = build_permission_request("git push --force", tool_use_id=None)
@@ -88,9 +90,9 @@ def test_a_rejected_permission_is_denied_with_the_reason(bot: Harness, asks: Ask
             bot.settle()  # after that its card has no buttons
 
 
-def test_both_hooks_together_ask_once_about_one_use(bot: Harness, asks: Asks) -> None:
+def test_both_hooks_together_ask_once_about_one_use(bot: Harness, new_program: NewProgram) -> None:
     """The use has an id, so there is one card."""
-    program, before = asks(), len(bot.all(Call, Call.tool == "claude_Bash"))
+    program, before = new_program(), len(bot.all(Call, Call.tool == "claude_Bash"))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(program.ask, "POST", PATH, build_use("make both"))
         vote(bot, "ana", program.card("Use Bash: make both"))
@@ -114,11 +116,11 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("key", [True, False])
 @pytest.mark.parametrize("name", WRONG)
 def test_any_wrong_permission_request_is_denied(
-    name: str, key: bool, bot: Harness, asks: Asks
+    name: str, key: bool, bot: Harness, new_program: NewProgram
 ) -> None:
     """The denial is in the form of this hook, with a key or without."""
     path, more = WRONG[name]
-    program = asks() if key else Program(bot, "")
+    program = new_program() if key else Program(bot, "")
     found = read_decision(program.ask("POST", path, build_permission_request("ls", **more)))
     assert found["behavior"] == "deny"
     assert found["message"]

@@ -12,7 +12,7 @@ from storage.models import Run
 from tests.client_keys import revoke_key
 from tests.stories.harness import Harness
 from tests.stories.steps import ask_for, vote
-from tests.web.api.conftest import Asks, make_program_key
+from tests.web.api.conftest import NewProgram, make_program_key
 from tests.web.api.program import ME, Program
 from tests.web.api.test_hooks import PATH, build_use
 
@@ -86,14 +86,14 @@ def test_a_key_with_the_same_owner_and_tools_replaces_another(bot: Harness) -> N
     assert replace_key(bot, "rotated").look(held)["status"] == "succeeded"
 
 
-def test_a_key_has_its_own_limit_beside_its_owners(bot: Harness, asks: Asks) -> None:
+def test_a_key_has_its_own_limit_beside_its_owners(bot: Harness, new_program: NewProgram) -> None:
     """Its owner's limits in Slack do not apply to its requests, and are not used up by them. Beyond
     the key's limit, the refusal says when to come back.
     """
     bot.limits = {"max_asked_per_hour": 2, "max_pending": 2}
     try:
         bot.restart()
-        program = asks(per_hour=6)
+        program = new_program(per_hour=6)
         asked = [program.note(f"by a key {number}") for number in range(6)]
         for each in asked:
             bot.slack.wait(lambda each=each: program.look(each)["status"] != "preparing")  # type: ignore[misc]  # a default binds it

@@ -12,16 +12,16 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 
 METHODS = {"get", "post"}
 
 
 @pytest.fixture
-def program(asks: Asks) -> Program:
+def program(new_program: NewProgram) -> Program:
     """A program that may ask for few tools, as often as it likes."""
-    return asks(tools=("note", "ask_person", "deploy"), per_hour=100_000)
+    return new_program(tools=("note", "ask_person", "deploy"), per_hour=100_000)
 
 
 @pytest.fixture
@@ -98,9 +98,11 @@ def build_example_body(said: dict[str, Any], model: str) -> dict[str, Any]:
     }
 
 
-def test_every_example_of_the_description_is_accepted(bot: Harness, asks: Asks) -> None:
+def test_every_example_of_the_description_is_accepted(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """Posted as they are, the examples ask people, claim and report."""
-    program = asks()
+    program = new_program()
     _, said = program.ask("GET", "/v1/openapi.json")
     posted = set()
     for model, path in (

@@ -17,7 +17,7 @@ from countersign.request import RequestStatus
 from tests.pages import ROOT, blocks, section, table
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 
 PAGE = ROOT / "docs" / "programs.md"
@@ -53,9 +53,9 @@ def run_command(program: Program, command: str, run_id: str = "") -> dict[str, A
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_curl_commands_of_the_page_work(bot: Harness, asks: Asks) -> None:
+def test_the_curl_commands_of_the_page_work(bot: Harness, new_program: NewProgram) -> None:
     """A message is requested and looked at; a deployment is requested, claimed and reported."""
-    program = asks()
+    program = new_program()
     ask, look, deploy, claim, report = list_curl_commands()
     asked = run_command(program, ask)
     vote(bot, "ana", program.card("It found 3 of them"))

@@ -21,7 +21,7 @@ from countersign.cli.commands import main
 from countersign.request import parse_handout
 from tests.stories.harness import Harness
 from tests.stories.steps import open_modal, reject, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import ACTION, SUPPORT, Program
 
 MISFIT = "The record, or the tool as it is now, does not fit what people were shown."
@@ -69,9 +69,9 @@ def check_signature(envelope: dict[str, Any], keys: dict[str, Any]) -> None:
     assert Envelope.from_dict(deepcopy(envelope)).verify([other], 1)
 
 
-def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> None:
+def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, new_program: NewProgram) -> None:
     """It names the call, and who asked, edited and approved. The claim returns the same one."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("3.1.0")
     card = program.card("3.1.0")
     status, early = program.ask("GET", f"/v1/requests/{asked['id']}/receipt")
@@ -108,9 +108,11 @@ def test_an_edited_and_approved_call_has_a_receipt(bot: Harness, asks: Asks) -> 
     assert len(json.dumps(found["decision"])) <= 2048
 
 
-def test_a_rejection_has_a_receipt_that_approves_nothing(bot: Harness, asks: Asks) -> None:
+def test_a_rejection_has_a_receipt_that_approves_nothing(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The check for an approval refuses it."""
-    program = asks()
+    program = new_program()
     asked = program.note("not this")
     reject(bot, "ana", SUPPORT, program.card("not this"), "no")
     program.look(asked, 30)
@@ -124,9 +126,11 @@ def test_a_rejection_has_a_receipt_that_approves_nothing(bot: Harness, asks: Ask
         receipts.check_approval(receipt, now=bot.clock.now())
 
 
-def test_a_call_changed_in_the_database_has_no_receipt(bot: Harness, asks: Asks) -> None:
+def test_a_call_changed_in_the_database_has_no_receipt(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The bot signs only what people were shown."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("3.2.0")
     vote(bot, "ana", program.card("3.2.0"))
     program.look(asked, 30)
@@ -138,9 +142,9 @@ def test_a_call_changed_in_the_database_has_no_receipt(bot: Harness, asks: Asks)
     assert (status, refused["detail"]) == (409, MISFIT)
 
 
-def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
+def test_secrets_are_not_in_a_receipt(bot: Harness, new_program: NewProgram) -> None:
     """Their digest with the nonce is, so that a client with the arguments can check them."""
-    program = asks()
+    program = new_program()
     given = {"account": "ops", "password": "correct horse"}
     body = {"tool": "login", "arguments": given, "channel": "#support"}
     status, asked = program.ask("POST", "/v1/requests", body)
@@ -163,10 +167,10 @@ def test_secrets_are_not_in_a_receipt(bot: Harness, asks: Asks) -> None:
 
 @pytest.mark.parametrize("amount", [2**53, -(10**17), 1e20, 2**60, 1e21, 12345678901234567890.0])
 def test_large_numbers_are_handed_out_with_a_receipt(
-    bot: Harness, asks: Asks, amount: float
+    bot: Harness, new_program: NewProgram, amount: float
 ) -> None:
     """RFC 8785 writes large floats as whole numbers, which Python reads as integers."""
-    program = asks()
+    program = new_program()
     given = {"amount": amount, "to": f"account {amount!r}"}
     body = {"action": PAY, "arguments": given, "channel": "#support"}
     status, asked = program.ask("POST", "/v1/requests", body)
@@ -186,10 +190,10 @@ def test_large_numbers_are_handed_out_with_a_receipt(
 
 
 def test_the_verify_command_checks_a_receipt(
-    bot: Harness, asks: Asks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bot: Harness, new_program: NewProgram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It checks the keys, the arguments and the number of approvers."""
-    program = asks()
+    program = new_program()
     body = {"tool": "wipe", "arguments": {"text": "two of us"}, "channel": "#support"}
     _, asked = program.ask("POST", "/v1/requests", body)
     vote(bot, "ana", program.card("two of us"))
@@ -213,9 +217,9 @@ def test_the_verify_command_checks_a_receipt(
         assert why in capsys.readouterr().err
 
 
-def test_a_receipt_is_too_old_after_a_day(bot: Harness, asks: Asks) -> None:
+def test_a_receipt_is_too_old_after_a_day(bot: Harness, new_program: NewProgram) -> None:
     """The receipt has the time of the decision."""
-    program = asks()
+    program = new_program()
     asked = program.deploy("3.3.0")
     vote(bot, "ana", program.card("3.3.0"))
     program.look(asked, 30)
@@ -226,7 +230,9 @@ def test_a_receipt_is_too_old_after_a_day(bot: Harness, asks: Asks) -> None:
         receipts.check_approval(receipt, now=bot.clock.now() + timedelta(hours=25))
 
 
-def test_the_receipt_of_another_programs_request_is_not_found(bot: Harness, asks: Asks) -> None:
+def test_the_receipt_of_another_programs_request_is_not_found(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The status is 404, as for the request itself."""
-    asked = asks().note("mine alone")
-    assert asks().ask("GET", f"/v1/requests/{asked['id']}/receipt")[0] == 404
+    asked = new_program().note("mine alone")
+    assert new_program().ask("GET", f"/v1/requests/{asked['id']}/receipt")[0] == 404

@@ -13,7 +13,7 @@ from bot.http import api_gate, ask_route
 from storage.models import Run
 from tests.stories.harness import Harness
 from tests.stories.steps import forget_people
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import ACTION, Program
 
 NOTE = {"tool": "note", "arguments": {"text": "not asked"}}
@@ -63,18 +63,18 @@ def read_problem(
     ],
 )
 def test_a_wrong_request_is_refused_with_what_is_wrong(
-    body: Any, status: int, part: str, bot: Harness, asks: Asks
+    body: Any, status: int, part: str, bot: Harness, new_program: NewProgram
 ) -> None:
     """The problem says where the error is. Nobody is asked."""
-    program = asks(tools=("note", "nothing_*"))
+    program = new_program(tools=("note", "nothing_*"))
     said = read_problem(program, body)
     assert (said["status"], part in str(said)) == (status, True), said
     assert bot.all(Run, Run.client == program.name) == []
 
 
-def test_a_request_can_be_used_by_its_own_program_only(asks: Asks) -> None:
+def test_a_request_can_be_used_by_its_own_program_only(new_program: NewProgram) -> None:
     """For other programs it does not exist."""
-    mine, theirs = asks(), asks()
+    mine, theirs = new_program(), new_program()
     asked = mine.note("whose is it")
     path = f"/v1/requests/{asked['id']}"
     claim = {"claimant": "0123456789abcdef"}
@@ -94,9 +94,9 @@ def test_a_request_can_be_used_by_its_own_program_only(asks: Asks) -> None:
     assert read_problem(mine, None, "GET", "/v1/nothing")["status"] == 404
 
 
-def test_every_path_needs_a_valid_key(asks: Asks) -> None:
+def test_every_path_needs_a_valid_key(new_program: NewProgram) -> None:
     """Otherwise the status is 401, whatever is sent."""
-    good = asks()
+    good = new_program()
     scheme, id_, secret = good.key.split("_", 2)
     for key in ("", "csk_", good.key[:-1], f"{scheme}_{id_}_{secret[::-1]}", f"csk_{'0' * 16}_x"):
         for method, path in (
@@ -111,17 +111,19 @@ def test_every_path_needs_a_valid_key(asks: Asks) -> None:
     assert good.ask("GET", "/v1/openapi.json")[1]["openapi"] == "3.1.0"
 
 
-def test_a_services_key_asks_in_the_name_of_any_colleague(bot: Harness, asks: Asks) -> None:
+def test_a_services_key_asks_in_the_name_of_any_colleague(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """It cannot ask in a guest's name."""
-    service = asks(service=True)
+    service = new_program(service=True)
     assert service.note("for cleo", requester="@cleo")["requester"] == "UCLEO0001"
     guest = next(each for each in bot.slack.world.people.values() if each.is_restricted)
     assert read_problem(service, {**NOTE, "requester": guest.id})["status"] == 422
 
 
-def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, asks: Asks) -> None:
+def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, new_program: NewProgram) -> None:
     """The refusal says when to come back. Repeating an earlier request does not count."""
-    program = asks(per_hour=2)
+    program = new_program(per_hour=2)
     head = {"Idempotency-Key": "first"}
     _, first = program.ask("POST", "/v1/requests", NOTE, **head)
     program.note("and a second")
@@ -134,17 +136,19 @@ def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, asks: Asks) -> Non
     program.note("an hour later")
 
 
-def test_requests_at_the_same_time_count_against_the_limit(asks: Asks) -> None:
+def test_requests_at_the_same_time_count_against_the_limit(new_program: NewProgram) -> None:
     """Of twelve at once, two are accepted."""
-    program = asks(per_hour=2)
+    program = new_program(per_hour=2)
     with ThreadPoolExecutor(12) as pool:
         sent = [pool.submit(program.ask, "POST", "/v1/requests", NOTE) for _ in range(12)]
     assert sorted(each.result()[0] for each in sent) == [201] * 2 + [429] * 10
 
 
-def test_a_request_is_refused_if_slack_cannot_look_up_people(bot: Harness, asks: Asks) -> None:
+def test_a_request_is_refused_if_slack_cannot_look_up_people(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """The refusal says when to come back, and does not count against the limit."""
-    program = asks(per_hour=1)
+    program = new_program(per_hour=1)
     forget_people(bot)
     bot.slack.faults.fail("users.info", "internal_error", times=99)
     status, headers, said = program.raw("POST", "/v1/requests", NOTE, {})
@@ -156,11 +160,11 @@ def test_a_request_is_refused_if_slack_cannot_look_up_people(bot: Harness, asks:
 
 
 def test_a_key_has_a_limit_of_waiting_requests(
-    bot: Harness, asks: Asks, monkeypatch: pytest.MonkeyPatch
+    bot: Harness, new_program: NewProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other keys can wait all the same."""
     monkeypatch.setattr(ask_route, "MAX_WAITING_REQUESTS_PER_KEY", 1)
-    program, other = asks(), asks()
+    program, other = new_program(), new_program()
     mine, theirs = program.note("waited for by one"), other.note("waited for by another")
     path = f"/v1/requests/{mine['id']}"
     with ThreadPoolExecutor(2) as pool:
@@ -175,11 +179,11 @@ def test_a_key_has_a_limit_of_waiting_requests(
 
 
 def test_a_request_with_half_a_body_is_answered_in_time(
-    asks: Asks, monkeypatch: pytest.MonkeyPatch
+    new_program: NewProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not hold its connection for long; the status is 408."""
     monkeypatch.setattr(api_gate, "BODY_TIMEOUT_SECONDS", 0.2)
-    program = asks()
+    program = new_program()
     web = program.harness.app.endpoints.web
     assert web is not None
     address = urlsplit(web.url)

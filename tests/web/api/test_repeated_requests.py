@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.stories.harness import Harness
 from tests.stories.messages import words
 from tests.stories.steps import open_modal, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import ME, Program
 
 DONE = "the same was done already for this program"
@@ -24,9 +24,9 @@ def ask_again(program: Program, version: str) -> str:
     return said
 
 
-def test_a_card_says_that_the_same_was_done_already(bot: Harness, asks: Asks) -> None:
+def test_a_card_says_that_the_same_was_done_already(bot: Harness, new_program: NewProgram) -> None:
     """Also if people edited it. Not for another program, nor a long time afterwards."""
-    program = asks()
+    program = new_program()
     request = program.deploy("1.4.2")
     open_modal(bot, "ana", "C0SUPPORT", program.card("Deploy 1.4.2"), "edit")
     bot.person("ana").submit(typed(version="1.4.3"))
@@ -45,7 +45,7 @@ def test_a_card_says_that_the_same_was_done_already(bot: Harness, asks: Asks) ->
     assert DONE in ask_again(program, "1.4.2")
     assert DONE in ask_again(program, "1.4.3")
     assert "already for this program" not in ask_again(program, "1.4.4")
-    assert "already for this program" not in ask_again(asks(), "1.4.2")
+    assert "already for this program" not in ask_again(new_program(), "1.4.2")
     late = program.deploy("1.4.2")
     assert DONE in words(program.card("Deploy 1.4.2"))
     bot.clock.advance(timedelta(hours=4).total_seconds())

@@ -8,7 +8,7 @@ import pytest
 
 from tests.stories.harness import Harness
 from tests.stories.steps import vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 
 
@@ -24,9 +24,9 @@ def list_pages(program: Program, query: str = "") -> list[list[dict[str, Any]]]:
             return found
 
 
-def test_requests_are_listed_page_by_page(bot: Harness, asks: Asks) -> None:
+def test_requests_are_listed_page_by_page(bot: Harness, new_program: NewProgram) -> None:
     """Each is listed once, the newest first. Later requests do not move the pages."""
-    program, other = asks(), asks()
+    program, other = new_program(), new_program()
     asked = []
     for number in range(5):
         asked.append(program.note(f"listed {number}"))
@@ -46,9 +46,9 @@ def test_requests_are_listed_page_by_page(bot: Harness, asks: Asks) -> None:
     assert again[0] == program.look(again[0])
 
 
-def test_requests_are_listed_by_status(bot: Harness, asks: Asks) -> None:
+def test_requests_are_listed_by_status(bot: Harness, new_program: NewProgram) -> None:
     """By one status or several. An unknown status is refused."""
-    program = asks()
+    program = new_program()
     waits, done, gone = (program.note(f"by status {each}") for each in ("w", "d", "g"))
     vote(bot, "ana", program.card("by status d"))
     assert program.look(done, 30)["status"] == "succeeded"
@@ -66,16 +66,16 @@ def test_requests_are_listed_by_status(bot: Harness, asks: Asks) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "after=nobody-s", "after=a/b"])
-def test_an_invalid_page_or_size_is_refused(query: str, asks: Asks) -> None:
+def test_an_invalid_page_or_size_is_refused(query: str, new_program: NewProgram) -> None:
     """The page starts at an unknown request, or the size is out of range."""
-    assert asks().ask("GET", f"/v1/requests?{query}")[0] == 422
+    assert new_program().ask("GET", f"/v1/requests?{query}")[0] == 422
 
 
-def test_a_page_cannot_start_at_another_programs_request(asks: Asks) -> None:
+def test_a_page_cannot_start_at_another_programs_request(new_program: NewProgram) -> None:
     """Its id is like an unknown one."""
-    asked = asks().note("not yours to list")
-    assert asks().ask("GET", f"/v1/requests?after={asked['id']}")[0] == 422
-    assert asks().ask("GET", "/v1/requests") == (200, {"requests": [], "next": None})
+    asked = new_program().note("not yours to list")
+    assert new_program().ask("GET", f"/v1/requests?after={asked['id']}")[0] == 422
+    assert new_program().ask("GET", "/v1/requests") == (200, {"requests": [], "next": None})
 
 
 def test_nothing_is_listed_without_a_key(bot: Harness) -> None:

@@ -13,7 +13,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, open_modal, reject, typed, vote
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import ACTION, SUPPORT
 
 SECRETIVE = {
@@ -27,10 +27,10 @@ SECRETIVE = {
 
 
 def test_a_waiting_program_gets_the_result_of_an_approved_call(
-    bot: Harness, fakes: FakeTools, asks: Asks
+    bot: Harness, fakes: FakeTools, new_program: NewProgram
 ) -> None:
     """The answer also says who decided. The card has the program's reason."""
-    program = asks()
+    program = new_program()
     asked = program.note("over http", reason="The nightly job found it.")
     assert (asked["requester"], asked["handed_over"], asked["result"]) == ("UBEN00001", False, None)
     with ThreadPoolExecutor(1) as pool:
@@ -48,10 +48,10 @@ def test_a_waiting_program_gets_the_result_of_an_approved_call(
 
 
 def test_a_program_learns_of_edits_rejections_and_cancellations(
-    bot: Harness, fakes: FakeTools, asks: Asks
+    bot: Harness, fakes: FakeTools, new_program: NewProgram
 ) -> None:
     """It gets the arguments that ran and the reason of a rejection."""
-    program = asks()
+    program = new_program()
     edited, rejected, cancelled = (program.note(f"{each} by http") for each in ("e", "r", "c"))
     card = program.card("e by http")
     open_modal(bot, "ana", SUPPORT, card, "edit")
@@ -78,10 +78,10 @@ def test_a_program_learns_of_edits_rejections_and_cancellations(
 
 
 def test_a_program_learns_of_deadlines_quorums_and_refusals(
-    bot: Harness, fakes: FakeTools, asks: Asks
+    bot: Harness, fakes: FakeTools, new_program: NewProgram
 ) -> None:
     """The deadline is the program's own; a call that policy forbids asks nobody."""
-    program = asks()
+    program = new_program()
     short = program.note("too late by http", deadline_seconds=120)
     program.card("too late by http")
     wiping = {"tool": "wipe", "arguments": {"text": "disk by http"}, "channel": "C0SUPPORT"}
@@ -101,10 +101,12 @@ def test_a_program_learns_of_deadlines_quorums_and_refusals(
     assert (ended["status"], "nothing explodes here" in ended["note"]) == ("refused", True)
 
 
-def test_policy_can_depend_on_the_program(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+def test_policy_can_depend_on_the_program(
+    bot: Harness, fakes: FakeTools, new_program: NewProgram
+) -> None:
     """A rule with a condition on `client` allows one program to act without asking."""
     body = {"tool": "put", "arguments": {"text": "by a client"}}
-    trusted, other = asks("trusted"), asks()
+    trusted, other = new_program("trusted"), new_program()
     _, done = trusted.ask("POST", "/v1/requests", body)
     _, asked = other.ask("POST", "/v1/requests", body)
     assert trusted.look(done, 30)["status"] == "succeeded"
@@ -112,11 +114,13 @@ def test_policy_can_depend_on_the_program(bot: Harness, fakes: FakeTools, asks: 
     assert other.look(asked)["status"] == "pending"
 
 
-def test_an_idempotency_key_makes_one_request_of_many(bot: Harness, asks: Asks) -> None:
+def test_an_idempotency_key_makes_one_request_of_many(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """Of many sent at once, one gets 201. The same call with another reason finds the request;
     another call with the key is a conflict. Other programs' keys are separate.
     """
-    program, other = asks(), asks()
+    program, other = new_program(), new_program()
     body = {"tool": "note", "arguments": {"text": "once by http"}, "reason": "It is Monday."}
     head = {"Idempotency-Key": "job-7"}
 
@@ -143,9 +147,11 @@ def test_an_idempotency_key_makes_one_request_of_many(bot: Harness, asks: Asks) 
     assert len(bot.all(Run, Run.client == program.name)) == 1
 
 
-def test_an_idempotency_key_may_hold_only_while_its_request_is_open(asks: Asks) -> None:
+def test_an_idempotency_key_may_hold_only_while_its_request_is_open(
+    new_program: NewProgram,
+) -> None:
     """Until the request has ended, sending it again asks nobody; after that it is a new request."""
-    program = asks()
+    program = new_program()
     body = {"tool": "note", "arguments": {"text": "while it is open"}, "while_open": True}
     head = {"Idempotency-Key": "again-and-again"}
     status, first = program.ask("POST", "/v1/requests", body, **head)
@@ -159,9 +165,9 @@ def test_an_idempotency_key_may_hold_only_while_its_request_is_open(asks: Asks) 
     assert (status, repeated["id"]) == (200, second["id"])
 
 
-def test_a_programs_question_is_answered_by_a_person(bot: Harness, asks: Asks) -> None:
+def test_a_programs_question_is_answered_by_a_person(bot: Harness, new_program: NewProgram) -> None:
     """The answer is the result; it approves and runs nothing."""
-    program = asks()
+    program = new_program()
     body = {"question": {"question": "Which shelf by http?"}, "channel": "#support"}
     status, asked = program.ask("POST", "/v1/questions", body)
     assert status == 201
@@ -187,12 +193,14 @@ def test_a_programs_question_is_answered_by_a_person(bot: Harness, asks: Asks) -
     assert noted.actor == "UBEN00001"
 
 
-def test_keys_and_requests_outlive_a_restart(bot: Harness, fakes: FakeTools, asks: Asks) -> None:
+def test_keys_and_requests_outlive_a_restart(
+    bot: Harness, fakes: FakeTools, new_program: NewProgram
+) -> None:
     """A waiting program is answered when the bot stops, and asks again.
 
     A revoked key stops working at once.
     """
-    program = asks()
+    program = new_program()
     asked = program.note("over an http restart")
     card = program.card("over an http restart")
     with ThreadPoolExecutor(1) as pool:
@@ -232,12 +240,12 @@ def test_keys_and_requests_outlive_a_restart(bot: Harness, fakes: FakeTools, ask
     ],
 )
 def test_a_request_is_described_before_people_are_asked(
-    path: str, body: dict[str, Any], bot: Harness, asks: Asks
+    path: str, body: dict[str, Any], bot: Harness, new_program: NewProgram
 ) -> None:
     """The first answers say the same as later ones: tool, arguments without secrets, requester,
     reason, and who executes it.
     """
-    program = asks()
+    program = new_program()
     held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "first row" in str(args))
     status, asked = program.ask("POST", f"/v1/{path}", {**body, "channel": "#support"})
     assert (status, asked["status"]) == (201, "preparing"), asked
@@ -257,9 +265,11 @@ def pick_fixed_fields(stands: dict[str, Any]) -> dict[str, Any]:
     return {name: stands[name] for name in (*names, "created_at", "handed_over")}
 
 
-def test_a_request_cancelled_before_asking_is_still_described(bot: Harness, asks: Asks) -> None:
+def test_a_request_cancelled_before_asking_is_still_described(
+    bot: Harness, new_program: NewProgram
+) -> None:
     """Nobody was asked, so there is no call."""
-    program = asks()
+    program = new_program()
     held = bot.slack.faults.hold("chat.postMessage", match=lambda args: "never asked" in str(args))
     asked = program.deploy("never asked")
     status, gone = program.ask("POST", f"/v1/requests/{asked['id']}/cancel")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.stories.harness import Harness
-from tests.web.api.conftest import Asks
+from tests.web.api.conftest import NewProgram
 from tests.web.api.program import Program
 
 INITIALIZE = {
@@ -85,16 +85,19 @@ ORIGINS: dict[str, tuple[str, str | None, int]] = {  # Host, Origin, status
 
 
 @pytest.mark.parametrize("name", ORIGINS)
-def test_a_foreign_page_cannot_use_the_mcp_endpoint(name: str, asks: Asks) -> None:
+def test_a_foreign_page_cannot_use_the_mcp_endpoint(name: str, new_program: NewProgram) -> None:
     """It may have a valid key."""
     host, origin, status = ORIGINS[name]
     more = {"Host": host, **({} if origin is None else {"Origin": origin})}
-    assert post_to_mcp(asks(tools=("note",)), json.dumps(INITIALIZE).encode(), more)[0] == status
+    assert (
+        post_to_mcp(new_program(tools=("note",)), json.dumps(INITIALIZE).encode(), more)[0]
+        == status
+    )
 
 
-def test_json_with_a_key_given_twice_is_refused(bot: Harness, asks: Asks) -> None:
+def test_json_with_a_key_given_twice_is_refused(bot: Harness, new_program: NewProgram) -> None:
     """This holds at any depth: people might see another value than the one that runs."""
-    program = asks(tools=("note",))
+    program = new_program(tools=("note",))
     call: dict[str, Any] = {"name": "note", "arguments": {"text": "a first reading"}}
     whole = json.dumps({**INITIALIZE, "method": "tools/call", "params": call})
     twice = (
