@@ -77,11 +77,11 @@ def copy_record(record: Path, folder: Path) -> Path:
 
 
 @pytest.fixture
-def still(record: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def record_and_folder(record: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A record, and a folder for copies of it."""
     assert main(["backup", "older.db"]) == 0
     harness = LoopHarness(record)
-    harness.number = 10  # its messages are others than those of the first life
+    harness.number = 10  # so that its messages differ from those of the first start
     harness.say("and then", thread="2.0")
     harness.loop.tick()
     harness.stop()
@@ -90,9 +90,11 @@ def still(record: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 4 * EVERY, EVERY))
-def test_a_killed_backup_is_complete_or_not_there(first: int, still: tuple[Path, Path]) -> None:
+def test_a_killed_backup_is_complete_or_not_there(
+    first: int, record_and_folder: tuple[Path, Path]
+) -> None:
     """The record is unchanged, and the next attempt works."""
-    record, folder = still
+    record, folder = record_and_folder
     at = copy_record(record, folder)
     _, steps = run_and_kill(["backup", "whole.db"], NEVER)
     there = set()
@@ -115,10 +117,10 @@ def test_a_killed_backup_is_complete_or_not_there(first: int, still: tuple[Path,
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 4 * EVERY, EVERY))
 def test_a_killed_restore_leaves_the_old_or_the_restored_record(
-    first: int, still: tuple[Path, Path]
+    first: int, record_and_folder: tuple[Path, Path]
 ) -> None:
     """A start on it does nothing twice, and the newer record is never lost."""
-    record, folder = still
+    record, folder = record_and_folder
     copy_record(record, folder)
     _, steps = run_and_kill(["restore", "older.db"], NEVER)
     seen = set()
@@ -140,10 +142,10 @@ def test_a_killed_restore_leaves_the_old_or_the_restored_record(
 
 
 def test_nothing_is_lost_on_a_full_disk(
-    still: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
+    record_and_folder: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The output is a sentence, there is no backup, and the record is unchanged."""
-    record, folder = still
+    record, folder = record_and_folder
     at = copy_record(record, folder)
     before, bytes_before = list_names(folder), at.read_bytes()
     for words, sentence in (
@@ -159,10 +161,10 @@ def test_nothing_is_lost_on_a_full_disk(
 
 
 def test_a_disk_that_fills_up_during_a_backup_is_reported_once(
-    still: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
+    record_and_folder: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """There is no traceback."""
-    record, folder = still
+    record, folder = record_and_folder
     at = copy_record(record, folder)
     with closing(sqlite3.connect(at, isolation_level=None)) as db:
         db.execute("UPDATE delivery SET body = json_object('words', hex(zeroblob(400000)))")

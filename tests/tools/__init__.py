@@ -34,7 +34,7 @@ def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
 NAMING: ContextVar[SlackIdResolver | None] = ContextVar("NAMING", default=None)
 
 
-def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
+def validate(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Validate proposed arguments, turning names into ids; a ToolError has words for the model."""
     naming = NAMING.get()
     names = naming and replace(naming, asker=(where or context()).requester)
@@ -46,13 +46,13 @@ def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None
 
 def use_tool(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Validate the values as the model's JSON would be and call the tool's function."""
-    return tool.function(validated(tool, values, where), where or context())
+    return tool.function(validate(tool, values, where), where or context())
 
 
 def preview(tool: Tool[Any], **values: Any) -> str:
-    """What the card would show for these values."""
+    """Preview a call as the card would show it."""
     assert tool.preview is not None
-    shown = tool.preview(validated(tool, values), context())
+    shown = tool.preview(validate(tool, values), context())
     assert isinstance(shown, str)
     return shown
 
@@ -63,7 +63,7 @@ def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042
     return use_tool(orders["refund_order"], values, context(key))
 
 
-def outcome_after(tool: Tool[Any], values: dict[str, Any]) -> str:
+def run_and_summarise(tool: Tool[Any], values: dict[str, Any]) -> str:
     """The sentence that people read after the tool ran with these values."""
-    args = validated(tool, values)
+    args = validate(tool, values)
     return outcome_sentence(tool, args, tool.function(args, context()))

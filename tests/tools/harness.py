@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.runner import ToolOutcome, run_tool
 from slack_sandbox.server import Sandbox
-from tests.tools import context, validated
+from tests.tools import context, validate
 
 
 class Nothing(BaseModel):
@@ -58,5 +58,5 @@ def run_to_outcome(
         raise AssertionError("no Slack tool is async")
 
     with ThreadPoolExecutor(1) as pool:
-        args = validated(tool, values)
+        args = validate(tool, values)
         return run_tool(tool, args, where or context(), portal=portal, executor=pool)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.tools import ToolError
 from bot.tools.web_shop import Shop
-from tests.tools import Tools, context, outcome_after, preview, refund, use_tool
+from tests.tools import Tools, context, preview, refund, run_and_summarise, use_tool
 
 ADDRESS = {"street": "Rosenweg 5", "postal_code": "50674", "city": "Köln", "country": "Germany"}
 
@@ -39,7 +39,7 @@ class TestRefund:
     def test_the_outcome_says_what_was_refunded_and_what_is_left(self, orders: Tools) -> None:
         """This is for people; the model gets the result itself."""
         values = {"order_id": 1042, "amount": "30", "reason": "damaged"}
-        told = outcome_after(orders["refund_order"], values)
+        told = run_and_summarise(orders["refund_order"], values)
         assert told == "Refunded 30.00 EUR of order 1042, 59.90 left"
 
     def test_one_call_pays_back_only_once(self, shop: Shop, orders: Tools) -> None:

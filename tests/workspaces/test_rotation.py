@@ -128,7 +128,7 @@ def test_a_failed_renewal_is_tried_again_with_longer_pauses(
         waits.append(next_at - site.clock.now())
         asked = count_renewals(site)
         site.rotation.renew_due_tokens()
-        assert count_renewals(site) == asked  # not before
+        assert count_renewals(site) == asked  # not earlier
         advance(site, waits[-1])
     rounded = [timedelta(seconds=round(each.total_seconds())) for each in waits]
     assert rounded == [min(FIRST_RETRY_INTERVAL * 2**n, MAX_RETRY_INTERVAL) for n in range(8)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.tools import ChangedError, ToolError
-from tests.tools import outcome_after
+from tests.tools import run_and_summarise
 from tests.tools.database.harness import World
 
 ORDINARY = {
@@ -59,7 +59,7 @@ def add_ordinary_tables(world: World) -> World:
             "UPDATE orders SET status = 'paid' WHERE id = 1",
             "UPDATE orders SET status = 'cancelled' WHERE id = 1",
         ),
-        (  # a row more that goes by a foreign key
+        (  # one more row that is deleted by a foreign key
             "DELETE FROM orders WHERE id = 2",
             "INSERT INTO line VALUES (2, 'LAMP')",
         ),
@@ -119,7 +119,7 @@ def test_the_outcome_of_a_change_names_its_rows_and_tables(
     world: World, sql: str, says: str
 ) -> None:
     """This sentence is for people; the model gets the result itself."""
-    assert outcome_after(world.tools["change"], {"database": "shop", "sql": sql}) == says
+    assert run_and_summarise(world.tools["change"], {"database": "shop", "sql": sql}) == says
 
 
 def test_values_set_at_run_time_are_marked_in_an_insert(world: World) -> None:

@@ -80,7 +80,7 @@ EDIT_FILE = Sample(  # server-filesystem, as zod writes it (draft-07)
     ({"path": "a.txt", "edits": [{"oldText": "a", "newText": "b"}], "dryRun": True},),
     {"edits.0.newText": {"path": "a.txt", "edits": [{"oldText": "a"}]}},
 )
-CREATE_ISSUE = Sample(  # of a tracker: nullable values, enums, names that are none in Python
+CREATE_ISSUE = Sample(  # nullable values, enums, names that Python does not allow
     {
         "type": "object",
         "$defs": {
@@ -137,7 +137,7 @@ CREATE_ISSUE = Sample(  # of a tracker: nullable values, enums, names that are n
         "unknown": {"repo": "a/b", "title": "x", "unknown": 1},
     },
 )
-TREE = Sample(  # holds itself
+TREE = Sample(  # contains itself
     {
         "type": "object",
         "properties": {"root": {"$ref": "#/definitions/Node"}},
@@ -156,7 +156,7 @@ TREE = Sample(  # holds itself
     ({"root": {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}},),
     {"root.children.0.name": {"root": {"name": "a", "children": [{}]}}},
 )
-PAYMENT = Sample(  # alternatives of objects, one on condition of the other
+PAYMENT = Sample(  # alternatives of objects, a field that needs another
     {
         "type": "object",
         "properties": {

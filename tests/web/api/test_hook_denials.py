@@ -198,7 +198,7 @@ def connect_to(harness: Harness) -> socket.socket:
 
 
 @pytest.fixture
-def crowd(bot: Harness) -> Iterator[list[socket.socket]]:
+def quiet_connections(bot: Harness) -> Iterator[list[socket.socket]]:
     """Six hundred connections without a key; a third of them has begun a request."""
     with ExitStack() as stack:
         lines = [stack.enter_context(connect_to(bot)) for _ in range(600)]
@@ -208,7 +208,7 @@ def crowd(bot: Harness) -> Iterator[list[socket.socket]]:
 
 
 def test_quiet_connections_do_not_keep_others_out(
-    crowd: list[socket.socket], bot: Harness, new_program: NewProgram
+    quiet_connections: list[socket.socket], bot: Harness, new_program: NewProgram
 ) -> None:
     """Programs and hooks are answered beside them; the oldest quiet connections are closed."""
     program = new_program()
@@ -218,10 +218,10 @@ def test_quiet_connections_do_not_keep_others_out(
         read_decision(Program(bot, "").ask("POST", PATH, build_use("ls")))["permissionDecision"]
         == "deny"
     )
-    crowd[0].settimeout(5)
+    quiet_connections[0].settimeout(5)
     with suppress(ConnectionResetError):
-        assert crowd[0].recv(1) == b""
-    assert len(crowd) > api_gate.MAX_QUIET_CONNECTIONS
+        assert quiet_connections[0].recv(1) == b""
+    assert len(quiet_connections) > api_gate.MAX_QUIET_CONNECTIONS
 
 
 def test_a_hook_is_denied_when_too_many_programs_are_served(
