@@ -203,9 +203,9 @@ def format_key_name(loc: KeyPath) -> str:
 
 
 def nearest_name_hint(wrong: Iterable[str], there: Collection[str]) -> str:
-    """Return " (is X meant?)", where X in `there` is close to a wrong name; "" if none is close."""
+    """Return " (did you mean X?)" for a name in `there` close to a wrong one; "" if none is."""
     close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
-    return f" (is {close[0]} meant?)" if close else ""
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def unknown_key_sentence(loc: KeyPath, model: type[BaseModel]) -> str:

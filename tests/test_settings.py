@@ -239,8 +239,8 @@ def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
     assert "SLACK_CLIENT_ID" in text
     assert "Slack goes through it" in text
     assert "OPENAI_BASE_URL is http" in text
-    assert "COUNTERSIGN_MAX_CARD is not a setting; is COUNTERSIGN_MAX_CARDS meant?" in text
-    assert "OPENAI_MODLE is not a setting; is OPENAI_MODEL meant?" in text
+    assert "COUNTERSIGN_MAX_CARD is not a setting; did you mean COUNTERSIGN_MAX_CARDS?" in text
+    assert "OPENAI_MODLE is not a setting; did you mean OPENAI_MODEL?" in text
     assert "OPENAI_API_KEYS" not in text
     assert SECRET not in text
 
@@ -249,7 +249,7 @@ def test_a_misspelt_setting_is_told_beside_what_is_missing(environ: dict[str, st
     """What is missing because its name is misspelt says so."""
     environ["SLACK_APP_TOKNE"] = environ.pop("SLACK_APP_TOKEN")
     assert refused(environ).problems[1:] == (
-        "SLACK_APP_TOKNE is not a setting; is SLACK_APP_TOKEN meant?",
+        "SLACK_APP_TOKNE is not a setting; did you mean SLACK_APP_TOKEN?",
     )
 
 

@@ -189,7 +189,7 @@ def list_template_problems(policy: Policy, tools: Registry) -> list[str]:
         tool = tools.get(each.tool)
         if tool is None:
             close = get_close_matches(each.tool, [known.name for known in tools], 1)
-            hint = f"; is {close[0]} meant?" if close else ""
+            hint = f"; did you mean {close[0]}?" if close else ""
             found.append(f"{each.place}: there is no tool {each.tool!r}{hint}")
         else:
             found += [

@@ -111,7 +111,7 @@ def describe_misspelt_setting_names(
         own = name.startswith(_VARIABLE_PREFIX)
         close = _find_close_names(name, tuple(known), 0.6 if own else 0.88)
         if own or (close and close[0] not in environ):
-            yield f"{name} is not a setting" + (f"; is {close[0]} meant?" if close else "")
+            yield f"{name} is not a setting" + (f"; did you mean {close[0]}?" if close else "")
 
 
 @cache  # takes milliseconds, and is repeated for every workspace

@@ -53,7 +53,7 @@ def find_tool(tools: Registry, name: str) -> Tool[Any]:
         return tool
     names = sorted(each.name for each in tools)
     close = get_close_matches(name, names, 1)
-    hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
+    hint = f"; did you mean {close[0]}?" if close else f". There are: {', '.join(names)}."
     raise TypedCallError(f"There is no tool {name!r}{hint}")
 
 

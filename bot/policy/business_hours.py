@@ -80,7 +80,7 @@ def validate_holiday_calendar(written: str) -> str:
 def _unknown_calendar_sentence(written: str, word: str, calendars: Mapping[str, str]) -> str:
     by_name = {name.casefold(): calendar for name, calendar in calendars.items()}
     close = get_close_matches(word.casefold(), by_name, 1)
-    near = f" (is {by_name[close[0]]} meant?)" if close else ""
+    near = f" (did you mean {by_name[close[0]]}?)" if close else ""
     return f"there is no calendar {written!r}; {_CALENDAR_CODE_HINT}{near}"
 
 

@@ -205,7 +205,7 @@ def list_tool_mismatches(rule: Rule, tools: Toolbox) -> Iterator[tuple[str, str,
     if isinstance(rule.gate, Deny):
         for pattern in sorted(list_unmatched_patterns(rule, tools)):
             if near := _find_misspelt_tool(pattern, tools):
-                remedy = f"correct the pattern (is {near} meant?), or remove the rule"
+                remedy = f"correct the pattern (did you mean {near}?), or remove the rule"
                 yield "tool", f"it denies {pattern}, which no tool is called", remedy
         plain = {each for each in rule.tools if not _has_wildcard(each)}
         for name in sorted(plain - tools.keys()):

@@ -54,7 +54,7 @@ def check_people(settings: Settings, policy: str) -> dict[str, list[CheckResult]
         (
             'tool = ["refund_order", "refund_ordr*"]',
             "warn",
-            "its pattern refund_ordr* matches no tool. Correct the pattern, or remove it (is",
+            "its pattern refund_ordr* matches no tool. Correct the pattern, or remove it (did you mean",
         ),
         (
             'tool = "refund_order"\neffect = "destructive"',
@@ -62,7 +62,11 @@ def check_people(settings: Settings, policy: str) -> dict[str, list[CheckResult]
             "matches no call: refund_order have other effects",
         ),
         ('tool = "refund_order"\nwhen = "args.amuont > 5.0"', "fail", "they lack amuont"),
-        ('tool = "refund_order"\nwhen = \'args["amuont"] > 5.0\'', "fail", "(is amount meant?)"),
+        (
+            'tool = "refund_order"\nwhen = \'args["amuont"] > 5.0\'',
+            "fail",
+            "(did you mean amount?)",
+        ),
         (
             'when = "args.amount > 5.0"',
             "warn",
@@ -86,7 +90,7 @@ def check_people(settings: Settings, policy: str) -> dict[str, list[CheckResult]
         (
             'tool = "refund_order"\nremember = [{fields = ["orderid"]}]',
             "warn",
-            "(is order_id meant?)",
+            "(did you mean order_id?)",
         ),
     ],
 )

@@ -247,13 +247,13 @@ def test_an_unusable_file_is_reported_in_a_sentence(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[defaults]\napprover = ["U0AAAAAA1"]\n', "unknown key (is approvers meant?)"),
-        (f'{POLICY}[[rule]]\nname = "r"\nverdit = "ask"\n', "unknown key (is verdict meant?)"),
+        ('[defaults]\napprover = ["U0AAAAAA1"]\n', "unknown key (did you mean approvers?)"),
+        (f'{POLICY}[[rule]]\nname = "r"\nverdit = "ask"\n', "unknown key (did you mean verdict?)"),
         (
             f'{POLICY}[[rule]]\nname = "r"\nverdict = "ask"\nstages = [{{approver = ["@a"]}}]\n',
-            "(is approvers meant?)",
+            "(did you mean approvers?)",
         ),
-        (f"{POLICY}[moods]\n", "unknown key (is modes meant?)"),
+        (f"{POLICY}[moods]\n", "unknown key (did you mean modes?)"),
         (f"{POLICY}zzz = 1\n", "zzz: unknown key; correct or remove it"),
     ],
 )

@@ -322,7 +322,7 @@ def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("refund_ordr order_id=1", "There is no tool 'refund_ordr'; is refund_order meant?"),
+        ("refund_ordr order_id=1", "There is no tool 'refund_ordr'; did you mean refund_order?"),
         ("refund_order order_id", "'order_id' is not an argument; write key=value"),
         ("refund_order order_id=1 order_id=2", "order_id is given twice."),
         ("refund_order order_id=1 reason=late amount=-1", "amount: This should be greater than 0."),

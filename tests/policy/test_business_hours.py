@@ -264,7 +264,7 @@ def test_impossible_hours_are_refused_with_their_line(was: str, becomes: str, sa
 def test_an_unknown_calendar_is_refused_with_a_suggestion(written: str, near: str) -> None:
     """The nearest calendar that exists is suggested."""
     [found] = list_problems(HOURS.replace("\ndays =", f'\ncalendar = "{written}"\ndays ='))
-    assert found.endswith(f"(is {near} meant?)")
+    assert found.endswith(f"(did you mean {near}?)")
 
 
 def test_business_hours_without_an_hours_table_are_refused() -> None:

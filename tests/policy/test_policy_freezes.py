@@ -95,7 +95,11 @@ def test_a_deny_rule_applies_while_the_time_is_unknown(when: str) -> None:
 @pytest.mark.parametrize(
     ("when", "tables", "said"),
     [
-        ("freezes.chrismas", FREEZES, "names freezes.chrismas, which does not exist (is christmas"),
+        (
+            "freezes.chrismas",
+            FREEZES,
+            "names freezes.chrismas, which does not exist (did you mean christmas",
+        ),
         ("in_freeze", "", "asks for in_freeze, and there is no [freezes]; add it"),
         ("in_business_hours", "", "asks for in_business_hours, and there is no [hours]; add it"),
         ("freezes.audit && freezes.launch", FREEZES, ":5: [freezes] christmas: is used nowhere"),
@@ -109,7 +113,7 @@ def test_a_deny_rule_applies_while_the_time_is_unknown(when: str) -> None:
         (
             "in_freeze",
             FREEZES.replace("from = 2026-12-24", "form = 2026-12-24"),
-            "(is from meant?)",
+            "(did you mean from?)",
         ),
         ("in_freeze", FREEZES.replace("to = 2026-12-26", "to = 7"), "write a date (2026-12-24)"),
         ("in_freeze", FREEZES.replace("christmas =", "X-mas ="), "cannot be a name"),

@@ -81,7 +81,8 @@ def test_another_meaning_of_a_name_makes_another_policy() -> None:
         (
             "conditions.hard &&",
             "conditions.herd &&",
-            "p.toml:17: rule 1 when: names conditions.herd, which does not exist (is hard meant?)",
+            "p.toml:17: rule 1 when: names conditions.herd, which does not exist "
+            "(did you mean hard?)",
         ),
         (
             '["@finance", "U0CFO"]',

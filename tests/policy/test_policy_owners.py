@@ -126,7 +126,7 @@ ADDED = RULE.replace('verdict = "ask"', 'verdict = "add"') + '[[rule]]\nverdict 
     ("text", "said"),
     [
         (RULE, "rule 1 approvers: there is no [owners.service]; add it"),
-        (OWNERS.replace("service", "servis") + RULE, "(is servis meant?)"),
+        (OWNERS.replace("service", "servis") + RULE, "(did you mean servis?)"),
         (OWNERS, "[owners] service: is used nowhere"),
         (OWNERS.replace('["@search"]', "[]") + RULE, "nobody could decide"),
         (OWNERS.replace('["@search"]', '["channel"]') + RULE, "name people and groups only"),
@@ -136,7 +136,7 @@ ADDED = RULE.replace('verdict = "ask"', 'verdict = "add"') + '[[rule]]\nverdict 
         (MANAGED, "rule 1 approvers: there is no [manager]; add it"),
         (MANAGER, "manager: is used nowhere"),
         (MANAGER + MANAGED + "remember = [{}]\n", "nothing is remembered"),
-        (MANAGER.replace("field", "fields") + MANAGED, "unknown key (is field meant?)"),
+        (MANAGER.replace("field", "fields") + MANAGED, "unknown key (did you mean field?)"),
         (OWNERS + RULE.replace('"ask"', '"once"'), "nothing is remembered"),
     ],
 )

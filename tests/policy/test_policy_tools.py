@@ -18,7 +18,7 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
         (
             DENY.format('"refund_ordr"'),
             "p.toml:4: rule 'rule 1' tool: it denies refund_ordr, which is no tool; correct the "
-            "name (is refund_order meant?), or remove the rule",
+            "name (did you mean refund_order?), or remove the rule",
         ),
         (
             DENY.format('["pay", "lost", "p*"]'),
@@ -27,14 +27,15 @@ ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
         ),
         (
             DENY.format('"refund_ordr*"'),
-            "it denies refund_ordr*, which no tool is called; correct the pattern (is refund_order "
-            "meant?)",
+            "it denies refund_ordr*, which no tool is called; correct the pattern (did you mean "
+            "refund_order?)",
         ),
         (DENY.format('["pay", "*fund_oder"]'), "it denies *fund_oder, which no tool is called"),
-        (DENY.format('["refumd_?rder"]'), "(is refund_order meant?)"),
+        (DENY.format('["refumd_?rder"]'), "(did you mean refund_order?)"),
         (
             ASK.format('count("pays", "1h") > 3'),
-            "p.toml:6: rule 'limit' when: it sums up pays, which is no tool; correct it (is pay",
+            "p.toml:6: rule 'limit' when: it sums up pays, which is no tool; correct it "
+            "(did you mean pay",
         ),
         (
             ASK.format('spent("pay", "sum", "1h") > 3'),

@@ -96,7 +96,7 @@ def test_a_template_that_fits_no_tool_is_refused_at_start(
     with pytest.raises(StartupError) as refused:
         own_harness(FakeTools().tools, wrong)
     assert refused.value.policy == (
-        "policy:29: template 3: there is no tool 'note_'; is note meant?",
+        "policy:29: template 3: there is no tool 'note_'; did you mean note?",
         "policy:33: template 4: note has no field 'txt'; correct it",
         "policy:33: template 4: text: input should be a valid string; correct it",
     )
