@@ -30,11 +30,11 @@ MAX_UNREADABLE_ARGUMENT_CHARS = 4000
 
 
 def build_revision_evidence(
-    tx: Transaction, row: Revision, secret: Collection[ValuePath | str]
+    tx: Transaction, row: Revision, secret: Collection[ValuePath]
 ) -> dict[str, Any]:
     """Return the audit data of a revision that people are shown.
 
-    `secret`: fields, or paths to values, that are kept by digest.
+    `secret`: paths to the values that are kept by digest.
     """
     return {
         "revision": row.number,
@@ -50,7 +50,7 @@ def compute_arguments_seal(chain: digest.AuditChainSealer, row: Revision) -> str
 
 
 def build_refusal_evidence(
-    tx: Transaction, call_id: str, text: str, secret: Collection[ValuePath | str]
+    tx: Transaction, call_id: str, text: str, secret: Collection[ValuePath]
 ) -> dict[str, Any]:
     """Return the audit data of a proposed call that was refused without asking anybody."""
     try:
@@ -63,7 +63,7 @@ def build_refusal_evidence(
 
 
 def _replace_secret_values(
-    tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[ValuePath | str]
+    tx: Transaction, call_id: str, values: dict[str, Any], secret: Collection[ValuePath]
 ) -> dict[str, Any]:
     """Return the values with each secret one replaced by a digest.
 
@@ -74,8 +74,7 @@ def _replace_secret_values(
         name = path[0] if len(path) == 1 else digest.canonical_json(list(path))
         return f"secret {tx.chain.sign('secret', call_id, name, digest.canonical_json(value))[:16]}"
 
-    paths = [(each,) if isinstance(each, str) else each for each in secret]
-    found: dict[str, Any] = replace_values_at_paths(values, paths, sealed_value)
+    found: dict[str, Any] = replace_values_at_paths(values, secret, sealed_value)
     return found
 
 

