@@ -151,7 +151,7 @@ NOT_A_RECEIPT = {
     "no JSON": "{",
     "a list": "[]",
     "null": "null",
-    "too long": " " * 1_000_001,
+    "too long": json.dumps(signed(statement())) + " " * 1_000_001,
     "deep": "[" * 100_000,
     "without a payload": without("payload"),
     "without signatures": without("signatures"),
@@ -167,6 +167,11 @@ NOT_A_RECEIPT = {
     ),
     "unpadded": changed(lambda made: made.update(payload=made["payload"] + "====")),
     "with a line break": changed(lambda made: made.update(payload=made["payload"] + "\n")),
+    "signatures that are no list": changed(
+        lambda made: made.update(signatures={"0": made["signatures"][0]})
+    ),
+    "more beside the signature": changed(lambda made: made["signatures"][0].update(more=1)),
+    "a key's id that is no text": changed(lambda made: made["signatures"][0].update(keyid=[1])),
     "a signature of numbers": changed(lambda made: made["signatures"][0].update(sig=7)),
     "another type": json.dumps(
         signed(statement() | {"_type": "https://in-toto.io/Statement/v0.1"})
@@ -174,6 +179,9 @@ NOT_A_RECEIPT = {
     "another predicate": json.dumps(signed(statement() | {"predicateType": "urn:other"})),
     "two subjects": json.dumps(signed(statement() | {"subject": statement()["subject"] * 2})),
     "no subject": json.dumps(signed(statement() | {"subject": []})),
+    "subjects that are no list": json.dumps(
+        signed(statement() | {"subject": {"0": statement()["subject"][0]}})
+    ),
     "no predicate": json.dumps(signed(statement() | {"predicate": None})),
     "signed nonsense": json.dumps(signed(b"\xff\xfe")),
 }
@@ -219,6 +227,40 @@ def test_two_votes_of_one_person_are_one_approver() -> None:
         receipts.check_approval(receipt, approvers=2, now=AT)
 
 
+def test_secret_arguments_need_not_be_given() -> None:
+    """A receipt that masks them is checked with the real ones, or without any."""
+    masked = {"arguments": ARGUMENTS | {"reason": "•••"}, "secrets": {"/reason": "0" * 64}}
+    receipt = receipts.verify_receipt(json.dumps(signed(statement(**masked))), KEYS)
+    receipts.check_approval(receipt, tool="refund_order", now=AT)
+    receipts.check_approval(receipt, arguments=ARGUMENTS, now=AT)
+    with pytest.raises(receipts.ReceiptError, match="are not the ones that were approved"):
+        receipts.check_approval(receipt, arguments=masked["arguments"], now=AT)
+
+
+def end_of(decision: receipts.Receipt, **changed: Any) -> receipts.Receipt:
+    """The receipt of how the call of that decision ended."""
+    predicate = {"decision": {"sha256": decision.digest}, "status": "succeeded"}
+    whole = statement() | {"predicateType": receipts.END_KIND, "predicate": predicate} | changed
+    return receipts.verify_receipt(json.dumps(signed(whole)), KEYS)
+
+
+OTHER_ENDS: dict[str, dict[str, Any]] = {
+    "of another decision": {"predicate": {"decision": {"sha256": "0" * 64}}},
+    "of a decision that is no digest": {"predicate": {"decision": "approved"}},
+    "of another call": {"subject": [{"name": "call", "digest": {"sha256": "0" * 64}}]},
+    "no end": {"predicateType": receipts.DECISION_KIND},
+}
+
+
+@pytest.mark.parametrize("what", OTHER_ENDS)
+def test_an_end_belongs_to_its_own_decision(what: str) -> None:
+    """The outcome of one call says nothing of another, though both are signed."""
+    decision = receipts.verify_receipt(json.dumps(signed(statement())), KEYS)
+    receipts.check_end(end_of(decision), decision)
+    with pytest.raises(receipts.ReceiptError, match="belongs to another decision"):
+        receipts.check_end(end_of(decision, **OTHER_ENDS[what]), decision)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -228,6 +270,7 @@ def test_two_votes_of_one_person_are_one_approver() -> None:
         '{"keys": [1]}',
         '{"kty": "RSA", "n": "AQAB"}',
         '{"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}',
+        json.dumps({"kty": "OKP", "crv": "X25519", "x": JWK["x"]}),
         json.dumps(JWK | {"kid": "another"}),
         json.dumps(JWK | {"x": JWK["x"] + "="}),
     ],
@@ -253,6 +296,22 @@ JSON = st.recursive(
 def test_json_is_written_as_rfc_8785_says(value: Any) -> None:
     """As another implementation writes it."""
     assert receipts.encode_canonical_json(value).encode() == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1e-7, "1e-7"),
+        (1.5e-7, "1.5e-7"),
+        (1e-6, "0.000001"),
+        (1e20, "100000000000000000000"),
+        (1e21, "1e+21"),
+        (2**53, "9007199254740992"),
+    ],
+)
+def test_a_number_changes_its_form_where_rfc_8785_says(value: float, written: str) -> None:
+    """From the sixth place after the point on, and from 22 figures on, with an exponent."""
+    assert receipts.encode_canonical_json(value) == written
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(2**53, 1e21))

@@ -150,6 +150,38 @@ def test_it_was_signed_in_time(name: str) -> None:
         check(receipt_with(signed_vote(what=said(**BAD_TIMES[name]))))
 
 
+def test_it_may_be_signed_at_the_moment_of_its_link() -> None:
+    """Then the link is good for all of its five minutes."""
+    check(receipt_with(signed_vote(what=said(expires=(AT + timedelta(minutes=5)).isoformat()))))
+    with pytest.raises(receipts.ReceiptError, match="at another time"):
+        check(receipt_with(signed_vote(at=None)))
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("https://approve.example.com", "approve.example.com"),
+        ("https://approve.example.com:8443", "approve.example.com"),
+        ("http://localhost:8080", "localhost"),
+        ("http://shop.localhost", "shop.localhost"),
+        ("http://approve.example.com", ""),
+        ("http://evillocalhost", ""),
+        ("https://approve.example.com/sign", ""),
+        (None, ""),
+    ],
+)
+def test_passkeys_sign_over_https_or_on_this_machine(origin: object, host: str) -> None:
+    """As browsers let them; whatever else an origin says is no host."""
+    assert receipts.get_host_of_origin(origin) == host
+
+
+def test_a_passkey_of_the_domain_signs_on_its_hosts() -> None:
+    """As WebAuthn allows: the passkey is for example.com, the page on approve.example.com."""
+    vote = signed_vote(Authenticator(rp_id="example.com"), verbatim=True)
+    vote["passkey"]["rpId"] = "example.com"
+    check(receipt_with(vote))
+
+
 FITS, ELSEWHERE = "does not match what was signed", "something else, or at another address"
 CHECKED = "did not verify its user"
 BAD_KEYS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -241,6 +273,13 @@ def test_what_is_no_evidence_is_refused(name: str, value: Any) -> None:
     del vote["passkey"][name]
     with pytest.raises(receipts.ReceiptError, match=r"is incomplete|or at another address"):
         check(receipt_with(vote))
+
+
+@pytest.mark.parametrize("value", [None, 7, "signed", [1]])
+def test_evidence_has_the_form_of_a_passkeys(value: Any) -> None:
+    """A vote that is said to be signed has to have all that a signature takes."""
+    with pytest.raises(receipts.ReceiptError, match="is incomplete"):
+        check(receipt_with(signed_vote(passkey=value)))
 
 
 def test_it_is_written_in_one_way_only() -> None:

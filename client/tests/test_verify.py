@@ -120,7 +120,7 @@ def test_what_is_given_is_checked_of_every_decision(
 def test_each_receipt_of_a_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     """One that does not hold is named, and does not keep the rest from being checked."""
     wrong = json.dumps({"decision": signed(statement(decidedAt=7)), "end": None})
-    assert verify(f"{line()}\n{wrong}\n{line(decision='expired')}\n") == 1
+    assert verify(f"{line()}\n\n{wrong}\n{line(decision='expired')}\n") == 1
     told = capsys.readouterr()
     assert (
         told.err == "Receipt 2 of 3 is not valid. The receipt does not say when it was decided.\n"
@@ -128,3 +128,5 @@ def test_each_receipt_of_a_file_is_checked(capsys: pytest.CaptureFixture[str]) -
     assert [each[:8] for each in told.out.splitlines()[::2]] == ["Approved", "Expired "]
     assert verify(f"{line()}\n{{\n") == 1
     assert capsys.readouterr().err == "Line 2 is not JSON.\n"
+    assert verify("{\n") == 1
+    assert capsys.readouterr().err == "The receipt is not JSON.\n"

@@ -278,6 +278,15 @@ def test_an_offer_the_policy_has_dropped_is_not_remembered(voting: VotingWorld) 
     assert voting.get_private_reply() == sentences.APPROVAL_NOT_SAVED_REPLY
 
 
+def test_an_approval_by_a_delegate_is_not_saved(voting: VotingWorld) -> None:
+    """They use another person's right, and could not approve the next such call by their own."""
+    voting.world.add_delegation(ANA, DAN)
+    made = voting.world.add_calls(voting.world.get_gate())
+    assert voting.vote(made, V.APPROVE, DAN, remember=0) == "approve: 1 counted, 1 did not"
+    assert (voting.list_grants(made), voting.get_saved_notice()) == ([], "")
+    assert voting.get_private_reply() == sentences.APPROVAL_NOT_SAVED_REPLY
+
+
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_an_editor_approves_the_edited_call_if_the_gate_allows(
     voting: VotingWorld, waiting: int

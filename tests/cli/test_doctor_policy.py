@@ -54,7 +54,8 @@ def check_people(settings: Settings, policy: str) -> dict[str, list[CheckResult]
         (
             'tool = ["refund_order", "refund_ordr*"]',
             "warn",
-            "its pattern refund_ordr* matches no tool. Correct the pattern, or remove it (did you mean",
+            "its pattern refund_ordr* matches no tool. Correct the pattern, or remove it "
+            "(did you mean",
         ),
         (
             'tool = "refund_order"\neffect = "destructive"',

@@ -242,6 +242,19 @@ def test_an_earlier_rejection_that_now_vetoes_is_asked_again(
     assert work_and_get_call(harness).status is status
 
 
+def test_an_earlier_rejection_without_a_reason_now_vetoes(begin_request: Begin) -> None:
+    """Only approvals need a reason."""
+    harness = begin_request('veto = 3\nreasons = "approve"\n')
+    click_button(harness, "reject_now", CLEO)
+    about = {"call": harness.all()[1][0].id, "revision": 1}
+    words = {InputBlockId.NOTE: {"text": {"value": "it is fine"}}}
+    harness.arrive(lambda key: submission(key, DialogId.REVIEW, about, words, ANA))
+    harness.loop.tick()
+    assert harness.all()[1][0].status is C.APPROVED
+    set_policy(harness, 'veto = 1\nreasons = "approve"\n')
+    assert work_and_get_call(harness).status is C.PENDING
+
+
 def test_a_changed_gate_needs_its_approvers_looked_up(begin_request: Begin) -> None:
     """Under the same gate nobody is looked up again."""
     harness, same = begin_request(), begin_request()

@@ -13,7 +13,9 @@ from sqlalchemy import delete
 
 from storage import grants
 from storage.grants import Grant
+from storage.models import Audit
 from storage.store import Store
+from storage.transaction import iterate_rows
 from tests.records import store_of
 from tests.storage.builders import AT, HOUR, TEAM, Seeded, seed
 
@@ -160,6 +162,12 @@ def test_a_grant_is_revoked_once(waiting_call: Seeded) -> None:
     found = find_grant_row(waiting_call, grant)
     assert (found.revoked_at, found.revoked_by) == (AT, BEN)
     assert find_grant_row(waiting_call, other).revoked_at is None
+    with waiting_call.store.read() as tx:
+        rows = [each for each in iterate_rows(tx, Audit) if each.event == "grant.revoked"]
+    revoked = [each for each in rows if grant.id in each.data]
+    assert [(each.at, each.actor, json.loads(each.data)) for each in revoked] == [
+        (AT, BEN, {"grant": grant.id})
+    ]
 
 
 def test_revoking_all_grants_leaves_ended_ones(waiting_call: Seeded) -> None:

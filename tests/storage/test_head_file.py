@@ -145,6 +145,17 @@ def test_a_torn_or_unsigned_line_leaves_the_other_head(five_row_store: Store) ->
     ]
 
 
+@pytest.mark.skipif(ON_A_SERVER, reason="a server has no file beside it")
+def test_a_start_does_not_overwrite_the_noted_head(tmp_path: Path) -> None:
+    """It may be in either of the file's two lines."""
+    for seq in (1, 2, 3):
+        opened = Store(f"sqlite:///{tmp_path / 'again.db'}").open()
+        assert (get_head(opened) or AuditHead()).seq == seq - 1
+        assert opened.mismatch_reason == ""
+        append_row(opened, str(seq))
+        opened.close()
+
+
 def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
     """They are the database, SQLite's files, key, head and lock, also if they existed before."""
     path = tmp_path / "open.db"

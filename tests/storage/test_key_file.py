@@ -44,12 +44,15 @@ def test_ten_processes_that_start_at_once_share_one_key(tmp_path: Path) -> None:
 
 
 def test_an_existing_key_is_kept_and_a_new_one_is_random(tmp_path: Path) -> None:
-    """One that is too short is refused."""
+    """One that is too short is refused, also as an older one."""
     assert load_or_create_signing_key(tmp_path / "a") != load_or_create_signing_key(tmp_path / "b")
     assert load_or_create_signing_key(tmp_path / "a") == load_or_create_signing_key(tmp_path / "a")
     (tmp_path / "c").write_text(f"  {'k' * 32}\n")
     assert load_or_create_signing_key(tmp_path / "c") == b"k" * 32
     (tmp_path / "d").write_text("k" * 31)
+    with pytest.raises(ValueError, match="at least 32"):
+        load_or_create_signing_key(tmp_path / "d")
+    (tmp_path / "d").write_text(f"{'k' * 32}\n{'o' * 31}\n")
     with pytest.raises(ValueError, match="at least 32"):
         load_or_create_signing_key(tmp_path / "d")
 

@@ -14,7 +14,7 @@ from storage.models import Run
 from storage.store import Store
 from storage.transaction import Transaction
 from tests.storage.builders import AT, HOUR, C, R, seed
-from tests.storage.steps import ANA, get_status, resolve
+from tests.storage.steps import ANA, get_status, resolve, vote
 
 TICK = timedelta(microseconds=1)
 
@@ -43,6 +43,14 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     with store.write() as tx:
         assert not endings.expire_call_if_overdue(tx, before, at=AT + HOUR, words=outputs)
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
+
+
+def test_an_old_approval_does_not_run_an_unknown_call_again(store: Store) -> None:
+    """A vote for a call whose outcome is unknown, on the revision that ran, comes too late."""
+    seeded = seed(store, C.UNKNOWN, deadline=AT + HOUR)
+    for verb in ("approve", "reject", "break_glass"):
+        assert get_status(vote(seeded, verb)) is C.UNKNOWN
+    assert (seeded.call().status, seeded.votes(), seeded.events()) == (C.UNKNOWN, [], [])
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,18 @@ def test_a_delegate_who_voted_cannot_approve_again_for_themselves(store: Store) 
     assert isinstance(cast_vote(made, TWO, "reject", DAN, delegator=ANA), AppliedDecision)
 
 
+def test_a_delegate_has_no_word_that_their_giver_has_had(store: Store) -> None:
+    """Whatever they have said for themselves, they do not reject for somebody who approved."""
+    gate = Ask(rule="r", stages=(Stage(approvers=ALL, quorum=3),), veto=2)
+    made = add_calls(store, gate)
+    cast_vote(made, gate, "approve", DAN)
+    cast_vote(made, gate, "approve", ANA)
+    assert cast_vote(made, gate, "reject", DAN, delegator=ANA) == RepeatedVote(
+        made.call(), "approve", ANA
+    )
+    assert isinstance(cast_vote(made, gate, "reject", DAN), AppliedDecision)
+
+
 def test_a_closed_stage_accepts_no_approval(store: Store) -> None:
     """That is before and after its turn; a rejection counts at any time."""
     made = add_calls(store, STEPS)
@@ -161,6 +173,29 @@ def test_votes_outside_of_slack_record_their_surface(store: Store) -> None:
     assert get_audit_data(made)["surface"] == "terminal"
     cast_vote(made, TWO, "reject", CLEO)
     assert "surface" not in get_audit_data(made)
+
+
+def test_a_look_at_an_earlier_revision_does_not_count(store: Store) -> None:
+    """Others are asked to look at the revision that ran."""
+    made = add_calls(store, TWO, C.SUCCEEDED)
+    with store.write() as tx:
+        calls.revise_call(tx, made.call(), make_revision(made, 2), look_due_at=AT)
+    for verb in ("look", "object"):
+        assert cast_vote(made, TWO, verb, ANA) == StaleRevision(made.call())
+    assert (made.call().look_due_at, made.votes(), made.events()) == (AT, [], [])
+
+
+def test_what_waits_for_its_time_waits_for_nobody(store: Store) -> None:
+    """Once it is approved nobody has it in hand or is reminded of it; it is due when it starts."""
+    made = add_calls(store, STEPS)
+    with store.write() as tx:
+        before = {"assignee": CLEO, "assigned_by": ANA, "next_at": AT}
+        tx.update_rows(Call, {"id": made.ids[0]}, **before)
+    one = Ask(rule="r", stages=STEPS.stages[:1])
+    assert isinstance(cast_vote(made, one, "approve", ANA, starts_at=AT + HOUR), AppliedDecision)
+    call = made.call()
+    assert (call.status, call.starts_at, call.deadline) == (C.PENDING, AT + HOUR, AT + HOUR)
+    assert (call.assignee, call.assigned_by, call.next_at) == ("", "", None)
 
 
 def test_only_opening_a_stage_changes_when_people_are_notified(store: Store) -> None:

@@ -69,7 +69,7 @@ def test_secrets_are_masked_everywhere_and_part_of_the_digest(
         "notifications": json.dumps(
             [n for who in ("ana", "cleo") for n in harness.person(who).notifications()]
         ),
-        "audit": "".join(row.data for row in harness.all(Audit)),
+        "audit": "".join(row.data + row.payload for row in harness.all(Audit)),
         "log": caplog.text,
         "outbox": "".join(row.body + row.error for row in harness.all(Message)),
         "calls": first.note + first.preview + first.reason + second.note,

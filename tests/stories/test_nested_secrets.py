@@ -66,7 +66,7 @@ def back_up(args: Backup, context: ToolContext) -> dict[str, Any]:
 def collect_requests_and_audit(harness: Harness) -> str:
     """Return all requests to Slack and the whole audit."""
     sent = [repr(each) for each in harness.slack.requests]
-    return "\n".join([*sent, *(row.data for row in harness.all(Audit))])
+    return "\n".join([*sent, *(row.data + row.payload for row in harness.all(Audit))])
 
 
 @pytest.mark.parametrize("target", ["the shop", "nowhere"])

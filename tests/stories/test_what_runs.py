@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from bot.approvals.edits import TOOL_CHANGED_ERROR
 from bot.cards.answers import TOOL_CHANGED_REPLY
@@ -206,6 +206,45 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, Fak
     assert "policy now forbids it: notes are frozen until Monday" in harness.outputs()[-1]["output"]
     assert "notes are frozen" in words(now_at(harness, SUPPORT, card["ts"]))
     assert not sum(fakes.ran.values())
+
+
+SHOUTING: list[bool] = []  # whether the tool below has been changed
+
+
+class Said(BaseModel):
+    """What is said; a change of its validator does not change its schema."""
+
+    text: str
+
+    @field_validator("text")
+    @classmethod
+    def shout(cls, text: str) -> str:
+        """Make it loud."""
+        return text.upper() if SHOUTING else text
+
+
+@tool(title="Say", effect="Say {text}", does=Effect.WRITE)
+def say(args: Said, context: ToolContext) -> str:
+    """Say something."""
+    raise AssertionError(f"it has said {args.text}")
+
+
+def test_arguments_that_a_tool_now_reads_differently_do_not_run(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Its schema is the same, but what it makes of the stored text is not what was shown."""
+    harness = own_harness([say])
+    thread = ask(harness, ("say", {"text": "quietly"}))
+    card = harness.card(SUPPORT, thread)
+    SHOUTING.append(True)
+    try:
+        harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
+        harness.said(SUPPORT, thread, "That is all.")
+        harness.settle()
+    finally:
+        SHOUTING.clear()
+    assert statuses(harness, thread) == ["invalidated"]
+    assert "run differently from how they were shown" in harness.outputs()[-1]["output"]
 
 
 def test_a_call_of_a_changed_tool_cannot_be_edited(deployed: tuple[Harness, FakeTools]) -> None:

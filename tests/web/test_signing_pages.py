@@ -34,7 +34,7 @@ from storage.states import CallStatus, DeliveryKind
 from tests.authenticator import Authenticator
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.signing import PEOPLE, add_passkey, links_of
-from tests.stories.steps import arrived, open_modal, press, typed
+from tests.stories.steps import arrived, forget_people, open_modal, press, typed
 from tests.web import signing as steps
 
 UNKNOWN_TOKEN = "A" * 43
@@ -218,6 +218,28 @@ def test_a_vote_signed_in_a_browser_is_decided(world: Harness) -> None:
     world.settle()
     [call] = world.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
+
+
+def test_the_page_waits_while_its_vote_is_being_decided(world: Harness) -> None:
+    """Slack is asked who Ana is; what her page posts meanwhile changes nothing."""
+    key = Authenticator(rp_id="localhost", origin=str(world.app.core.settings.url))
+    add_passkey(world, "ana", key)
+    url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
+    [asked] = re.findall(r'data-options="([^"]*)"', steps.fetch(url)[1])
+    challenge = json.loads(html.unescape(asked))["challenge"]
+    signed = key.sign(base64url_to_bytes(challenge)) | {"name": ""}
+    world.settle()
+    forget_people(world)
+    hold = world.slack.faults.hold("users.info", person="ana")
+    assert steps.post(url, signed)[0] == 202
+    assert hold.arrived.wait(30)
+    assert steps.fetch(f"{url}/outcome")[0].status == 202
+    assert steps.post(url, signed)[0] == 202
+    answer, text = steps.fetch(url)
+    assert (answer.status, signing_pages.BEING_DECIDED_NOTICE in html.unescape(text)) == (410, True)
+    hold.release()
+    world.slack.wait(lambda: steps.fetch(f"{url}/outcome")[0].status == 200)
+    world.settle()
 
 
 def test_a_posted_signature_is_decided_once(world: Harness) -> None:

@@ -69,6 +69,7 @@ def test_a_key_is_shown_once_stored_as_a_hash_listed_and_revoked(
         (["n", "--for", "@ben", "--tools", "a;b"], "names of tools"),
         (["n", "--for", "@ben", "--tools", "*", "--per-hour", "0"], "from 1 to 100,000"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "http://a.example"], "https://"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "ftp://localhost/a"], "https://"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a:b@c.de"], "password"),
     ],
 )

@@ -56,6 +56,7 @@ def read_problem(
         (b'{"tool": "note", "tool": "wipe"}', 400, "appears twice"),
         (b'{"tool": "note", "arguments": {"text": NaN}}', 400, "NaN"),
         (b'{"tool": "no\\u0000te"}', 400, "U+0000"),
+        (b'{"tool": "note", "arguments": {"in": [["a list\\u0000"]]}}', 400, "U+0000"),
         (b'{"tool": "\\ud800"}', 400, "cannot be stored"),
         (b"\xff", 400, "UTF-8"),
         (b"[" * 100_000, 400, "deep"),
