@@ -1,4 +1,4 @@
-"""A package that is installed for a test: entry points and a module, found as any other's are."""
+"""An installed package made for a test: one module and its entry points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_package(
     code: str,
     entry_points: Mapping[str, str],
 ) -> None:
-    """Install it: `code` is its one module, called as it is; group and line of each entry point."""
+    """Install package `name`: `code` is its one module; each entry point is a group and a line."""
     place = folder / f"site_{name}"
     info = place / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -24,5 +24,5 @@ def add_package(
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = [f"[{group}]\n{line}\n" for group, line in entry_points.items()]
     (info / "entry_points.txt").write_text("\n".join(lines))
-    sys.modules.pop(name, None)  # of an earlier test
+    sys.modules.pop(name, None)  # left by an earlier test
     monkeypatch.syspath_prepend(str(place))

@@ -13,7 +13,7 @@ import cbor2
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
-PRESENT, VERIFIED = 0x01, 0x04  # flags: somebody is there; it was checked who
+PRESENT, VERIFIED = 0x01, 0x04  # flags: user present; user verified
 AAGUID = "00000000-0000-0000-0000-000000000000"
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
@@ -25,18 +25,18 @@ def encode(raw: bytes) -> str:
 
 @dataclass
 class Authenticator:
-    """One passkey; its fields may be changed to have it misbehave."""
+    """One passkey; change its fields to make it misbehave."""
 
     rp_id: str = "approve.example.com"
     origin: str = "https://approve.example.com"
     key: PrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
     credential_id: str = field(default_factory=lambda: encode(secrets.token_bytes(32)))
-    count: int = 0  # of its signatures
-    step: int = 1  # by which it counts; 0: it does not
+    count: int = 0  # signatures so far
+    step: int = 1  # added with each signature; 0: no counter
     flags: int = PRESENT | VERIFIED
     cross_origin: bool = False
     kind: str = "webauthn.get"
-    more: dict[str, Any] = field(default_factory=dict)  # which the browser says as well
+    more: dict[str, Any] = field(default_factory=dict)  # added to the client data
 
     @property
     def public_key(self) -> str:
@@ -53,7 +53,7 @@ class Authenticator:
         return encode(cbor2.dumps({1: 1, 3: -8, -1: 6, -2: public.public_bytes_raw()}))
 
     def sign(self, challenge: bytes) -> dict[str, Any]:
-        """What `navigator.credentials.get` returns, as its `toJSON` has it."""
+        """Return what `navigator.credentials.get` returns, as its `toJSON` gives it."""
         self.count += self.step
         client = json.dumps(
             {

@@ -11,18 +11,18 @@ from storage.backend import socket_path
 
 
 class NewKey(NamedTuple):
-    """A key that was made."""
+    """A new key, and the secret of its webhook."""
 
     key: str
     webhook_secret: str
 
 
 def make_key(record: Path, name: str, person: str, tools: Sequence[str], **more: Any) -> NewKey:
-    """Have the bot on this record make one: as whom it asks, and for what."""
+    """Have the bot on this record make a key that asks for `tools` as `person`."""
     wanted = {"name": name, "person": person, "tools": list(tools), **more}
     return NewKey(**post_to_bot(socket_path(record), "/v1/keys", wanted))
 
 
 def revoke_key(record: Path, name: str) -> None:
-    """Have it be good no more."""
+    """Have the bot on this record revoke the key."""
     post_to_bot(socket_path(record), "/v1/keys/revoke", {"name": name})

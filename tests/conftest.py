@@ -1,6 +1,6 @@
-"""For all tests: a fresh database, and how many random examples are tried.
+"""Settings and fixtures of all tests: a fresh database, the number of random examples.
 
-Few in `make test`, which draws others each time; many in `make test-variants`.
+`make test` tries few, others each time; `make test-variants` tries many.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from hypothesis import settings
 from storage.store import Store
 from tests.records import store_of
 
-gc.disable()  # while everything is imported, of which nothing is garbage
-settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
+gc.disable()  # during the imports, which leave no garbage
+settings.register_profile("few", max_examples=15, deadline=None)  # no limit for slow machines
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("few")
 # a shell that runs the tests in the background has them, and what they start, ignore Ctrl-C
@@ -26,10 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now stays: the garbage collector need not walk it again and again.
-
-    What the tests make it looks at less often than it would by itself.
-    """
+    """Exempt everything loaded so far from garbage collection, and collect less often."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()

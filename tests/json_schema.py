@@ -1,4 +1,4 @@
-"""A published JSON schema to compare with: a quick verdict, and the reasons where it refuses."""
+"""A published JSON schema to compare with: a quick verdict, and reasons for a refusal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Schema:
         self._telling = Draft202012Validator(schema)
 
     def is_valid(self, value: Any) -> bool:
-        """Whether the schema takes the value."""
+        """Whether the value fits the schema."""
         return self._quick.is_valid(value)
 
     def errors(self, value: Any) -> list[ValidationError]:
-        """Why it does not take it, with what was tried inside; empty where it does."""
+        """Why the value does not fit, nested reasons included; empty if it fits."""
         return [] if self._quick.is_valid(value) else list(self._telling.iter_errors(value))

@@ -1,4 +1,4 @@
-"""A library that is not installed, for the tests of what then happens."""
+"""Makes a package look as if it were not installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 class _Missing(MetaPathFinder):
-    """Finds nothing, and lets nobody else find this package either."""
+    """Refuses to find one package, as if it were not installed."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -20,14 +20,14 @@ class _Missing(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Raise what Python raises where a package is not installed."""
+        """Raise what Python raises for a package that is not installed."""
         if fullname.partition(".")[0] == self.package:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
         return None
 
 
 def missing(monkeypatch: pytest.MonkeyPatch, package: str, *needing: str) -> None:
-    """Have the package missing for a test, also where it, or a module needing it, was imported."""
+    """Make a package look uninstalled, and forget imports of it and of the modules `needing` it."""
     for name in list(sys.modules):
         if name.partition(".")[0] == package or name in needing:
             monkeypatch.delitem(sys.modules, name)

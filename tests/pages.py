@@ -1,7 +1,4 @@
-"""The pages of the documentation, taken apart for the tests: code blocks, sections, tables.
-
-It knows nothing of what the pages say.
-"""
+"""Parses the pages of the documentation for tests: code blocks, sections, tables."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ PAGES = sorted([*(ROOT / each for each in TOP), *(ROOT / "docs").rglob("*.md")])
 
 
 def named(page: Path) -> str:
-    """A page's path, to name its test."""
+    """The page's path below the root, used as the id of its test."""
     return page.relative_to(ROOT).as_posix()
 
 
@@ -24,7 +21,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def blocks_in(text: str, language: str) -> list[str]:
-    """Those of a part of a page."""
+    """The code blocks of that language in a part of a page."""
     found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, re.S | re.M)
     return [re.sub(rf"^{indent}", "", code, flags=re.M) for indent, code in found]
 
@@ -35,7 +32,7 @@ def prose(page: Path) -> str:
 
 
 def section(page: Path, title: str) -> str:
-    """What stands below that heading, up to the next one of its level."""
+    """The text below that heading, up to the next heading of its level."""
     found = re.search(
         rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.S | re.M
     )
@@ -44,7 +41,7 @@ def section(page: Path, title: str) -> str:
 
 
 def table(text: str) -> dict[str, list[str]]:
-    """The rows of the tables in a text: the first cell, without its ticks, to the others."""
+    """The rows of the tables in a text: first cell, without its ticks, to the other cells."""
     rows = [
         re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| `")
     ]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on a Unix socket in a folder gone with the session."""
+"""A PostgreSQL server for the tests, on a Unix socket in a temporary folder."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A running server; its superuser is `owner`, whom the product never is."""
+    """A running server; its superuser is `owner`, a role that the product never uses."""
 
     def __init__(self, folder: Path, control: Callable[..., None], options: str) -> None:
         self.folder, self._control, self._options = folder, control, options
 
     def start(self) -> None:
-        """Begin to serve; returns once it does."""
+        """Start the server and wait until it accepts connections."""
         self._control("-l", str(self.folder / "log"), "-o", self._options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
-        """End every connection and serve no more, until it is started again."""
+        """Stop the server and end every connection; `start` starts it again."""
         self._control("-m", mode, "stop")
 
     def url(self, database: str, role: str = "agent") -> str:
@@ -54,14 +54,14 @@ class Server:
         return psycopg.connect(host=str(self.folder), dbname=database, user=role, autocommit=True)
 
     def fresh(self, name: str, template: str = "template1") -> None:
-        """Make the database `name`, anew should it be there."""
+        """Create the database `name`; an older one is dropped first."""
         self.drop(name)
         with self.connect() as owner:
             make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
             owner.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
 
     def drop(self, name: str) -> None:
-        """Take the database `name` away, should it be there, whoever uses it."""
+        """Drop the database `name` if it exists, even while it is in use."""
         away = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
         with self.connect() as owner:
             owner.execute(away.format(sql.Identifier(name)))
@@ -69,10 +69,7 @@ class Server:
 
 @contextmanager
 def serve(programs: Path) -> Iterator[Server]:
-    """Start a server without fsync, as an unprivileged user when we are root.
-
-    PostgreSQL refuses to be root.
-    """
+    """Start a server without fsync; as `nobody` if we are root, which PostgreSQL refuses."""
     # not in pytest's own folder: the path of a Unix socket is limited to about 100 bytes
     with tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""What tests read of a record: the transcript of a thread, and whether the audit's chain holds."""
+"""Reads of a record that tests share: a thread's transcript, the first break of the audit chain."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Where a test's record is kept: in a file, or with RECORD_ON=postgresql on a server of the tests'
-own. It is as its first start leaves it, made once in a process: migrations take long.
+"""Where a test's record is kept: in a file, or with RECORD_ON=postgresql on the tests' own server.
+
+Each is a copy of one empty record that is migrated once in a process: migrations are slow.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ atexit.register(_ends.close)
 
 
 def new_record(path: Path) -> str:
-    """The address of the record for `path`, made as empty as there is unless it was before.
+    """The database URL of the record for `path`; an empty one is made if there is none.
 
-    A file's key and all else are made when it is opened; on a server the key is KEY.
+    A file's key is made when it is opened; on a server the key is KEY.
     """
     if ON_A_SERVER:
-        os.environ["XDG_RUNTIME_DIR"] = _folder()  # where its sockets are, wherever a test goes
+        os.environ["XDG_RUNTIME_DIR"] = _folder()  # for its sockets, whatever folder a test is in
         return _server().url(_database(path.absolute()), "owner")
     if not path.exists():
         shutil.copyfile(_migrated(), path)
@@ -50,7 +51,7 @@ def store_of(path: Path) -> Store:
 
 
 def drop(path: Path) -> None:
-    """Take the record for `path` off the server; a file goes with its folder."""
+    """Drop the record for `path` from the server; a file is deleted with its folder."""
     if ON_A_SERVER:
         _server().drop(_database(path.absolute()))
 

@@ -1,4 +1,4 @@
-"""The alarm wakes when it was told to, and ends without a word."""
+"""The alarm wakes the loop when it is due, and can be stopped at any moment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import timedelta
 from bot.signals import Alarm
 
 
-def test_it_wakes_at_its_moment() -> None:
-    """A moment that has come wakes at once; what was told under a name replaces what was before."""
+def test_the_alarm_wakes_when_the_newest_time_of_a_name_is_due() -> None:
+    """A time that has come wakes at once; a new time under a name replaces the old one."""
     woken = threading.Event()
     alarm = Alarm(woken.set)
     alarm.start(3600)
@@ -19,11 +19,11 @@ def test_it_wakes_at_its_moment() -> None:
     alarm.schedule_wake(timedelta(), "deadline")
     assert woken.wait(30)
     alarm.stop()
-    alarm.schedule_wake(timedelta(), "deadline")  # nobody is there to wake any more
+    alarm.schedule_wake(timedelta(), "deadline")  # stopped: wakes nobody
 
 
-def test_it_is_stopped_before_it_has_begun() -> None:
-    """A bot that is ended in the moment of its start ends, and nothing of it goes on."""
+def test_an_alarm_stopped_while_it_starts_does_not_run() -> None:
+    """Start and stop race three hundred times, with threads switched as often as possible."""
     often = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -38,13 +38,13 @@ def test_it_is_stopped_before_it_has_begun() -> None:
         sys.setswitchinterval(often)
 
 
-def test_it_ends_while_something_is_due() -> None:
-    """Whatever is due in the moment it is stopped, no thread of it ends with an exception."""
+def test_an_alarm_can_be_stopped_while_something_is_due() -> None:
+    """Its threads end, and without an exception, which pytest would report."""
     for _ in range(20):
         alarm = Alarm(lambda: None)
         alarm.start(3600)
         stopping = threading.Thread(target=alarm.stop)
-        with alarm._scheduler._jobstores_lock:  # so that both meet
+        with alarm._scheduler._jobstores_lock:  # makes stop and wake collide
             alarm.schedule_wake(timedelta(), "deadline")
             stopping.start()
             stopping.join(0.02)

@@ -37,7 +37,7 @@ Measured = Callable[[Measurement], dict[str, Figure]]
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Measured:
-    """Takes one measurement in its quick form; the figures by name, each with a name of its own."""
+    """Takes one measurement in its quick form and returns its figures by name; names are unique."""
 
     def take(measurement: Measurement) -> dict[str, Figure]:
         figures = list(measurement(Setup(tmp_path, quick=True)))
@@ -53,7 +53,7 @@ def test_a_pause_adds_little_whatever_the_history(measured: Measured) -> None:
     found = measured(pause.measure)
     added = [found[f"pause.{items}"] for items in resume.HISTORY]
     assert all(0 < each.value < 1000 and each.met for each in added)
-    # longer numbers
+    # larger numbers have more digits
     assert max(each.value for each in added) - min(each.value for each in added) <= 16
     whole = [found[f"pause.{items}.whole"].value for items in resume.HISTORY]
     assert max(whole) - min(whole) <= 32
@@ -61,11 +61,11 @@ def test_a_pause_adds_little_whatever_the_history(measured: Measured) -> None:
     assert found["pause.file"].value < 10_000
 
 
-def test_a_pause_and_its_resumption_beside_the_yardstick(measured: Measured) -> None:
-    """Each kind has its processor time, the yardstick's and their ratio, with the aims.
+def test_resuming_is_timed_beside_the_yardstick_with_its_aims(measured: Measured) -> None:
+    """Each kind has its processor time, the yardstick's, their ratio and the aims.
 
-    The request, its decision, the intent and the result wait for the disk; a full one for the
-    message and the click on their way in, too.
+    A core story waits for the disk at request, decision, intent and result; a full one also at the
+    message and the click.
     """
     found = measured(resume.measure)
     kinds = [
@@ -93,18 +93,20 @@ def test_a_story_costs_the_store_the_same_whatever_the_history(tmp_path: Path) -
     assert counts[0] == counts[1]
 
 
-MOST = [(resume.core, Counts(68, 15, 8, 4)), (resume.full, Counts(87, 24, 11, 6))]
+STORY_LIMITS = [(resume.core, Counts(68, 15, 8, 4)), (resume.full, Counts(87, 24, 11, 6))]
 
 
-@pytest.mark.parametrize(("story", "most"), MOST)
-def test_a_story_asks_no_more(tmp_path: Path, story: resume.Story, most: Counts) -> None:
-    """A step reads a row once; whoever needs more of the store says so here."""
+@pytest.mark.parametrize(("story", "most"), STORY_LIMITS)
+def test_a_story_uses_the_store_no_more_than_its_limits(
+    tmp_path: Path, story: resume.Story, most: Counts
+) -> None:
+    """A step reads a row once. A change that needs more of the store raises the limits above."""
     found = resume.counted(tmp_path, story, 10)
     assert all(each <= at_most for each, at_most in zip(astuple(found), astuple(most), strict=True))
 
 
 def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
-    """The second story finds all of them; one built on the spot would cost thirty as it is."""
+    """The second story finds all of them; building one on the spot costs thirty times as much."""
     bench = Bench(tmp_path)
     resume.full(bench, "first")
     known = len(transaction.known)
@@ -114,9 +116,9 @@ def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
 
 
 def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:
-    """A story leaves its entries, approval, record and cards on the disk.
+    """A story leaves its entries, approval, record and cards on disk, with Countersign's pragmas.
 
-    The pragmas are Countersign's, and a fresh story goes on with the same database.
+    A fresh story goes on with the same database.
     """
     yardstick = Yardstick(tmp_path)
     for fresh in (False, True):
@@ -137,7 +139,7 @@ def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_clicks_through_slack(measured: Measured) -> None:
+def test_clicks_are_timed_through_the_local_slack(measured: Measured) -> None:
     """Acknowledgements, tool starts, whole stories and their processor time, over the real wire."""
     found = measured(clicks.measure)
     assert 0 < found["ack.p50"].value <= found["ack.p99"].value < 3000
@@ -149,8 +151,8 @@ def test_clicks_through_slack(measured: Measured) -> None:
 
 
 @pytest.mark.long
-def test_what_stories_leave_behind(measured: Measured) -> None:
-    """The file, by table, the log and the memory, with the aims; what is named is part of all."""
+def test_the_sizes_that_stories_leave_are_measured(measured: Measured) -> None:
+    """The file as a whole and by table, the log and the memory."""
     found = measured(stories.measure)
     of_tables = [found[f"stories.{name}"].value for name in stories.TABLES]
     assert 0 < sum(of_tables) <= found["stories.file"].value
@@ -161,8 +163,8 @@ def test_what_stories_leave_behind(measured: Measured) -> None:
 
 
 @pytest.mark.long
-def test_home_and_lists_of_a_long_record(measured: Measured) -> None:
-    """Both are timed in both records, with the aim of how much they may grow."""
+def test_home_and_lists_are_timed_in_small_and_long_records(measured: Measured) -> None:
+    """Each is measured in both records, with an aim for the growth."""
     found = measured(looks.measure)
     for what in ("list", "home"):
         assert found[f"looks.{what}"].value > 0
@@ -170,8 +172,8 @@ def test_home_and_lists_of_a_long_record(measured: Measured) -> None:
 
 
 @pytest.mark.long
-def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
-    """Events are acknowledged, everybody gets a card, and votes that keep coming are decided."""
+def test_a_crowd_of_conversations_and_votes_is_measured(measured: Measured) -> None:
+    """Events are acknowledged, everybody gets a card, and a stream of votes is decided."""
     found = measured(crowd.measure)
     assert 0 < found["crowd.acknowledged"].value <= 100
     assert 0 < found["crowd.p99"].value <= 10
@@ -180,8 +182,8 @@ def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
 
 
 @pytest.mark.long
-def test_many_workspaces_in_one_process(measured: Measured) -> None:
-    """Some sleep and then are awake, and one is flooded while another's calls run."""
+def test_many_workspaces_in_one_process_are_measured(measured: Measured) -> None:
+    """They sleep, then are awake, and one is flooded while another's calls run."""
     found = measured(hosted.measure)
     assert found["hosted.ready"].aim == 3
     assert found["hosted.awake"].value > 0 < found["hosted.ready"].value
@@ -192,13 +194,10 @@ def test_many_workspaces_in_one_process(measured: Measured) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not hotspots.IS_POSSIBLE, reason="cProfile profiles one thread at a time here")
-def test_the_profile_tells_functions_by_part(
+def test_the_profile_lists_functions_by_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--profile` prints a table by part and one by function, for both stories.
-
-    What the profiler itself does is not in them.
-    """
+    """`--profile` prints both tables for both stories, without the profiler's own functions."""
     assert main(["--quick", "--profile", "--folder", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert said.count("| part | own time |\n") == said.count("| function | part |") == 2
@@ -207,8 +206,8 @@ def test_the_profile_tells_functions_by_part(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_functions_are_named_by_their_part() -> None:
-    """Ours by package, a library by its name, what is built in by the library it belongs to."""
+def test_profiled_functions_are_named_by_their_part() -> None:
+    """Ours by package, others by library, built-in functions by the library they belong to."""
     assert hotspots.place(resume.core.__code__) == ("bench", "resume.core")
     assert hotspots.place(pytest.fail.__call__.__code__)[0] == "_pytest"
     assert hotspots.place(json.dumps.__code__) == ("Python's library", "__init__.dumps")
@@ -218,11 +217,8 @@ def test_functions_are_named_by_their_part() -> None:
 
 
 @pytest.mark.long
-def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
-    """The copies are complete, each with a card that stands.
-
-    The bot that starts on them finds nothing to do.
-    """
+def test_copies_of_a_pending_call_are_complete(tmp_path: Path) -> None:
+    """Each has a card that was sent, and a bot that starts on them finds nothing to do."""
     pending.fill(tmp_path, 50)
     with sqlite3.connect(tmp_path / "countersign.db") as db:
         for name in ("run", "plan", "call", "revision", "message", "delivery"):
@@ -247,11 +243,10 @@ def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
     assert 10 < told["VmRSS"] <= told["VmHWM"]
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run prints the table and writes the same figures as JSON, with the machine.
-
-    Nothing is left behind.
-    """
+def test_the_command_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both have the same figures and the machine, and no file is left behind."""
     file = tmp_path / "figures.json"
     folder = tmp_path / "disk"
     assert main(["--quick", "--only", "floor", "--json", str(file), "--folder", str(folder)]) == 0
@@ -265,8 +260,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert list(folder.iterdir()) == []
 
 
-def test_the_floor_is_durable(tmp_path: Path) -> None:
-    """Both floors commit as Countersign does, each commit one row, so that ratios compare."""
+def test_both_floors_commit_as_durably_as_countersign(tmp_path: Path) -> None:
+    """Each commits one row, so that ratios to them can be compared."""
     both = floor.Floor(tmp_path)
     assert both.raw() > 0
     assert both.sqlmodel() > 0
@@ -278,8 +273,8 @@ def test_the_floor_is_durable(tmp_path: Path) -> None:
     both.close()
 
 
-def test_row_bytes_are_what_sqlite_stores(tmp_path: Path) -> None:
-    """The bytes counted for rows agree with the pages that SQLite fills with them."""
+def test_counted_row_bytes_agree_with_what_sqlite_stores(tmp_path: Path) -> None:
+    """The count is compared with the pages that SQLite fills."""
     db = sqlite3.connect(tmp_path / "rows.db")
     db.execute("CREATE TABLE t (a TEXT, b INTEGER, c TEXT, d INTEGER)")
     rows = [
@@ -293,8 +288,8 @@ def test_row_bytes_are_what_sqlite_stores(tmp_path: Path) -> None:
     assert 0.95 < counted / filled < 1.0
 
 
-def test_numbers_as_they_are_written() -> None:
-    """Medians have their spread and verdict, at most or at least; percentiles the nearest rank."""
+def test_figures_show_spread_and_verdict() -> None:
+    """An aim is an upper or a lower bound; percentiles take the nearest rank."""
     figure = of_rounds("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
     assert (figure.value, figure.spread, figure.met) == (2.0, (1.0, 3.0), True)
     assert Figure("b", "", 2.1, "ms", aim=2.0).met is False
@@ -307,11 +302,8 @@ def test_numbers_as_they_are_written() -> None:
     assert [percentile(list(range(1, 51)), percent) for percent in (50, 99, 100)] == [25, 50, 50]
 
 
-def test_the_page_keeps_the_table(tmp_path: Path) -> None:
-    """--update-docs replaces what is between the markers and nothing else.
-
-    A page without markers is refused.
-    """
+def test_update_docs_replaces_only_the_text_between_markers(tmp_path: Path) -> None:
+    """A page without both markers is refused."""
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", "utf-8")
     about = report.machine(tmp_path, report.Others())
@@ -329,8 +321,8 @@ def test_the_page_keeps_the_table(tmp_path: Path) -> None:
         report.update_docs(about, [], page)
 
 
-def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
-    """docs/performance.md has the markers, and names every measurement that --only takes."""
+def test_performance_md_can_be_updated_and_is_complete(tmp_path: Path) -> None:
+    """The page names every measurement that --only takes."""
     text = report.DOCS.read_text("utf-8")
     copy = tmp_path / "copy.md"
     copy.write_text(text, "utf-8")
@@ -339,8 +331,8 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     assert all(f"`{name}`" in text for name in MEASUREMENTS)
 
 
-def test_a_signature_costs_where_it_is_asked_for(measured: Measured) -> None:
-    """What it adds, and a receipt with it and without; and no more where others have to sign."""
+def test_the_cost_of_signatures_is_measured(measured: Measured) -> None:
+    """For who signs, for requests that others sign, and for receipts with one and without."""
     found = measured(signatures.measure)
     assert 0 < found["signatures.other"].value < 3
     assert 0 < found["signatures.signed"].value < 100
@@ -349,8 +341,8 @@ def test_a_signature_costs_where_it_is_asked_for(measured: Measured) -> None:
 
 
 @pytest.mark.long
-def test_look_ups_for_a_channel_are_few(measured: Measured) -> None:
-    """A card for a channel's members takes a few look-ups, however fast the machine is."""
+def test_a_card_for_a_channels_members_takes_few_look_ups(measured: Measured) -> None:
+    """The number does not depend on how fast the machine is."""
     found = measured(lookups.measure)
     assert found["lookups.20"].value > 0
     assert 0 < found["lookups.20.calls"].value < 20

@@ -1,4 +1,4 @@
-"""The bot that is measured is the one that people install."""
+"""The benchmark measures the bot as people install it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench import installed
 
 
 @pytest.mark.long
-def test_a_measured_bot_finds_no_more_than_its_own_packages() -> None:
-    """What comes with the extras and for the tests is not there for it; what it needs is."""
+def test_a_measured_bot_imports_only_packages_it_needs() -> None:
+    """Packages of extras and of the tests are hidden; those it needs are not."""
     names = set(installed.others())
     assert {"pytest", "aiohttp"} <= names
     assert names.isdisjoint({"bot", "openai", "pydantic", "slack_bolt", "sqlalchemy", "holidays"})

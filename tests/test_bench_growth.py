@@ -1,4 +1,4 @@
-"""A record of many requests, made in SQL, is one that the product works on."""
+"""The product works on a record of many requests that the benchmark makes in SQL."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench.figures import Setup
 
 
 @pytest.mark.long
-def test_a_record_of_years_beside_a_small_one(tmp_path: Path) -> None:
-    """Each step of a request is timed in both, in a file and on a server where there is one."""
+def test_each_step_is_timed_in_a_large_and_a_small_record(tmp_path: Path) -> None:
+    """In a file, and on a server if PostgreSQL is installed."""
     found = {each.name: each for each in growth.measure(Setup(tmp_path, quick=True))}
     places = {name.split(".")[1] for name in found}
     assert "file" in places

@@ -30,13 +30,13 @@ CASES = (
 
 
 def read_policy_and_owners(path: Path) -> object:
-    """The policy beside its file of owners, which has the mark as well."""
+    """Read the policy and its file of owners, which has the mark as well."""
     path.with_name("owners.csv").write_text("key,owners\none,@leads\n", "utf-8-sig")
     return read_policy(path).owners
 
 
 def try_cases(path: Path) -> object:
-    """Whether the cases are right about the policy."""
+    """Whether `policy test` passes with these cases."""
     path.with_name("policy.toml").write_text(POLICY, "utf-8-sig")
     return main(["policy", "test", str(path), "--policy", str(path.with_name("policy.toml"))]) == 0
 
@@ -50,14 +50,14 @@ def try_cases(path: Path) -> object:
         ("servers.toml", SERVERS, lambda path: read_server_file(path, {}).servers),
     ],
 )
-def test_a_byte_order_mark_means_nothing(
+def test_a_byte_order_mark_in_a_file_is_ignored(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     text: str,
     read: Callable[[Path], object],
 ) -> None:
-    """The file says the same with it as without."""
+    """Each kind of file reads the same with and without one."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     found = []

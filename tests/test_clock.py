@@ -1,4 +1,4 @@
-"""The clocks: in UTC, and only ever forward."""
+"""The clocks tell UTC and only go forward."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOUR, NEAR = timedelta(hours=1), timedelta(seconds=0.4)
 
 @pytest.mark.parametrize("clock", [SystemClock(), ShiftedClock()], ids=["system", "shifted"])
 def test_now_is_the_machines_time_in_utc(clock: Clock) -> None:
-    """A fresh clock tells the machine's time, aware, in UTC."""
+    """A new clock returns an aware time."""
     before = datetime.now(UTC)
     now = clock.now()
     assert before <= now <= datetime.now(UTC)
@@ -25,7 +25,7 @@ def test_now_is_the_machines_time_in_utc(clock: Clock) -> None:
 
 
 def test_advance_moves_now_and_returns_it() -> None:
-    """Moving forward shows in what advance returns and in what now says after it; moves add up."""
+    """Two moves add up, in what `advance` returns and in `now`."""
     clock = ShiftedClock()
     start = datetime.now(UTC)
     assert clock.advance(3600) >= start + timedelta(hours=1)
@@ -38,8 +38,8 @@ def test_advance_moves_now_and_returns_it() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("-inf")])
-def test_it_never_goes_back(seconds: float) -> None:
-    """A move back, or by what is no number, raises and leaves the clock alone."""
+def test_advance_refuses_to_go_back(seconds: float) -> None:
+    """A step back, or one that is no number, raises and runs no callback."""
     clock = ShiftedClock()
     called: list[bool] = []
     clock.on_shift.append(lambda: called.append(True))
@@ -49,8 +49,8 @@ def test_it_never_goes_back(seconds: float) -> None:
     assert called == []
 
 
-def test_an_endless_move_changes_nothing() -> None:
-    """A move too long for a date raises and leaves the clock telling the time."""
+def test_an_infinite_move_leaves_the_clock_alone() -> None:
+    """It raises, as no date is that late."""
     clock = ShiftedClock()
     with pytest.raises(OverflowError):
         clock.advance(float("inf"))
@@ -58,8 +58,8 @@ def test_an_endless_move_changes_nothing() -> None:
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=20))
-def test_moves_add_up(moves: list[float]) -> None:
-    """Whatever the moves, the clock is ahead by their sum, and no reading is before the last."""
+def test_any_moves_put_the_clock_ahead_by_their_sum(moves: list[float]) -> None:
+    """No reading is before the last one."""
     clock = ShiftedClock()
     readings = [clock.now(), *(clock.advance(each) for each in moves), clock.now()]
     assert readings == sorted(readings)
@@ -68,10 +68,7 @@ def test_moves_add_up(moves: list[float]) -> None:
 
 
 def test_callbacks_run_after_each_move_on_the_callers_thread() -> None:
-    """Who waits for time is woken after the move, and sees the new time.
-
-    They may themselves ask the clock or sign off.
-    """
+    """They see the new time, and may read the clock or remove themselves."""
     clock = ShiftedClock()
     seen: list[tuple[int, datetime]] = []
 
@@ -90,7 +87,7 @@ def test_callbacks_run_after_each_move_on_the_callers_thread() -> None:
 
 
 def test_no_move_is_lost_between_threads() -> None:
-    """Eight threads that move the clock at once move it by all they asked for."""
+    """Eight threads advance the clock at once, 200 times each."""
     clock = ShiftedClock()
     barrier = Barrier(8)
 
@@ -109,18 +106,18 @@ def test_no_move_is_lost_between_threads() -> None:
 
 
 class Machine:
-    """A machine's clock that is set."""
+    """A machine's clock that can be set wrong."""
 
     def __init__(self) -> None:
         self.off = timedelta()
 
     def now(self) -> datetime:
-        """The true time, as far off as it was set."""
+        """The true time plus the error that was set."""
         return datetime.now(UTC) + self.off
 
 
-def test_the_records_time_does_not_go_back() -> None:
-    """Set back by an hour it goes on as time passes; set right again it does not leap."""
+def test_a_machine_set_back_does_not_set_back_the_record() -> None:
+    """Setting the machine right again makes no jump; setting it ahead does."""
     machine = Machine()
     clock = ForwardOnlyClock(machine)
     before = clock.now()
@@ -134,8 +131,8 @@ def test_the_records_time_does_not_go_back() -> None:
 
 
 @given(st.lists(st.integers(-7200, 7200), max_size=30))
-def test_however_the_machine_is_set(steps: list[int]) -> None:
-    """No reading is before the last, and none is behind what the machine says."""
+def test_readings_never_go_back_however_the_machine_is_set(steps: list[int]) -> None:
+    """Nor is any reading behind what the machine says."""
     machine = Machine()
     clock, last = ForwardOnlyClock(machine), datetime.min.replace(tzinfo=UTC)
     for step in steps:
@@ -146,8 +143,8 @@ def test_however_the_machine_is_set(steps: list[int]) -> None:
         last = now
 
 
-def test_time_goes_on_from_the_newest_on_record() -> None:
-    """What the record holds has been, whatever the machine says; what it held before is nothing."""
+def test_time_continues_from_the_newest_time_on_record() -> None:
+    """A time on record that is over changes nothing."""
     clock = ForwardOnlyClock(Machine())
     now = clock.now()
     clock.advance_past(now - HOUR)
@@ -156,8 +153,8 @@ def test_time_goes_on_from_the_newest_on_record() -> None:
     assert now + HOUR <= clock.now() < now + HOUR + NEAR
 
 
-def test_a_test_may_move_it_while_it_is_ahead() -> None:
-    """What a test moves its clock by passes, whether or not the machine was set back."""
+def test_advancing_a_test_clock_counts_while_the_record_is_ahead() -> None:
+    """The record's time moves by as much, though it is ahead of the test's clock."""
     own = ShiftedClock()
     clock = ForwardOnlyClock(own)
     clock.advance_past(own.now() + HOUR)
@@ -166,10 +163,9 @@ def test_a_test_may_move_it_while_it_is_ahead() -> None:
     assert before + timedelta(seconds=60) <= clock.now() < before + timedelta(seconds=61)
 
 
-def test_one_goes_on_from_another() -> None:
-    """One that is made after the machine was set back has the time of the one before it; what it
-    learns of its record after that is its own.
-    """
+def test_a_forward_clock_continues_from_an_earlier_one() -> None:
+    """Made after the machine was set back, it has the first one's time. What it learns from its own
+    record afterwards does not change the first."""
     machine = Machine()
     first = ForwardOnlyClock(machine)
     before = first.now()

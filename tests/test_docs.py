@@ -1,4 +1,4 @@
-"""The documentation against the code: nothing left out, and examples that work."""
+"""The documentation agrees with the code: nothing is left out, and examples work."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ README, OPERATING, EXTENDING, POLICY = (
 )
 
 
-def written(default: Any, required: bool) -> str:
-    """A setting's default as the table has it."""
+def format_default(default: Any, required: bool) -> str:
+    """A setting's default as the table shows it."""
     if required:
         return "**required**"
     if default is None or default == () or default == SecretStr(""):
@@ -50,17 +50,16 @@ def written(default: Any, required: bool) -> str:
 def test_every_setting_is_explained() -> None:
     """The table has every setting with its default, and none that does not exist."""
     fields = [field for field in Settings.model_fields.values() if field.title]
-    expected = {str(field.title): written(field.default, field.is_required()) for field in fields}
+    expected = {
+        str(field.title): format_default(field.default, field.is_required()) for field in fields
+    }
     assert {
         name: cells[0] for name, cells in table(section(OPERATING, "Settings")).items()
     } == expected
 
 
 def test_every_policy_key_is_explained() -> None:
-    """The table has every key of the policy file and none besides.
-
-    Every default of a gate is the one it names.
-    """
+    """The table has every key of the policy file and no other, with the gates' real defaults."""
     entries = (policy_file.AskOptions, policy_file.RuleEntry, policy_file.TemplateEntry)
     keys = {key for each in entries for key in each.model_fields}
     keys |= {"readers", "shared_channels"}  # the keys outside all tables
@@ -75,10 +74,7 @@ def test_every_policy_key_is_explained() -> None:
 
 
 def test_every_database_key_is_explained() -> None:
-    """The table has every key of a database with its default.
-
-    The example is one that the settings take.
-    """
+    """The table has every key of a database with its default, and the example can be loaded."""
     fields = {field.alias or name: field for name, field in Database.model_fields.items()}
     text = section(OPERATING, "Databases")
     rows = table(text)
@@ -97,8 +93,8 @@ def test_every_database_key_is_explained() -> None:
     assert [each.name for each in build_database_tools([shop, archive], None)] == named
 
 
-def test_scopes_and_events() -> None:
-    """Every scope and event of the manifest is explained, and no other."""
+def test_every_scope_and_event_is_explained() -> None:
+    """Each one in the manifest, and no other."""
     manifest = yaml.safe_load((ROOT / "manifest.yml").read_text("utf-8"))
     scopes, events = section(OPERATING, "The Slack app").partition("Events: ")[::2]
     expected = set(manifest["oauth_config"]["scopes"]["bot"])
@@ -144,8 +140,8 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tool[An
     del sys.modules["duty_tools"]
 
 
-def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
-    """It registers, says what it would do, refuses nonsense, and does what it says."""
+def test_the_readmes_tool_works_as_described(example: Tool[Any], tmp_path: Path) -> None:
+    """It registers, says what it would do, refuses wrong arguments, and does what it says."""
     Registry().add(example)
     args = example.arguments.model_validate({"person": "Cleo"})
     assert example.effect_sentence(args) == "Put Cleo on duty for 8 hours"
@@ -158,8 +154,8 @@ def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
-    """The example that drives a tool through the sandbox runs as it stands, with its effect."""
+def test_the_example_of_a_tool_in_the_sandbox_runs(example: Tool[Any], tmp_path: Path) -> None:
+    """It runs unchanged, with its effect."""
     assert example.name in EXTENDING.read_text("utf-8")
     [code] = [each for each in blocks(EXTENDING, "python") if "duty_tools" in each]
     (tmp_path / "try_duty.py").write_text(code, "utf-8")
@@ -176,9 +172,9 @@ def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
 
 
 def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example's preview says what would be left, and its table has the rows.
+    """The preview says what would be left, and the table has the rows.
 
-    Its change holds only while that is so.
+    The change is refused once the preview no longer holds.
     """
     monkeypatch.chdir(tmp_path)
     [code] = [each for each in blocks(EXTENDING, "python") if "ChangedError" in each]
@@ -207,7 +203,7 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_policy_shown_works() -> None:
-    """Every policy in the documentation is one, and the README's says what its sentences say."""
+    """Each policy in the documentation is valid, and the README's does what its sentences say."""
     examples = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
     others = ("[[database]]", "[[server]]", "[people]")
     policies = [parse(code, page) for page, code in examples if not code.startswith(others)]

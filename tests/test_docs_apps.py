@@ -1,4 +1,4 @@
-"""What docs/sandbox.md says to whoever brings an app: seed, workspace, pytest."""
+"""What docs/sandbox.md tells authors of other apps: seed file, workspace, pytest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ APP, WORKSPACES, CONFTEST, TESTS = range(4)  # which of the page's Python blocks
 
 
 def test_the_seed_file_of_the_page_works(tmp_path: Path) -> None:
-    """The command with the example's seed file starts, with the people and the app it names."""
+    """The command with the example's seed file starts with the people it names."""
     [command_line] = [code for code in blocks(PAGE, "sh") if "--seed" in code]
     options = command_line.split()[1:]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -41,8 +41,8 @@ def test_the_seed_file_of_the_page_works(tmp_path: Path) -> None:
     assert {person["name"] for person in seed["people"]} < names
 
 
-def test_the_default_workspace_is_told() -> None:
-    """The people, channels and groups that the page names are all of the default workspace's."""
+def test_the_page_describes_the_default_workspace() -> None:
+    """All its people, channels and groups, and no others."""
     text = section(PAGE, "Workspace and manifests").partition("\n\n")[0]
     world = build_local_slack().world
     ids = {each.id for each in world.channels.values()}

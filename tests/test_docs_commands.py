@@ -1,4 +1,4 @@
-"""The commands in the documentation: each is there, none is left out, and those that can run do."""
+"""The commands in the documentation: all exist, none is left out, and those that can run do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.pages import PAGES, ROOT, blocks, section
 README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
 
 
-def commands() -> Iterator[tuple[str, str]]:
+def list_commands() -> Iterator[tuple[str, str]]:
     """Each command of the command line with each of its options; "" for none."""
     found = list_installed_commands()
     parser = build_parser({name: entry.load() for name, entry in found.items()}, found)
@@ -35,10 +35,10 @@ def commands() -> Iterator[tuple[str, str]]:
             yield "countersign", action.option_strings[-1]
 
 
-def test_every_command_shown_exists() -> None:
-    """Each command and option of the command line is documented, and none that is not there."""
+def test_commands_and_their_documentation_agree() -> None:
+    """Each command and option is documented, and none that does not exist."""
     text = section(OPERATING, "Commands")
-    known = set(commands())
+    known = set(list_commands())
     missing = [pair for pair in known if not re.search(rf"{pair[0]}\b.*{pair[1]}", text)]
     assert missing == []
     everywhere = "\n".join(page.read_text("utf-8") for page in PAGES)
@@ -51,37 +51,39 @@ def test_every_command_shown_exists() -> None:
         assert [each for each in options if (f"countersign{command}", each) not in known] == []
 
 
-def shell(page: Path) -> list[str]:
-    """The commands of a page's shell blocks, without their comments.
-
-    One that goes over several lines is one.
-    """
+def list_shell_commands(page: Path) -> list[str]:
+    """The commands of a page's shell blocks without comments; one over several lines is one."""
     lines = "\n".join(blocks(page, "sh")).replace('-c "\n', '-c "').splitlines()
     return [re.sub(r"\s+#.*", "", line).replace(".venv/bin/", "") for line in lines if line]
 
 
-def test_the_first_commands(
+def test_the_first_commands_of_the_readme_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the README says to type is there: make knows each target.
-
-    The doctor writes the policy that it then reads.
-    """
+    """make knows each target, and the doctor writes the policy that it then reads."""
     monkeypatch.chdir(tmp_path)
-    made = [line.split()[-1] for line in shell(README) if re.match(r"(\w+=\S+ )?make ", line)]
+    made = [
+        line.split()[-1]
+        for line in list_shell_commands(README)
+        if re.match(r"(\w+=\S+ )?make ", line)
+    ]
     assert {"demo", "test", "run"} <= set(made)
     for target in made:
         command = ["make", "-n", "PYTHON=python3", target]
         assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True).stdout
-    doctor = [line.split()[1:] for line in shell(README) if line.startswith("countersign doctor")]
+    doctor = [
+        line.split()[1:]
+        for line in list_shell_commands(README)
+        if line.startswith("countersign doctor")
+    ]
     assert main(doctor[0]) == 0
     assert parse((tmp_path / "policy.toml").read_text("utf-8")).default is not None
     assert main(doctor[1]) == 1  # there are no tokens here
     assert "SLACK_BOT_TOKEN" in capsys.readouterr().out
 
 
-def test_every_make_target_exists() -> None:
-    """Each target of the Makefile is documented, and each one that a page names is there."""
+def test_make_targets_and_their_documentation_agree() -> None:
+    """Each target is documented, and each one that a page names exists."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z./-]+):(?!=)", makefile, re.M)) - {".PHONY"}
     pages = "\n".join(page.read_text("utf-8") for page in PAGES)

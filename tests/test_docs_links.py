@@ -1,4 +1,4 @@
-"""What the pages point at is there: links, files, tests, pictures; and they keep their length."""
+"""What pages name exists: links, files, tests, pictures. Short pages stay short."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 150_000  # bytes of one picture
 LONGEST_README, LONGEST_DECISION = 150, 40  # lines
 
 
-def anchors(page: Path) -> set[str]:
+def list_anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
@@ -25,10 +25,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_link_leads_somewhere(page: Path) -> None:
-    """Every relative link and picture of a page is there, with its anchor.
-
-    The path after #, too.
-    """
+    """Each relative link and picture exists, and the heading that it points at."""
     for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", prose(page)):
         target = "".join(target)
         if target.startswith("https://"):
@@ -36,14 +33,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{target} is not there"
-        assert not anchor or anchor in anchors(there), f"{target} has no such heading"
+        assert not anchor or anchor in list_anchors(there), f"{target} has no such heading"
 
 
-def test_every_path_named_is_there() -> None:
-    """Every path in ticks that the architecture names is there.
-
-    The table names every folder of the product.
-    """
+def test_every_path_in_the_architecture_exists() -> None:
+    """Its table names every folder of the product."""
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     paths = re.findall(r"`((?:bot|storage|client|sandbox)/[\w/.*]*)`", text)
     assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
@@ -53,8 +47,8 @@ def test_every_path_named_is_there() -> None:
     assert folders <= set(paths)
 
 
-def test_every_status_is_drawn() -> None:
-    """The architecture draws each state machine, with all that one of its rows may be."""
+def test_the_architecture_draws_every_status() -> None:
+    """For each state machine, with the statuses of the code."""
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     drawings = text[text.index("\ncall  ") :].partition("```")[0]
     drawn = dict(re.findall(r"^(\w+)(.*(?:\n .*)*)", drawings, re.M))
@@ -69,8 +63,8 @@ def test_every_status_is_drawn() -> None:
         assert {each.name for each in kind} <= set(re.findall(r"[A-Z]+", drawn.get(name, ""))), name
 
 
-def test_no_page_names_what_has_moved() -> None:
-    """Every file of ours that a page names in full is there, and every test of the tests' page."""
+def test_files_and_tests_that_pages_name_exist() -> None:
+    """Paths that pages give in full, and the tests that tests/README.md names."""
     files = {
         path
         for page in PAGES
@@ -91,8 +85,8 @@ def test_no_page_names_what_has_moved() -> None:
     assert gone == []
 
 
-def test_every_picture_is_there() -> None:
-    """There are pictures, each is used by a page and has its dark twin, and none is too large."""
+def test_every_picture_is_used_and_small() -> None:
+    """A page shows it, it has a dark twin, and it is not too large."""
     pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
     used = "\n".join(page.read_text("utf-8") for page in PAGES)
     names = {each.name for each in pictures}
@@ -104,7 +98,7 @@ def test_every_picture_is_there() -> None:
 
 
 def test_the_moving_picture_is_short_and_small() -> None:
-    """The one of the README: twelve seconds or so, at most 1.5 MB, a still for who wants none."""
+    """8 to 15 seconds, at most 1.5 MB, and a still for readers who want no motion."""
     [name] = re.findall(r'src="(docs/pictures/[\w.]+)"', README.read_text("utf-8"))
     with Image.open(ROOT / name) as picture:
         shown = 0.0
@@ -116,8 +110,8 @@ def test_the_moving_picture_is_short_and_small() -> None:
     assert "prefers-reduced-motion: reduce" in README.read_text("utf-8")
 
 
-def test_pages_keep_their_length() -> None:
-    """The README and the records of decisions stay short."""
+def test_the_readme_and_decision_records_are_short() -> None:
+    """Records also have numbers of their own and all three parts."""
     assert len(README.read_text("utf-8").splitlines()) <= LONGEST_README
     records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     numbers = [each.name[:4] for each in records]

@@ -1,4 +1,4 @@
-"""docs/sandbox.md against the sandbox: its app, every route and every fault work, none left out."""
+"""docs/sandbox.md agrees with the sandbox: its app, each route and each fault work."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Json = dict[str, Any]
 APP = 0  # which of the page's Python blocks is its app
 
 
-class Local:
+class RunningSandbox:
     """`countersign sandbox` with the page's app, as two processes, seen over HTTP."""
 
     def __init__(self, url: str, log: Path) -> None:
         self.url, self._log = url, log
 
     def ask(self, route: str, body: bytes | None = None, method: str = "") -> Any:
-        """The answer of a route; its JSON also where it refuses."""
+        """The JSON of a route's answer, of a refusal as well."""
         request = Request(
             f"{self.url}/sandbox/{route}",
             body,
@@ -52,8 +52,8 @@ class Local:
         except HTTPError as error:
             return json.load(error)
 
-    def filled(self, text: str) -> str:
-        """Return the example with what TS, CARD and VIEW stand for just now.
+    def fill_placeholders(self, text: str) -> str:
+        """Replace TS, CARD and VIEW in the example by what they stand for now.
 
         It raises LookupError when that is not there yet.
         """
@@ -65,15 +65,15 @@ class Local:
                 text = re.sub(rf"\b{word}\b", ts[0], text)
         return re.sub(r"\bVIEW\b", seen["views"][-1]["id"], text) if "VIEW" in text else text
 
-    def until(self, route: str, example: str | None = None, method: str = "") -> Any:
+    def ask_until_ok(self, route: str, example: str | None = None, method: str = "") -> Any:
         """The answer once the example works; asked again whenever ana's workspace changes."""
         with urlopen(f"{self.url}/sandbox/events?as=ana", timeout=PATIENCE / 3) as changes:
             answer: Any = None
             for line in changes:
                 if line.strip():
                     try:
-                        body = None if example is None else self.filled(example).encode()
-                        answer = self.ask(self.filled(route), body, method)
+                        body = None if example is None else self.fill_placeholders(example).encode()
+                        answer = self.ask(self.fill_placeholders(route), body, method)
                     except LookupError as error:
                         answer = {"ok": False, "message": repr(error)}
                     if not isinstance(answer, dict) or answer.get("ok", True):
@@ -82,7 +82,7 @@ class Local:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSandbox]:
     """The page's first command with the app that its second one runs."""
     folder = tmp_path_factory.mktemp("coffee")
     (folder / "coffee.yml").write_text(blocks(PAGE, "yaml")[0])
@@ -114,21 +114,21 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         url = lines[0].rsplit(" ", 1)[1]
         assert [line.replace(url, "http://127.0.0.1:8765") for line in lines if line] == shown
         assert "running" in sandbox.stdout.readline(), out.read_text()
-        yield Local(url, out)
+        yield RunningSandbox(url, out)
 
 
-def rows(title: str, header: str) -> list[tuple[str, str]]:
-    """First and second cell of the table whose header begins so."""
+def read_table_rows(title: str, header: str) -> list[tuple[str, str]]:
+    """The first and second cells of the table whose header begins with `header`."""
     text = section(PAGE, title)
     body = text[text.index(f"| {header}") :].partition("\n\n")[0]
     # the first is the header
     return [(name, cells[0].strip("`")) for name, cells in table(body).items()][1:]
 
 
-def test_what_people_do(local: Local) -> None:
-    """Every POST of the table works as it stands, in its order, and has the effect it names."""
-    for name, example in rows("The control interface", "`POST"):
-        local.until(name, json.dumps({"as": "ana", **json.loads(example)}))
+def test_what_people_do(local: RunningSandbox) -> None:
+    """Every POST of the table works as written, in its order, with the effect it names."""
+    for name, example in read_table_rows("The control interface", "`POST"):
+        local.ask_until_ok(name, json.dumps({"as": "ana", **json.loads(example)}))
     local.ask("clock", b'{"advance": 3600}')
     upload = re.findall(r"`POST /sandbox/(upload\S*)`", section(PAGE, "The control interface"))
     assert local.ask(upload[0], b"Espresso 2.40")["file"]["name"] == "menu.txt"
@@ -143,30 +143,27 @@ def test_what_people_do(local: Local) -> None:
     assert ("events_api", "agent_session_stopped") in kinds
 
 
-def test_what_is_seen(local: Local) -> None:
-    """Every GET of the table answers, for the message and the modal that it names."""
-    local.until("say", '{"as": "ana", "channel": "C0SUPPORT", "text": "coffee"}')
-    local.until("shortcut", '{"as": "ana", "callback_id": "order"}')
-    for path, _ in rows("The control interface", "`GET"):
-        if not path.startswith("events"):  # `until` reads those
-            assert local.until(path)
+def test_each_get_of_the_table_answers(local: RunningSandbox) -> None:
+    """For the message and the modal that the table names."""
+    local.ask_until_ok("say", '{"as": "ana", "channel": "C0SUPPORT", "text": "coffee"}')
+    local.ask_until_ok("shortcut", '{"as": "ana", "callback_id": "order"}')
+    for path, _ in read_table_rows("The control interface", "`GET"):
+        if not path.startswith("events"):  # `ask_until_ok` reads those
+            assert local.ask_until_ok(path)
 
 
-def test_the_command_with_curl(local: Local) -> None:
-    """The example for curl is the first row of the table."""
+def test_the_curl_example_is_the_first_row_of_the_table(local: RunningSandbox) -> None:
+    """Its path and body are those of the first POST."""
     [command] = [code for code in blocks(PAGE, "sh") if code.startswith("curl")]
     sent = json.loads(command.partition("--json '")[2].strip().rstrip("'"))
-    name, example = rows("The control interface", "`POST")[0]
+    name, example = read_table_rows("The control interface", "`POST")[0]
     assert f"/sandbox/{name} " in command
     assert sent == {"as": "ana", **json.loads(example)}
 
 
-def test_each_fault_works(local: Local) -> None:
-    """Every kind of fault is taken as it stands and listed, and DELETE forgets them.
-
-    None is left out.
-    """
-    examples = dict(rows("Faults and rates", "`kind`"))
+def test_each_fault_of_the_page_works_and_none_is_left_out(local: RunningSandbox) -> None:
+    """Each kind is accepted as written and listed; DELETE forgets them all."""
+    examples = dict(read_table_rows("Faults and rates", "`kind`"))
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(faults._Any)}
     assert set(examples) == kinds
     for kind, example in examples.items():
@@ -200,16 +197,18 @@ def test_no_route_is_left_out() -> None:
     }
     text = section(PAGE, "The control interface") + section(PAGE, "Faults and rates")
     named = set(re.findall(r"`((?:POST|DELETE) /sandbox/[a-z/]+)", text))
-    named |= {f"POST /sandbox/{name}" for name, _ in rows("The control interface", "`POST")}
+    named |= {
+        f"POST /sandbox/{name}" for name, _ in read_table_rows("The control interface", "`POST")
+    }
     named |= {
         f"GET /sandbox/{path.partition('?')[0]}"
-        for path, _ in rows("The control interface", "`GET")
+        for path, _ in read_table_rows("The control interface", "`GET")
     }
     assert {each for each in named if not each.endswith("/")} == there
 
 
-def test_each_method_is_told_of() -> None:
-    """The families of methods that the page tells of are those there are, and no others."""
+def test_the_page_names_each_family_of_methods() -> None:
+    """No method that the page calls missing exists."""
     text = re.sub(r"\n *(?=[^\s-])", " ", section(PAGE, "What is not there"))
     there = set(
         re.findall(r"`([a-zA-Z0-9.]+)`", text.partition("There are:")[2].partition("\n\n")[0])

@@ -1,4 +1,4 @@
-"""The page for people in Slack names each question that can be asked and each mark, no other."""
+"""docs/using.md names every subcommand and every status emoji, and no other."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ DRAWN = {
 }
 
 
-def test_every_question_is_told() -> None:
-    """Whatever can be asked behind the command stands in the table, as it is typed."""
+def test_the_page_lists_every_subcommand() -> None:
+    """As it is typed, but for `help`."""
     rows = re.findall(r"^\| (`[^|]+`) \|", PAGE.read_text("utf-8"), re.M)
     told = {typed.split()[0] for row in rows for typed in re.findall(r"`([^`]+)`", row)}
     assert told == set(SUBCOMMANDS) - {"help"}
     assert f"**`{SLASH_COMMAND}`**" in PAGE.read_text("utf-8")
 
 
-def test_every_mark_is_told() -> None:
-    """Each mark that a request may wear is explained, and none that there is not."""
+def test_the_page_explains_every_status_emoji() -> None:
+    """And none that the bot does not use."""
     assert set(DRAWN) == {
         WAITING_EMOJI,
         MIXED_EMOJI,
@@ -49,6 +49,6 @@ def test_every_mark_is_told() -> None:
     }
 
 
-def test_how_long_a_delegation_lasts_is_told() -> None:
-    """The longest time is the one that the dialog takes."""
+def test_the_page_states_the_longest_delegation() -> None:
+    """It is the longest that the dialog accepts."""
     assert f"for {MAX_DELEGATION_DURATION.days} days at most" in PAGE.read_text("utf-8")

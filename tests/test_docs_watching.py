@@ -1,4 +1,4 @@
-"""The page on watching the bot: its metrics, alerts and log lines are those there are."""
+"""docs/watching.md: its metrics, alerts and log lines are those of the code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BUILT_IN = {"up"}
 
 
 @cache
-def texts() -> frozenset[str]:
-    """Every text in the code."""
+def list_strings() -> frozenset[str]:
+    """Every string in the code."""
     files = [each for top in ("bot", "storage") for each in (ROOT / top).rglob("*.py")]
     nodes = [node for each in files for node in ast.walk(ast.parse(each.read_text("utf-8")))]
     return frozenset(
@@ -32,8 +32,8 @@ def texts() -> frozenset[str]:
     )
 
 
-def told(measure: MetricDefinition) -> list[str]:
-    """A metric's row in the table."""
+def describe_metric(measure: MetricDefinition) -> list[str]:
+    """The cells of a metric's row in the table."""
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
         labels += ": " + ", ".join(f"`{each}`" for each in measure.values)
@@ -42,11 +42,13 @@ def told(measure: MetricDefinition) -> list[str]:
 
 
 def test_every_metric_is_in_the_table() -> None:
-    """With its kind, its labels and their values, and of what it tells; and no other is."""
-    assert table(section(PAGE, "Metrics")) == {each.name: told(each) for each in ALL_METRICS}
+    """With type, labels, their values and help text; and no other metric is."""
+    assert table(section(PAGE, "Metrics")) == {
+        each.name: describe_metric(each) for each in ALL_METRICS
+    }
 
 
-def series(measure: MetricDefinition) -> set[str]:
+def list_series(measure: MetricDefinition) -> set[str]:
     """The names under which Prometheus keeps a metric's values."""
     if measure.metric_type is Histogram:
         return {f"{measure.name}_{each}" for each in ("bucket", "sum", "count")}
@@ -54,8 +56,8 @@ def series(measure: MetricDefinition) -> set[str]:
 
 
 def test_alerts_name_metrics_and_labels_that_exist() -> None:
-    """Every metric, label and value in an alert's expression is one that is exported."""
-    known = {name: each for each in ALL_METRICS for name in series(each)}
+    """So do the values that they compare labels with."""
+    known = {name: each for each in ALL_METRICS for name in list_series(each)}
     for alert in ALERTS:
         expression = alert["expr"]
         found = re.findall(r"\b(countersign_\w+|up)(?:\{([^}]*)\})?", expression)
@@ -76,7 +78,7 @@ def test_alerts_name_metrics_and_labels_that_exist() -> None:
 
 @pytest.mark.long
 def test_each_alert_says_what_to_do() -> None:
-    """The first table has a line for each alert, and the log line that goes with it is real."""
+    """The first table has a row for each, and the log line in it exists in the code."""
     rows = table(section(PAGE, "What to watch, and what to do"))
     assert list(rows) == [each["alert"] for each in ALERTS]
     events = {f"call.{each}" for each in CallStatus} | {"call.told"}
@@ -85,4 +87,4 @@ def test_each_alert_says_what_to_do() -> None:
         assert len(do) > 20
         if line != "–":
             text = line.strip("`").replace(r"\n", "\n")
-            assert text in texts() or text in events, text
+            assert text in list_strings() or text in events, text

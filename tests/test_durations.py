@@ -1,4 +1,4 @@
-"""Durations as they are written and as they are said."""
+"""Durations are parsed from short texts and formatted for people."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from countersign.durations import DAY, format_duration, format_rough_duration, p
     ("text", "found"), [("90s", 90), ("30m", 1_800), ("4h", 14_400), ("2d", 2 * DAY)]
 )
 def test_each_unit_is_counted_in_seconds(text: str, found: int) -> None:
-    """A whole number and one of four letters are a duration."""
+    """A duration is a whole number and one of four letters."""
     assert parse_duration(text) == found
 
 
 @pytest.mark.parametrize("text", ["", "4", "h", "0h", "04h", "1.5h", "4H", "-4h", "4h ", "٣h"])
-def test_what_is_no_duration_counts_nothing(text: str) -> None:
-    """Anything else is 0, which no bound of a caller lets through."""
+def test_a_text_that_is_no_duration_is_parsed_as_zero(text: str) -> None:
+    """Callers have lower limits, so none accepts 0."""
     assert parse_duration(text) == 0
 
 
-def test_units_can_be_kept_to_some() -> None:
+def test_a_caller_can_allow_some_units_only() -> None:
     """A caller who takes hours and days only gets 0 for minutes."""
     assert (
         parse_duration("12h", "hd"),
@@ -38,8 +38,8 @@ def test_units_can_be_kept_to_some() -> None:
     )
 
 
-def test_durations_are_said_as_people_say_them() -> None:
-    """One unit, never rounded, in the plural where there are several."""
+def test_durations_are_formatted_in_one_unit() -> None:
+    """In the largest unit that divides them, never rounded, in the plural where it is due."""
     assert [format_duration(each) for each in (1, 30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
         "1 second",
         "30 seconds",
@@ -53,8 +53,8 @@ def test_durations_are_said_as_people_say_them() -> None:
 
 
 @given(st.integers(1, 365 * DAY))
-def test_words_lose_nothing_of_a_duration(duration: int) -> None:
-    """What is said leads back to the same number of seconds."""
+def test_formatting_a_duration_loses_nothing(duration: int) -> None:
+    """A formatted duration has the same number of seconds."""
     count, unit = format_duration(duration).split()
     assert parse_duration(f"{count}{unit[0]}") == duration
 
@@ -73,6 +73,6 @@ def test_words_lose_nothing_of_a_duration(duration: int) -> None:
         (604_799, "7 days"),
     ],
 )
-def test_time_that_is_left_is_said_roughly(seconds: int, words: str) -> None:
-    """To the minute up to two hours, never more than there is above that."""
+def test_remaining_time_is_formatted_roughly(seconds: int, words: str) -> None:
+    """To the minute up to two hours; above that never more than there is."""
     assert format_rough_duration(timedelta(seconds=seconds)) == words

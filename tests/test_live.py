@@ -1,4 +1,4 @@
-"""What goes on is told to whoever listens, and costs nothing where nobody does."""
+"""Live events reach every listener, and cost nothing while nobody listens."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ RUN = Run(
 )
 
 
-def works() -> Event:
+def build_event() -> Event:
     """A request is at work."""
     return RunEvent(EventKind.WORKS, RUN)
 
 
-def never() -> Event:
-    """An event that nobody is to ask for."""
+def fail_to_build() -> Event:
+    """An event that nobody should ask for."""
     raise AssertionError("this is put together for nobody")
 
 
-def test_nothing_is_put_together_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """Where nobody listens, or nobody any more, no event is made."""
+def test_no_event_is_built_while_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither before the first listener comes nor after the last has left."""
     live, heard = LiveEventBroadcaster(), list[Event]()
-    live.broadcast(never)
+    live.broadcast(fail_to_build)
     end = live.listen(heard.append)
-    live.broadcast(works)
+    live.broadcast(build_event)
     end()
-    live.broadcast(never)
-    assert heard == [works()]
+    live.broadcast(fail_to_build)
+    assert heard == [build_event()]
     assert not caplog.records
 
 
-def test_a_listener_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """The others hear what there is, whoever tells goes on, and the log says what failed."""
+def test_a_failing_listener_stops_neither_sender_nor_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The others and the sender go on, and the log says what failed."""
     live, heard = LiveEventBroadcaster(), list[Event]()
 
     def deaf(_event: Event) -> None:
@@ -46,8 +48,8 @@ def test_a_listener_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) ->
 
     live.listen(deaf)
     live.listen(heard.append)
-    live.broadcast(works)
-    live.broadcast(never)
-    assert heard == [works()]
+    live.broadcast(build_event)
+    live.broadcast(fail_to_build)
+    assert heard == [build_event()]
     assert "a listener failed at works" in caplog.text
     assert "an event could not be described" in caplog.text

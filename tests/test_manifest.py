@@ -1,4 +1,4 @@
-"""manifest.yml against Slack's schema, and against what the code really calls and hears."""
+"""manifest.yml fits Slack's schema, and the methods and events that the code uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT.parent / "shared" / "fixtures"
 KINDS = ("channels", "groups", "im", "mpim")
 
-# Where Slack lets an app choose between scopes, what this bot needs them for.
+# Scopes needed, for methods where Slack accepts one of several.
 CHOSEN = {
     # it works in all four kinds of conversation
     "conversations.replies": {f"{kind}:history" for kind in KINDS},
@@ -29,7 +29,7 @@ CHOSEN = {
     "conversations.invite": {"channels:manage", "groups:write"},
     "conversations.setTopic": {"channels:manage", "groups:write"},
 }
-# What Slack asks for before it delivers an event.
+# Scopes that Slack requires to deliver an event.
 HEARD = {
     "app_mention": {"app_mentions:read"},
     "member_joined_channel": {"channels:read", "groups:read"},
@@ -42,8 +42,8 @@ HEARD = {
     "subteam_updated": {"usergroups:read"},
     "user_change": {"users:read"},
 }
-# chat.postMessage in a public channel without joining it; the slash command
-# and dnd.teamInfo, which the reference that is beside the project has left out
+# chat.postMessage in a public channel without joining it; the slash command;
+# and dnd.teamInfo, which the reference beside the project leaves out
 BEYOND_METHODS = {"chat:write.public", "commands", "dnd:read"}
 # behind WebClient.files_upload_v2
 UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}
@@ -52,7 +52,7 @@ STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}
 
 
 def fixture(name: str) -> dict[str, Any]:
-    """A file from the shared fixtures, or a skip where they are not beside the project."""
+    """Read a shared fixture; skip the test if it is not beside the project."""
     path = FIXTURES / name
     if not path.is_file():
         pytest.skip(f"{name} is not beside the project")
@@ -60,13 +60,13 @@ def fixture(name: str) -> dict[str, Any]:
     return loaded
 
 
-def manifest() -> dict[str, Any]:
+def read_manifest() -> dict[str, Any]:
     """The manifest as it would be pasted into Slack."""
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "manifest.yml").read_text("utf-8"))
     return loaded
 
 
-def called(methods: dict[str, Any]) -> set[str]:
+def list_called_methods(methods: dict[str, Any]) -> set[str]:
     """The Web API methods that the code outside the sandbox calls, as Slack names them."""
     named = {method.replace(".", "_"): method for method in methods}
     found: set[str] = set()
@@ -82,15 +82,15 @@ def called(methods: dict[str, Any]) -> set[str]:
     return found
 
 
-def test_it_fits_slacks_schema() -> None:
-    """Slack's own schema has nothing to say against the manifest."""
+def test_the_manifest_fits_slacks_schema() -> None:
+    """Slack's own JSON schema finds no error."""
     validator = jsonschema.Draft7Validator(fixture("manifest.schema.2.0.0.json"))
-    assert [each.message for each in validator.iter_errors(manifest())] == []
+    assert [each.message for each in validator.iter_errors(read_manifest())] == []
 
 
-def test_it_is_an_agent() -> None:
-    """It is an agent in Socket Mode that can be written to in its DM, and has a Home tab."""
-    features, settings = manifest()["features"], manifest()["settings"]
+def test_the_app_is_an_agent_in_socket_mode() -> None:
+    """People can write to it in its DM, and it has a Home tab."""
+    features, settings = read_manifest()["features"], read_manifest()["settings"]
     assert features["app_home"] == {
         "home_tab_enabled": True,
         "messages_tab_enabled": True,
@@ -102,19 +102,19 @@ def test_it_is_an_agent() -> None:
     assert settings["interactivity"] == {"is_enabled": True}
 
 
-def test_its_shortcuts_are_answered() -> None:
-    """Its shortcuts are those that the code answers: one from anywhere, one at a message."""
+def test_the_shortcuts_are_those_the_code_answers() -> None:
+    """One works anywhere, one on a message."""
     from bot.cards.action_names import ShortcutId
 
-    found = {each["callback_id"]: each["type"] for each in manifest()["features"]["shortcuts"]}
+    found = {each["callback_id"]: each["type"] for each in read_manifest()["features"]["shortcuts"]}
     assert found == {ShortcutId.ASK: "global", ShortcutId.ASK_ABOUT: "message"}
 
 
-def test_its_command_is_answered() -> None:
-    """It registers just the command that the code answers, with a hint what to ask first."""
+def test_the_slash_command_is_the_one_the_code_answers() -> None:
+    """Its hint names subcommands that exist."""
     from bot.slack.command_answers import SLASH_COMMAND, SUBCOMMANDS
 
-    [command] = manifest()["features"]["slash_commands"]
+    [command] = read_manifest()["features"]["slash_commands"]
     assert command["command"] == SLASH_COMMAND
     assert command["should_escape"] is False  # names and quotation marks arrive as they were typed
     assert {each.strip().split()[0] for each in command["usage_hint"].split("|")} <= set(
@@ -122,19 +122,19 @@ def test_its_command_is_answered() -> None:
     )
 
 
-def test_its_events_are_heard() -> None:
-    """It subscribes to exactly the events that the listeners name."""
+def test_the_events_are_those_the_code_listens_to() -> None:
+    """No more and no fewer."""
     from bot.slack.listeners import SUBSCRIBED_EVENTS
 
-    events = manifest()["settings"]["event_subscriptions"]["bot_events"]
+    events = read_manifest()["settings"]["event_subscriptions"]["bot_events"]
     assert sorted(events) == sorted(SUBSCRIBED_EVENTS)
 
 
-def test_its_scopes_are_needed() -> None:
-    """It asks for exactly the scopes that the called methods and the heard events need."""
+def test_the_scopes_are_exactly_those_needed() -> None:
+    """By the Web API methods that the code calls and the events that it listens to."""
     methods = fixture("slack_methods.json")
     needed = set(BEYOND_METHODS)
-    for method in called(methods):
+    for method in list_called_methods(methods):
         offered = set(methods[method].get("bot_scopes") or ())
         chosen = CHOSEN.get(method, offered)
         assert chosen <= offered, f"{method} takes none of these scopes"
@@ -142,6 +142,6 @@ def test_its_scopes_are_needed() -> None:
             f"say in CHOSEN which of its scopes {method} needs"
         )
         needed |= chosen
-    for event in manifest()["settings"]["event_subscriptions"]["bot_events"]:
+    for event in read_manifest()["settings"]["event_subscriptions"]["bot_events"]:
         needed |= HEARD.get(event, set())
-    assert sorted(manifest()["oauth_config"]["scopes"]["bot"]) == sorted(needed)
+    assert sorted(read_manifest()["oauth_config"]["scopes"]["bot"]) == sorted(needed)

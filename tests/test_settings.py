@@ -12,12 +12,12 @@ from bot.config.environment import remove_variables_slack_misreads
 from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
-UNREAD = ("warnings", "transport")  # what no variable says
+UNREAD = ("warnings", "transport")  # fields that no variable sets
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The least that a start needs."""
+    """The required variables."""
     policy = tmp_path / "policy.toml"
     policy.touch()
     return {
@@ -28,7 +28,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def refused(environ: dict[str, str]) -> SettingsError:
+def get_settings_error(environ: dict[str, str]) -> SettingsError:
     """The error that these variables lead to."""
     with pytest.raises(SettingsError) as caught:
         Settings.load(environ)
@@ -36,7 +36,7 @@ def refused(environ: dict[str, str]) -> SettingsError:
 
 
 def test_documented_defaults_hold(environ: dict[str, str]) -> None:
-    """With only the required variables the documented defaults hold, without a warning."""
+    """With only the required variables, and without a warning."""
     settings = Settings.load(environ)
     assert settings.slack_bot_token.get_secret_value() == f"xoxb-{SECRET}"
     assert settings.policy_path == Path(environ["COUNTERSIGN_POLICY"])
@@ -70,19 +70,19 @@ def test_documented_defaults_hold(environ: dict[str, str]) -> None:
     assert (settings.tool_modules, settings.slack_tools, settings.warnings) == ((), True, ())
 
 
-def test_reading_needs_no_tokens(environ: dict[str, str]) -> None:
-    """To look only, tokens and keys may be missing, and are empty then; a wrong one is refused."""
+def test_a_command_that_only_looks_needs_no_tokens(environ: dict[str, str]) -> None:
+    """Missing tokens and keys are empty then; a wrong one is refused."""
     least = {"COUNTERSIGN_POLICY": environ["COUNTERSIGN_POLICY"]}
     settings = Settings.load(least, reading=True)
     for each in (settings.slack_bot_token, settings.slack_app_token, settings.openai_api_key):
         assert each.get_secret_value() == ""
-    assert len(refused(least).problems) == 2
+    assert len(get_settings_error(least).problems) == 2
     with pytest.raises(SettingsError, match="SLACK_BOT_TOKEN"):
         Settings.load({**least, "SLACK_BOT_TOKEN": "no token"}, reading=True)
 
 
-def test_what_is_given_counts(environ: dict[str, str]) -> None:
-    """What is set is taken, typed and trimmed; blank means unset."""
+def test_given_values_are_parsed_and_trimmed(environ: dict[str, str]) -> None:
+    """A blank value counts as unset."""
     settings = Settings.load(
         environ
         | {
@@ -106,8 +106,8 @@ def test_what_is_given_counts(environ: dict[str, str]) -> None:
     assert settings.openai_model == Settings.model_fields["openai_model"].default
 
 
-def test_the_dotenv_file_counts(environ: dict[str, str], tmp_path: Path) -> None:
-    """A .env file fills in what the environment leaves out or blank, and is taken literally."""
+def test_dotenv_fills_in_unset_and_blank_variables(environ: dict[str, str], tmp_path: Path) -> None:
+    """Its values are taken literally, and it has to be UTF-8."""
     path = tmp_path / ".env"
     path.write_text(
         "OPENAI_API_KEY=a${HOME}\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n"
@@ -123,9 +123,9 @@ def test_the_dotenv_file_counts(environ: dict[str, str], tmp_path: Path) -> None
         Settings.load(environ, path)
 
 
-def test_everything_missing_is_said() -> None:
-    """All that is missing is listed at once, each with where to get it."""
-    found = refused({}).problems
+def test_all_missing_variables_are_listed_at_once() -> None:
+    """Each with where to get it."""
+    found = get_settings_error({}).problems
     assert [each.split(":")[0] for each in found] == [
         "SLACK_BOT_TOKEN",
         "SLACK_APP_TOKEN",
@@ -174,25 +174,24 @@ def test_everything_missing_is_said() -> None:
         ("COUNTERSIGN_SLACK_TOOLS", "perhaps"),
     ],
 )
-def test_wrong_values_are_said(environ: dict[str, str], name: str, value: str) -> None:
-    """A wrong value is refused by its variable's name, with a remedy.
-
-    The value is not even in the traceback.
-    """
-    error = refused(environ | {name: value})
+def test_a_wrong_value_is_refused_by_its_variables_name(
+    environ: dict[str, str], name: str, value: str
+) -> None:
+    """With a remedy. The value is not even in the traceback."""
+    error = get_settings_error(environ | {name: value})
     (problem,) = error.problems
     assert problem.startswith(f"{name}: ")
-    assert problem.endswith(Settings.model_fields[field(name)].description or "-")
+    assert problem.endswith(Settings.model_fields[find_field_name(name)].description or "-")
     assert SECRET not in "".join(traceback.format_exception(error))
 
 
-def field(variable: str) -> str:
+def find_field_name(variable: str) -> str:
     """The field that a variable sets."""
     return next(key for key, each in Settings.model_fields.items() if each.title == variable)
 
 
-def test_every_variable_has_its_sentence() -> None:
-    """Every variable has one field and one sentence."""
+def test_every_variable_has_one_field_and_one_sentence() -> None:
+    """No two fields have the same variable."""
     titles = [each.title for key, each in Settings.model_fields.items() if key not in UNREAD]
     assert len(set(titles)) == len(titles)
     assert all(
@@ -201,12 +200,12 @@ def test_every_variable_has_its_sentence() -> None:
     )
 
 
-def test_policy_path_survives(environ: dict[str, str]) -> None:
-    """Where other settings are wrong, the policy's path is known, so its problems are told too."""
-    assert refused(environ | {"COUNTERSIGN_TICK": "31"}).policy_path == Path(
+def test_the_policy_path_is_known_when_other_settings_are_wrong(environ: dict[str, str]) -> None:
+    """So that problems of the policy are reported together with the others."""
+    assert get_settings_error(environ | {"COUNTERSIGN_TICK": "31"}).policy_path == Path(
         environ["COUNTERSIGN_POLICY"]
     )
-    assert refused(environ | {"COUNTERSIGN_POLICY": "/nowhere"}).policy_path is None
+    assert get_settings_error(environ | {"COUNTERSIGN_POLICY": "/nowhere"}).policy_path is None
 
 
 def test_secrets_are_never_shown(environ: dict[str, str]) -> None:
@@ -219,14 +218,14 @@ def test_secrets_are_never_shown(environ: dict[str, str]) -> None:
 
 
 def test_settings_cannot_be_changed(environ: dict[str, str]) -> None:
-    """Settings do not change after they are read."""
+    """Assigning to a field raises."""
     settings = Settings.load(environ)
     with pytest.raises(ValidationError):
         settings.tick = 1.0  # type: ignore[misc]  # that is the point
 
 
-def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
-    """OAuth variables, a proxy, an unencrypted address and a misspelt setting are told."""
+def test_odd_variables_are_warned_about(environ: dict[str, str]) -> None:
+    """OAuth variables, a proxy, an unencrypted address and a misspelt setting."""
     odd = {
         "SLACK_CLIENT_ID": "1.2",
         "HTTPS_PROXY": f"http://ana:{SECRET}@proxy",
@@ -245,30 +244,32 @@ def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
     assert SECRET not in text
 
 
-def test_a_misspelt_setting_is_told_beside_what_is_missing(environ: dict[str, str]) -> None:
-    """What is missing because its name is misspelt says so."""
+def test_a_misspelt_setting_is_named_beside_the_missing_one(environ: dict[str, str]) -> None:
+    """The right name is suggested."""
     environ["SLACK_APP_TOKNE"] = environ.pop("SLACK_APP_TOKEN")
-    assert refused(environ).problems[1:] == (
+    assert get_settings_error(environ).problems[1:] == (
         "SLACK_APP_TOKNE is not a setting; did you mean SLACK_APP_TOKEN?",
     )
 
 
 def test_swapped_tokens_are_noticed(environ: dict[str, str]) -> None:
-    """The bot's token in the place of the app's, and the other way round, is told as that."""
+    """The bot's token in the place of the app's, and the other way round."""
     swapped = {"SLACK_BOT_TOKEN": f"xapp-{SECRET}", "SLACK_APP_TOKEN": f"xoxb-{SECRET}"}
-    told = refused(environ | swapped).problems
+    told = get_settings_error(environ | swapped).problems
     assert ["they are swapped" in each for each in told] == [True, True]
 
 
-def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> None:
-    """A .env file that is no text, one that is a folder, and one that cannot be opened."""
+def test_an_unreadable_dotenv_file_is_refused_with_the_reason(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    """It is a folder, is not text, or cannot be opened."""
     with pytest.raises(SettingsError, match="is a folder; put a file in its place"):
         Settings.load(environ, tmp_path)
     (tmp_path / ".env").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="is not UTF-8 text"):
         Settings.load(environ, tmp_path / ".env")
     with pytest.raises(SettingsError, match=r"cannot be read \(Input/output error\)"):
-        Settings.load(environ, "/proc/self/mem")  # nobody reads its first byte, not even root
+        Settings.load(environ, "/proc/self/mem")  # not even root can read its first byte
 
 
 @pytest.mark.parametrize(
@@ -280,14 +281,14 @@ def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> N
         ("<<<<<<< HEAD\nKEY=very-secret", 1),
     ],
 )
-def test_a_line_of_dotenv_that_sets_nothing(
+def test_a_dotenv_line_that_sets_nothing_is_refused(
     environ: dict[str, str],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     text: str,
     line: int,
 ) -> None:
-    """It is named by its number alone, and by nobody else: there may be a secret in it."""
+    """By its number alone, and nothing logs it: there may be a secret in it."""
     path = tmp_path / ".env"
     path.write_bytes(text.encode())
     with pytest.raises(SettingsError) as caught:
@@ -297,7 +298,7 @@ def test_a_line_of_dotenv_that_sets_nothing(
 
 
 def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
-    """What would make Bolt ignore the bot token is taken out of the environment."""
+    """With them Bolt would ignore the bot token."""
     environ |= {"SLACK_CLIENT_ID": "1.2", "SLACK_CLIENT_SECRET": SECRET}
     remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
     assert not {"SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"} & set(environ)
@@ -314,13 +315,10 @@ def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
         ("http://localhost:8765/api/", "", False),
     ],
 )
-def test_no_proxy_counts_for_slack(
+def test_no_proxy_is_respected_for_slack(
     environ: dict[str, str], url: str, no_proxy: str, kept: bool
 ) -> None:
-    """NO_PROXY counts for Slack too: its proxy goes where it does not apply.
-
-    It stays there for the model's client.
-    """
+    """Where NO_PROXY excludes Slack, only the model's client keeps the proxy."""
     environ |= {"SLACK_API_URL": url, "HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
     remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
     assert ("HTTPS_PROXY" in environ) is kept

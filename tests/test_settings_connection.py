@@ -1,4 +1,4 @@
-"""How Slack and the bot reach one another, as the settings say."""
+"""The settings of how Slack, browsers and the bot reach one another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECRET = "s3cr3t"
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The least that a start needs."""
+    """The required variables."""
     policy = tmp_path / "policy.toml"
     policy.touch()
     return {
@@ -24,8 +24,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_each_way_needs_its_secret(environ: dict[str, str]) -> None:
-    """Socket Mode needs the app's token, HTTP the signing secret; neither needs the other's."""
+def test_each_transport_needs_its_own_secret_only(environ: dict[str, str]) -> None:
+    """Socket Mode needs the app's token, HTTP the signing secret."""
     socket = Settings.load(environ)
     assert (socket.transport, socket.http) == (Transport.SOCKET, None)
     signing = {"SLACK_SIGNING_SECRET": SECRET * 4}
@@ -41,7 +41,7 @@ def test_each_way_needs_its_secret(environ: dict[str, str]) -> None:
             Settings.load(each, transport=way)
         [problem] = caught.value.problems
         assert problem.startswith(f"{missing}: is missing. ")
-    # who only looks goes by what is there
+    # a command that only looks goes by the secrets that are set
     assert Settings.load(over_http, transport=None).transport is Transport.HTTP
     assert Settings.load(environ | signing, transport=None).transport is Transport.SOCKET
 
@@ -54,8 +54,10 @@ def test_each_way_needs_its_secret(environ: dict[str, str]) -> None:
         ("bot.internal:65535", ("bot.internal", 65_535)),
     ],
 )
-def test_an_address_is_read(environ: dict[str, str], written: str, address: object) -> None:
-    """Host and port, and in brackets what has colons itself."""
+def test_a_listening_address_is_host_and_port(
+    environ: dict[str, str], written: str, address: object
+) -> None:
+    """A host with colons is in brackets."""
     assert Settings.load(environ | {"COUNTERSIGN_HTTP": written}).http == address
 
 
@@ -71,8 +73,10 @@ def test_an_address_is_read(environ: dict[str, str], written: str, address: obje
         ("COUNTERSIGN_HTTP", "127.0.0.1:８０８０"),
     ],
 )
-def test_what_is_no_address_or_secret(environ: dict[str, str], name: str, value: str) -> None:
-    """It is refused by the variable's name, and the value is not shown."""
+def test_a_wrong_address_or_signing_secret_is_refused(
+    environ: dict[str, str], name: str, value: str
+) -> None:
+    """By the variable's name, and without the value."""
     with pytest.raises(SettingsError) as caught:
         Settings.load(environ | {name: value})
     [problem] = caught.value.problems
@@ -94,8 +98,10 @@ def test_what_is_no_address_or_secret(environ: dict[str, str], name: str, value:
         ("http://localhost:8080", "http://localhost:8080", "http://localhost:8080", "localhost"),
     ],
 )
-def test_where_people_sign(written: str, url: str | None, origin: str, rp_id: str | None) -> None:
-    """Its origin as browsers say it, and the host name that passkeys are for."""
+def test_a_page_address_gives_origin_and_passkey_host(
+    written: str, url: str | None, origin: str, rp_id: str | None
+) -> None:
+    """The origin as browsers write it, and the host name that passkeys belong to."""
     found = parse_page_address(written)
     assert (found.origin, found.url) == (origin, url or origin)
     assert found.rp_id == (rp_id or "a.example.com")
@@ -116,8 +122,10 @@ def test_where_people_sign(written: str, url: str | None, origin: str, rp_id: st
         ("https://[::1", "not an address"),
     ],
 )
-def test_where_nobody_can_sign(environ: dict[str, str], written: str, why: str) -> None:
-    """Browsers would refuse, and the bot starts all the same: programs use the variable, too."""
+def test_an_address_unfit_for_signing_does_not_stop_the_bot(
+    environ: dict[str, str], written: str, why: str
+) -> None:
+    """Browsers would refuse it; as programs use the variable too, the bot starts all the same."""
     with pytest.raises(ValueError, match=why):
         parse_page_address(written)
     assert Settings.load(environ | {"COUNTERSIGN_URL": written}).url == written

@@ -1,4 +1,4 @@
-"""What has arrived goes before what can wait, for a bounded time."""
+"""Unacknowledged deliveries go before other work, for a limited time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 from bot.signals import ACKNOWLEDGE_FIRST_SECONDS, Signals
 
 
-def test_others_wait_for_acknowledgements() -> None:
-    """A worker gives way until what has arrived is acknowledged, then goes on."""
+def test_a_worker_waits_until_deliveries_are_acknowledged() -> None:
+    """Then they go on."""
     signals = Signals()
     worker = threading.Thread(target=signals.wait_until_urgent_work_done)
     with signals.arrivals.track_unacknowledged_delivery():
@@ -19,8 +19,8 @@ def test_others_wait_for_acknowledgements() -> None:
     assert not worker.is_alive()
 
 
-def test_what_never_ends_holds_up_nobody() -> None:
-    """Where something is never acknowledged, others go on before Slack delivers it again."""
+def test_a_delivery_never_acknowledged_stops_no_worker() -> None:
+    """It goes on before Slack delivers again, which is after three seconds."""
     signals = Signals()
     worker = threading.Thread(target=signals.wait_until_urgent_work_done)
     with signals.arrivals.track_unacknowledged_delivery():

@@ -1,4 +1,4 @@
-"""Where the keys of a TOML file stand, and how its problems are told."""
+"""The lines of keys in a TOML file, and how its problems are reported."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ name = "two"
     ],
 )
 def test_a_key_is_found_at_its_line(loc: KeyPath, line: int) -> None:
-    """Keys, headings and what is missing in a table lead to the line their author looks for."""
+    """A key that is missing leads to its table."""
     assert TomlLineIndex(TEXT).get_line(loc) == line
 
 
-def test_problems_are_told_in_the_order_of_the_file() -> None:
-    """Each names file, line and key, whatever the order they were noted in."""
+def test_problems_are_listed_in_the_order_of_the_file() -> None:
+    """Each names file, line and key."""
     problems = FileProblems("p.toml", TEXT)
     assert not problems
     problems.add(("rule", 1, "name"), "is taken")
@@ -55,8 +55,8 @@ def test_problems_are_told_in_the_order_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(("text", "line"), [("a = 1\nb = \nc = 3", 2), ("a = 1\nb = [1,\n\n", 2)])
-def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
-    """The line is the one the parser names, else the last that holds something."""
+def test_a_syntax_error_is_reported_at_its_line(text: str, line: int) -> None:
+    """The line that the parser names, else the last one that is not blank."""
     problems = FileProblems("p.toml", text)
     with pytest.raises(tomllib.TOMLDecodeError) as caught:
         tomllib.loads(text)
@@ -65,7 +65,7 @@ def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
 
 
 def test_keys_are_named_as_their_author_would() -> None:
-    """Entries count from one, tables stand in brackets."""
+    """Entries count from one; tables are in brackets."""
     assert [
         format_key_name(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))
     ] == [

@@ -1,4 +1,4 @@
-"""Which version and commit a bot says it is: read from git's own files, or told to a wheel."""
+"""The version and commit that a bot states: from git's own files, or as its wheel was told."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parent.parent
 ONE, TWO = "1" * 40, "2" * 64
 
 
-def test_the_commit_is_read_as_git_keeps_it(tmp_path: Path) -> None:
-    """A branch of its own file or among many, a bare commit, a worktree; no checkout says none."""
+def test_the_commit_is_read_from_gits_files(tmp_path: Path) -> None:
+    """A branch of its own file or among packed ones, a bare commit, a worktree, no checkout."""
     git = tmp_path / ".git"
     assert find_checked_out_commit(tmp_path) == ""
     (git / "refs/heads").mkdir(parents=True)
@@ -47,8 +47,8 @@ def test_the_commit_is_read_as_git_keeps_it(tmp_path: Path) -> None:
     assert find_checked_out_commit(tmp_path) == ""
 
 
-def test_this_checkout_says_what_git_says() -> None:
-    """The commit is the one that git tells."""
+def test_the_commit_of_this_checkout_is_the_one_git_reports() -> None:
+    """Compared with `git rev-parse HEAD`."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
@@ -56,26 +56,26 @@ def test_this_checkout_says_what_git_says() -> None:
     assert describe_version() == f"{bot.__version__} (commit {told.stdout[:12]})"
 
 
-def test_without_git_and_file_it_says_that_it_is_not_known(tmp_path: Path) -> None:
-    """Nothing is made up; and what a wheel was told is said."""
+def test_the_commit_is_unknown_without_git_and_file(tmp_path: Path) -> None:
+    """With the file that a wheel has, its commit is stated."""
     package = tmp_path / "bot"
     package.mkdir()
     for name in ("__init__.py", "version.py"):
         shutil.copy(ROOT / "bot" / name, package / name)
     code = "from bot.version import describe_version; print(describe_version())"
 
-    def said() -> str:
+    def read_printed_version() -> str:
         run = [sys.executable, "-c", code]
         return subprocess.run(run, cwd=tmp_path, capture_output=True, text=True).stdout.strip()
 
-    assert said() == f"{bot.__version__} (commit unknown)"
+    assert read_printed_version() == f"{bot.__version__} (commit unknown)"
     (package / version.FILE).write_text(f"{ONE}\n")
-    assert said() == f"{bot.__version__} (commit {ONE[:12]})"
+    assert read_printed_version() == f"{bot.__version__} (commit {ONE[:12]})"
 
 
 @pytest.mark.long
-def test_a_wheel_says_which_commit_it_was_made_from(tmp_path: Path) -> None:
-    """It has a file that says so, and every module; the checkout is left as it was."""
+def test_a_wheel_has_the_commit_it_was_made_from(tmp_path: Path) -> None:
+    """A file in it says so; the checkout is left as it was."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", str(tmp_path), str(ROOT)]
@@ -90,8 +90,8 @@ def test_a_wheel_says_which_commit_it_was_made_from(tmp_path: Path) -> None:
     assert not (ROOT / "bot" / version.FILE).exists()
 
 
-def test_the_command_says_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """`countersign --version` is a version and a commit, and nothing else."""
+def test_the_version_option_prints_version_and_commit(capsys: pytest.CaptureFixture[str]) -> None:
+    """And nothing else."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0

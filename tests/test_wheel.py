@@ -1,4 +1,4 @@
-"""What an installed Countersign has: files that are no modules, and the packages of others."""
+"""Installed packages are complete: data files, dependencies, one version."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PACKAGES = tuple(Path(home, each) for home, packages in HOMES.items() for each i
 _ABOVE = re.compile(r"Path\(__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]")
 
 
-def others() -> set[Path]:
-    """The files in the packages that are neither modules nor pages for who reads the code."""
+def list_data_files() -> set[Path]:
+    """Files in the packages that are neither modules nor pages for developers."""
     found = (path for package in PACKAGES for path in (ROOT / package).rglob("*"))
     return {
         path
@@ -31,8 +31,8 @@ def others() -> set[Path]:
     }
 
 
-def packaged() -> Iterator[Path]:
-    """The files that each pyproject.toml has put into its wheel beside the modules."""
+def list_packaged_files() -> Iterator[Path]:
+    """The files that each pyproject.toml puts into its wheel beside the modules."""
     for home in HOMES:
         settings = tomllib.loads((ROOT / home / "pyproject.toml").read_text("utf-8"))
         found = settings["tool"]["setuptools"].get("package-data", {})
@@ -41,14 +41,18 @@ def packaged() -> Iterator[Path]:
                 yield from (ROOT / home / package.replace(".", "/")).glob(pattern)
 
 
-def test_the_wheel_has_every_file_that_is_read() -> None:
-    """Each file in the packages that is no module is named in the settings of the wheel."""
-    assert {path.name for path in others()} >= {"manifest.yml", "index.html", "script.py.mako"}
-    assert others() - set(packaged()) == set()
+def test_the_wheels_have_every_data_file() -> None:
+    """The settings of the wheel name each file that is no module."""
+    assert {path.name for path in list_data_files()} >= {
+        "manifest.yml",
+        "index.html",
+        "script.py.mako",
+    }
+    assert list_data_files() - set(list_packaged_files()) == set()
 
 
 def test_the_packages_read_nothing_outside_themselves() -> None:
-    """No module makes a path that leads out of its package, where a wheel has nothing."""
+    """No module makes a path out of its package, where a wheel has nothing."""
     out = [
         str(path.relative_to(ROOT))
         for package in PACKAGES
@@ -59,49 +63,51 @@ def test_the_packages_read_nothing_outside_themselves() -> None:
     assert out == []
 
 
-def test_there_is_one_manifest() -> None:
-    """The packaged manifest is the one at the top, by a link."""
+def test_the_packaged_manifest_is_the_one_at_the_top() -> None:
+    """By a symbolic link."""
     assert (ROOT / "bot" / "manifest.yml").resolve() == ROOT / "manifest.yml"
 
 
-def named(home: str) -> set[str]:
-    """The packages that an installation asks for by name, with all extras but the developers'."""
+def list_requirements(home: str) -> set[str]:
+    """What an installation requires by name, with all extras but the developers'."""
     project = tomllib.loads((ROOT / home / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project.get("optional-dependencies", {})
     asked = [each for name, found in extras.items() if name != "dev" for each in found]
-    return {distribution(re.split(r"[\[<>=]", each)[0]) for each in project["dependencies"] + asked}
+    return {
+        normalize_name(re.split(r"[\[<>=]", each)[0]) for each in project["dependencies"] + asked
+    }
 
 
-def distribution(name: str) -> str:
-    """One way of writing its name."""
+def normalize_name(name: str) -> str:
+    """One spelling for a distribution's name."""
     return name.lower().replace("_", "-")
 
 
 @pytest.mark.long
-def test_what_is_imported_is_asked_for_by_name() -> None:
-    """Nothing is there only because another package happens to bring it."""
+def test_every_imported_package_is_required_by_name() -> None:
+    """Nothing is there only because another package happens to require it."""
     homes, wrong = packages_distributions(), []
     ours = {
         package.name: home for home, packages in HOMES.items() for package in map(Path, packages)
     }
     for home, packages in HOMES.items():
-        asked = named(home)
+        asked = list_requirements(home)
         for source in python_files(*(Path(home, each).as_posix() for each in packages)):
             for each in imports(source):
                 top = each.name.partition(".")[0]
                 if top in sys.stdlib_module_names or ours.get(top) == home or each.typing:
                     continue
                 if top == "pytest" and source.path.endswith("/pytest_plugin.py"):
-                    continue  # it is what loads this file
+                    continue  # pytest itself loads this file
                 if source.path.startswith("client/countersign/adapters/"):
-                    continue  # whoever imports it has the framework that it is for
-                if not asked & set(map(distribution, homes.get(top, ()))):
+                    continue  # its users have the framework
+                if not asked & set(map(normalize_name, homes.get(top, ()))):
                     wrong.append(f"{source}:{each.line}: {each.name}")
     assert wrong == []
 
 
 def test_all_distributions_have_one_version() -> None:
-    """They are released together, and ask for one another by it."""
+    """They are released together, and require one another in that version."""
     projects = [
         tomllib.loads((ROOT / home / "pyproject.toml").read_text("utf-8"))["project"]
         for home in HOMES
