@@ -13,7 +13,7 @@ import pytest
 
 import bot
 from countersign.version import VERSION
-from tests.guard.sources import imports, python_files
+from tests.guard.sources import list_imports, read_python_files
 
 ROOT = Path(__file__).parent.parent
 HOMES = {".": ("bot", "storage"), "client": ("countersign",), "sandbox": ("slack_sandbox",)}
@@ -92,8 +92,8 @@ def test_every_imported_package_is_required_by_name() -> None:
     }
     for home, packages in HOMES.items():
         asked = list_requirements(home)
-        for source in python_files(*(Path(home, each).as_posix() for each in packages)):
-            for each in imports(source):
+        for source in read_python_files(*(Path(home, each).as_posix() for each in packages)):
+            for each in list_imports(source):
                 top = each.name.partition(".")[0]
                 if top in sys.stdlib_module_names or ours.get(top) == home or each.typing:
                     continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.guard.sources import Source
 
 SETS = {"status", "kind", "verb"}
-NOT_OURS = (  # where these words mean something else
+NOT_OURS = (  # files where these words mean something else
     "sandbox/slack_sandbox/",
     "bot/demo/",
     "bot/tools/",  # SQL's statements and tables, the shop's orders
@@ -23,8 +23,8 @@ DRAWS_OR_READS_BUTTONS = ("bot/cards/", "bot/approvals/", "bot/runs/", "bot/slac
 CUTS = {"partition", "rpartition", "split", "rsplit"}
 
 
-def bare_strings(source: Source) -> Iterator[str]:
-    """Statuses, kinds and verbs that are written or compared as bare strings."""
+def find_bare_strings(source: Source) -> Iterator[str]:
+    """Find statuses, kinds and verbs that are written or compared as bare strings."""
     if not source.path.startswith(("bot/", "storage/")) or source.path.startswith(NOT_OURS):
         return
     for node in source.nodes:
@@ -64,8 +64,8 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
 
 
-def values_by_hand(source: Source) -> Iterator[str]:
-    """Button values cut or put together, and literal action ids, outside the codec."""
+def find_hand_made_button_values(source: Source) -> Iterator[str]:
+    """Find button values cut or joined, and literal action ids, outside the codec."""
     if source.path == CODEC or not source.path.startswith(DRAWS_OR_READS_BUTTONS):
         return
     keys = {
@@ -84,7 +84,7 @@ def values_by_hand(source: Source) -> Iterator[str]:
 
 
 def _cuts_at_a_colon(node: ast.AST) -> bool:
-    """`value.partition(":")` and the like; what is called a key is cut elsewhere, and may be."""
+    """Whether it is `value.partition(":")` or the like; keys may be cut anywhere."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
         return False
     first = node.args[0]
@@ -93,7 +93,7 @@ def _cuts_at_a_colon(node: ast.AST) -> bool:
 
 
 def _joins_an_id(node: ast.AST) -> bool:
-    """An f-string that begins with an id and goes on with a colon: f"{call.id}:{call.revision}"."""
+    """Whether it is an f-string of an id, a colon and more: f"{call.id}:{call.revision}"."""
     match node:
         case ast.JoinedStr(
             values=[ast.FormattedValue(value=first), ast.Constant(value=str(rest)), *_]
@@ -104,7 +104,7 @@ def _joins_an_id(node: ast.AST) -> bool:
 
 
 def _names_an_action(node: ast.AST) -> bool:
-    """A literal beside `action_id`, or as the first argument of what makes a button."""
+    """Whether it is a literal beside `action_id`, or the first argument of a button or menu."""
     match node:
         case ast.Dict(keys=keys, values=values):
             return any(

@@ -1,4 +1,4 @@
-"""What no import contract says: how far imports lead, and what pure files call."""
+"""What no import contract checks: how far imports lead, and what pure files call."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FILES = {"open", "read_text", "write_text"}
 
 
 @cache
-def graph() -> grimp.ImportGraph:
-    """The modules and what each imports when it runs."""
+def build_import_graph() -> grimp.ImportGraph:
+    """The modules and what each imports at run time."""
     return grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
 
 
-def longest_chain(modules: Iterable[str], imported: Callable[[str], set[str]]) -> list[str]:
-    """The longest way along imports, from its beginning; they lead in no circle."""
+def find_longest_chain(modules: Iterable[str], imported: Callable[[str], set[str]]) -> list[str]:
+    """The longest path along imports, from its beginning; imports have no cycles."""
     among = set(modules)
 
     @cache
@@ -33,15 +33,15 @@ def longest_chain(modules: Iterable[str], imported: Callable[[str], set[str]]) -
     return max(map(chain, among), key=len)
 
 
-def needed_when_pure() -> set[str]:
-    """The pure modules and every one that they import, by whatever way."""
-    found = graph()
+def list_modules_of_pure_code() -> set[str]:
+    """The pure modules, and every module that they import directly or indirectly."""
+    found = build_import_graph()
     pure = {each for root in PURE for each in {root, *found.find_descendants(root)}}
     return pure.union(*map(found.find_upstream_modules, pure))
 
 
-def opens_files(source: Source) -> Iterator[str]:
-    """Calls that read or write a file."""
+def find_file_access(source: Source) -> Iterator[str]:
+    """Find calls that read or write a file."""
     for node in source.nodes:
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]

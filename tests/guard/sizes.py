@@ -1,4 +1,4 @@
-"""How large things may be: functions and files; and how they are laid out."""
+"""How large functions and files may be, and how they are formatted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.guard.sources import Source
 MAX_FUNCTION, MAX_FILE = 50, 500  # lines
 
 
-def too_long(source: Source) -> Iterator[str]:
-    """Functions over 50 lines and files over 500."""
+def find_too_long(source: Source) -> Iterator[str]:
+    """Find functions over 50 lines and files over 500."""
     lines = len(source.text.splitlines())
     if lines > MAX_FILE:
         yield f"{source}:{MAX_FILE + 1}: the file has {lines} lines, more than {MAX_FILE}"
@@ -24,15 +24,15 @@ def too_long(source: Source) -> Iterator[str]:
                 yield f"{where}: {node.name} has {length} lines, more than {MAX_FUNCTION}"
 
 
-def by_hand(source: Source) -> Iterator[str]:
-    """Lines that the formatter is told to leave alone."""
+def find_formatting_by_hand(source: Source) -> Iterator[str]:
+    """Find lines that the formatter is told to leave alone."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if re.search(r"#\s*fmt:\s*(skip|off)", line):
             yield f"{source}:{number}: keeps the formatter out"
 
 
-def hidden_assignments(source: Source) -> Iterator[str]:
-    """Walruses anywhere but in the plain test of an `if`, `elif` or `while`."""
+def find_hidden_assignments(source: Source) -> Iterator[str]:
+    """Find walruses anywhere but in the plain test of an `if`, `elif` or `while`."""
     plain = {
         id(inner)
         for node in source.nodes
@@ -45,7 +45,7 @@ def hidden_assignments(source: Source) -> Iterator[str]:
 
 
 def _plainly_below(node: ast.expr) -> Iterator[ast.AST]:
-    """The node and what it holds, but for what runs later or only sometimes."""
+    """The node and its parts, without those that run later or only sometimes."""
     yield node
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.expr) and not isinstance(

@@ -1,6 +1,6 @@
-"""The project's files as the guard sees them: their text, their syntax, their imports.
+"""The project's files for the checks: text, syntax, imports.
 
-Checks take a Source and yield "file:line: what is wrong"; they read nothing themselves, so that
+Checks take a Source and yield "file:line: what is wrong"; they read no files themselves, so that
 faults can be planted.
 """
 
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name, dotted in full; `typing` when it is there for the type checker only."""
+    """One imported name, dotted in full; `typing` if only the type checker imports it."""
 
     name: str
     line: int
@@ -53,7 +53,7 @@ class Import:
 
 
 @cache
-def imports(source: Source) -> tuple[Import, ...]:
+def list_imports(source: Source) -> tuple[Import, ...]:
     """Every import of a file; `from a import b` counts as a.b."""
     guarded = {
         id(inner)
@@ -78,7 +78,7 @@ def imports(source: Source) -> tuple[Import, ...]:
 
 
 @cache
-def python_files(*folders: str) -> tuple[Source, ...]:
+def read_python_files(*folders: str) -> tuple[Source, ...]:
     """The project's Python files below these folders, each read and parsed once."""
     return tuple(each for folder in sorted(folders) for each in _below(folder))
 

@@ -1,23 +1,23 @@
-"""An object gets what it uses when it is made: what it calls, a clock, a client."""
+"""An object gets what it uses when it is made: functions to call, a clock, a client."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-from tests.guard.sources import Source, imports
+from tests.guard.sources import Source, list_imports
 
-MAY_MAKE = {  # clocks, and why
+MAY_MAKE = {  # files that may make a clock, with the reason
     "bot/clock.py": "it is the clock",
     "bot/signals.py": "the scheduler goes by the machine's clock; the loop also looks by itself",
 }
-OF_ITS_OWN = ("sandbox/slack_sandbox/", "bot/demo/")  # they have another clock
+OF_ITS_OWN = ("sandbox/slack_sandbox/", "bot/demo/")  # with clocks of their own
 IN_SQL = ("CURRENT_TIMESTAMP", "strftime(", "unixepoch(", "datetime('now'")
-HOOKS = {"row_factory", "text_factory"}  # a library's way to be told, after it made the object
+HOOKS = {"row_factory", "text_factory"}  # libraries set these after making the object
 
 
-def methods(sources: Iterable[Source]) -> frozenset[str]:
-    """The names of all methods of the project's classes; properties are values, not methods."""
+def list_method_names(sources: Iterable[Source]) -> frozenset[str]:
+    """The names of all methods of the project's classes; properties count as values."""
     return frozenset(
         each.name
         for source in sources
@@ -29,10 +29,10 @@ def methods(sources: Iterable[Source]) -> frozenset[str]:
     )
 
 
-def patched(source: Source, names: frozenset[str]) -> Iterator[str]:
-    """Functions put into another object's attribute: a method, a lambda or a partial.
+def find_patched_attributes(source: Source, names: frozenset[str]) -> Iterator[str]:
+    """Find functions put into another object's attribute: a method, a lambda or a partial.
 
-    What one object is told by its own attribute (`self.x = …`) is its own affair.
+    An object may set its own attributes (`self.x = …`).
     """
     for node in source.nodes:
         if not isinstance(node, ast.Assign) or not _is_function(node.value, names):
@@ -53,8 +53,8 @@ def _is_function(value: ast.expr, names: frozenset[str]) -> bool:
     return False
 
 
-def telling(source: Source) -> Iterator[str]:
-    """Engines whose errors would tell the values of a statement, in the log and elsewhere."""
+def find_engines_that_log_values(source: Source) -> Iterator[str]:
+    """Find engines whose errors would show the values of a statement, in the log and elsewhere."""
     for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("create_engine"):
             given = {each.arg: ast.unparse(each.value) for each in node.keywords}
@@ -62,12 +62,12 @@ def telling(source: Source) -> Iterator[str]:
                 yield f"{source}:{node.lineno}: an engine without hide_parameters=True"
 
 
-def clocks(source: Source) -> Iterator[str]:
-    """Clocks that are made where one is to be given, and statements that ask the database's."""
+def find_clocks(source: Source) -> Iterator[str]:
+    """Find clocks made where one is to be passed in, and statements that ask the database's."""
     if source.path.startswith(OF_ITS_OWN):
         return
     if source.path not in MAY_MAKE and not source.path.startswith(("bot/cli/", "bot/app.py")):
-        for each in imports(source):
+        for each in list_imports(source):
             if each.name == "bot.clock.SystemClock":
                 yield f"{source}:{each.line}: makes a clock; it is to be given one"
     for node in source.nodes:
@@ -76,8 +76,8 @@ def clocks(source: Source) -> Iterator[str]:
             yield f"{source}:{node.lineno}: a statement asks its database's clock"
 
 
-def slack_clients(source: Source) -> Iterator[str]:
-    """Slack tools that import more of its SDK than errors: they are handed a client."""
-    for each in imports(source) if source.path.startswith("bot/tools/slack_") else ():
+def find_slack_sdk_imports(source: Source) -> Iterator[str]:
+    """Find Slack tools that import more of the SDK than errors: a client is passed to them."""
+    for each in list_imports(source) if source.path.startswith("bot/tools/slack_") else ():
         if each.within("slack_sdk") and not each.within("slack_sdk.errors") and not each.typing:
             yield f"{source}:{each.line}: imports {each.name}; Slack tools are handed a client"

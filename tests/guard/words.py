@@ -1,4 +1,4 @@
-"""Names and sentences: what is called how, and that everything is explained."""
+"""Names and docstrings: enough words, one meaning each, reasons for silenced checks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from tests.guard.sources import Source
 
 TEST_WORDS = 3  # after "test_"
-SLOW_ON_PURPOSE = "tests/model_stand_in/"  # a server that answers slowly when it is told to
+SLOW_ON_PURPOSE = "tests/model_stand_in/"  # a server that can be told to answer slowly
 
 
-def short_test_names(source: Source) -> Iterator[str]:
-    """Tests whose name says less than a behaviour: under three words."""
+def find_short_test_names(source: Source) -> Iterator[str]:
+    """Find tests with a name of under three words, which states no behaviour."""
     for node in _tests(source):
         if len(node.name.removeprefix("test_").split("_")) < TEST_WORDS:
             yield f"{source}:{node.lineno}: {node.name} says too little"
@@ -25,8 +25,8 @@ def _tests(source: Source) -> list[ast.FunctionDef]:
     return [node for node in functions if node.name.startswith("test_")]
 
 
-def ids_of_elsewhere(source: Source) -> Iterator[str]:
-    """Docstrings of tests that name an id of some list: a capital letter and two digits."""
+def find_unexplained_ids(source: Source) -> Iterator[str]:
+    """Find docstrings of tests with an id of some list: a capital letter and two digits."""
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
             text = ast.get_docstring(node) or ""
@@ -35,8 +35,8 @@ def ids_of_elsewhere(source: Source) -> Iterator[str]:
                 yield f"{source}:{line}: {found[0]} is explained nowhere; say it in words"
 
 
-def without_sentence(source: Source) -> Iterator[str]:
-    """Modules without a docstring, and tests without their sentence."""
+def find_missing_docstrings(source: Source) -> Iterator[str]:
+    """Find modules and tests without a docstring."""
     if source.text.strip() and not ast.get_docstring(source.tree):
         yield f"{source}:1: the module has no docstring"
     for node in _tests(source):
@@ -44,8 +44,8 @@ def without_sentence(source: Source) -> Iterator[str]:
             yield f"{source}:{node.lineno}: {node.name} has no sentence"
 
 
-def unknown_errors(sources: Iterable[Source]) -> Iterator[str]:
-    """Errors that a docstring names and that no code has: it was called otherwise once."""
+def find_unknown_errors(sources: Iterable[Source]) -> Iterator[str]:
+    """Find errors that a docstring names and no code defines, as after a renaming."""
     read = list(sources)
     nodes = [node for source in read for node in source.nodes]
     known = {*dir(builtins), *(node.name for node in nodes if isinstance(node, ast.ClassDef))}
@@ -61,8 +61,8 @@ def unknown_errors(sources: Iterable[Source]) -> Iterator[str]:
                     yield f"{source}:{getattr(node, 'lineno', 1)}: there is no {each}"
 
 
-def repeated_classes(sources: Iterable[Source]) -> Iterator[str]:
-    """Classes that are called what another is called: one word, one thing."""
+def find_repeated_classes(sources: Iterable[Source]) -> Iterator[str]:
+    """Find classes with the name of another class."""
     first: dict[str, str] = {}
     for source in sources:
         for node in source.tree.body:
@@ -72,7 +72,7 @@ def repeated_classes(sources: Iterable[Source]) -> Iterator[str]:
                     yield f"{source}:{node.lineno}: {node.name} is a class of {other} too"
 
 
-def glossary(page: str) -> list[str]:
+def read_glossary(page: str) -> list[str]:
     """The words explained under `## Words`, in the first column of its table."""
     section = re.search(r"^## Words\n(.*?)(?=^## |\Z)", page, re.M | re.S)
     lines = section[1].splitlines() if section else []
@@ -81,12 +81,12 @@ def glossary(page: str) -> list[str]:
     return [word.strip(" *`").lower() for word in words if word.strip(" *`")]
 
 
-def unused_words(page: str, sources: Iterable[Source]) -> Iterator[str]:
-    """Words of the glossary that no name in the code uses, alone or as a part."""
+def find_unused_words(page: str, sources: Iterable[Source]) -> Iterator[str]:
+    """Find words of the glossary that no name in the code uses, alone or as a part."""
     text = "\n".join(source.text for source in sources)
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", " ".join(re.findall(r"\w+", text))).lower()
     used = set(split.split())
-    for word in glossary(page):
+    for word in read_glossary(page):
         parts = word.split()
         if not all(part in used or f"{part}s" in used for part in parts):
             yield f"docs/architecture.md:1: {word!r} is explained, and no name in the code uses it"
@@ -97,27 +97,27 @@ _MORE = "repo.maven .apache|docker .io|ghcr .io|unpkg .com|js delivr|ana conda.o
 HOSTS = [each.replace(" ", "") for each in f"{_PARTS}|{_MORE}".split("|")]
 
 
-def registries(source: Source) -> Iterator[str]:
-    """Host names of package registries, in any kind of text."""
+def find_package_registries(source: Source) -> Iterator[str]:
+    """Find host names of package registries, in any kind of text."""
     for number, line in enumerate(source.text.splitlines(), 1):
         for host in HOSTS:
             if host in line.lower():
                 yield f"{source}:{number}: names the package registry {host}"
 
 
-def unexplained(source: Source) -> Iterator[str]:
-    """Silenced lint or type errors without a reason behind them."""
+def find_unexplained_suppressions(source: Source) -> Iterator[str]:
+    """Find silenced lint or type errors without a reason behind them."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if re.search(r"#\s*(noqa(:\s*[A-Z0-9, ]+)?|type:\s*ignore(\[[\w, -]+\])?)\s*$", line):
             yield f"{source}:{number}: silences a check without a reason"
 
 
-def sleeps(source: Source) -> Iterator[str]:
-    """Tests that wait for time to pass."""
+def find_sleeps(source: Source) -> Iterator[str]:
+    """Find tests that wait for time to pass."""
     if source.path.startswith(SLOW_ON_PURPOSE):
         return
     for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
             if [ast.unparse(each) for each in node.args] == ["0"]:
-                continue  # lets other tasks run, takes no time
+                continue  # only lets other tasks run
             yield f"{source}:{node.lineno}: sleeps; wait for what you wait for"
