@@ -1,1 +1,1 @@
-"""The Slack edge."""
+"""Tests of the connection between the bot and Slack."""

@@ -19,7 +19,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Answer it, or break off."""
+        """Answer, or break off."""
         odd = self.server.odd
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         odd.asked += 1
@@ -62,16 +62,16 @@ class _Server(ThreadingHTTPServer):
 
 
 class OddServer:
-    """On 127.0.0.1; what it answers may be changed between two calls."""
+    """On 127.0.0.1; its answer may be changed between two calls."""
 
     def __init__(self) -> None:
         self.status, self.body = 200, b""
         self.headers: dict[str, str] = {}
-        self.missing = 0  # bytes that its length says there are, and that never come
-        # "before" any answer, or "within" it: the connection is reset; "never": nothing is answered
+        self.missing = 0  # bytes that the announced length has and the body has not
+        # "before" or "within" the answer the connection is reset; "never": no answer comes
         self.breaks = ""
         self.asked = 0
-        self.most, self.right = sys.maxsize, b""  # calls that are odd, and what others are told
+        self.most, self.right = sys.maxsize, b""  # number of odd answers; the body of later ones
         self.ended = threading.Event()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.odd = self
@@ -79,7 +79,7 @@ class OddServer:
 
     @property
     def url(self) -> str:
-        """Where it is, as an address of the Web API."""
+        """Its address as one of the Web API."""
         return f"http://127.0.0.1:{self._server.server_port}/"
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The Bolt app that receives: what it shares with the clients that call."""
+"""The Bolt app that receives from Slack: what it shares with the clients that call Slack."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bot.slack.listeners import build_bolt_app
 
 
 def test_the_systems_certificates_are_read_once() -> None:
-    """Every client, and the connection that events come by, has the same context."""
+    """All clients and the receiving app share one context."""
     clients = [SlackClient("xoxb-1", base_url="https://127.0.0.1:9/api/") for _ in range(2)]
     arriving = build_bolt_app(Identity("T0", "U0", "B0"), clients[0])
     assert isinstance(arriving.client.ssl, ssl.SSLContext)
     assert {id(each.ssl) for each in (arriving.client, *clients)} == {id(arriving.client.ssl)}
 
 
-def test_a_token_in_the_environment_is_not_said_to_be_ignored(
+def test_bolt_does_not_warn_about_a_token_in_the_environment(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Bolt would say so, as it does not know that the bot itself uses it."""
+    """Bolt would warn, as it does not know that the bot uses it."""
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     build_bolt_app(Identity("T0", "U0", "B0"), SlackClient("xoxb-1"))
     assert caplog.messages == []

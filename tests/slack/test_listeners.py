@@ -1,4 +1,4 @@
-"""Payloads as inbox rows: what is stored, and what makes two deliveries one."""
+"""Payloads from Slack as inbox rows: what is stored, and which deliveries count as one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "bolt_payloads.js
 Json = dict[str, Any]
 
 
-def event(kind: str = "message", event_id: str = "Ev1", team: str = TEAM, **fields: Any) -> Json:
+def build_event(
+    kind: str = "message", event_id: str = "Ev1", team: str = TEAM, **fields: Any
+) -> Json:
     """An event as Slack delivers it."""
     inner = {
         "type": kind,
@@ -40,7 +42,7 @@ def event(kind: str = "message", event_id: str = "Ev1", team: str = TEAM, **fiel
     return {"type": "event_callback", "team_id": team, "event_id": event_id, "event": inner}
 
 
-def action(**fields: Any) -> Json:
+def build_click(**fields: Any) -> Json:
     """A click on a button of a card in a thread."""
     button = {"action_id": "approve", "block_id": "b", "value": "call:1", "action_ts": "200.1"}
     return {
@@ -55,16 +57,16 @@ def action(**fields: Any) -> Json:
     }
 
 
-def row(body: Json) -> Delivery:
-    """The payload as a row; it must be one."""
+def parse_row(body: Json) -> Delivery:
+    """The payload as a row of the inbox; it has to be stored."""
     found = parse_delivery(body, TEAM)
     assert found is not None
     return found
 
 
-def test_a_message_is_one_thing() -> None:
-    """A message is one thing by its place and Slack time, whatever number its delivery bears."""
-    first, again = row(event()), row(event(event_id="Ev2"))
+def test_a_redelivered_message_has_the_same_key() -> None:
+    """Its workspace, channel and Slack time identify it, whatever id its delivery has."""
+    first, again = parse_row(build_event()), parse_row(build_event(event_id="Ev2"))
     assert (first.kind, first.team, first.user, first.channel) == (
         "message",
         TEAM,
@@ -73,26 +75,30 @@ def test_a_message_is_one_thing() -> None:
     )
     assert (first.thread_ts, json.loads(first.body)["event"]["text"]) == ("100.1", "hi")
     assert first.key == again.key
-    others = [event(ts="100.2"), event(channel="C0GENERAL"), event(team="T0OTHERCO")]
-    assert len({first.key, *(row(each).key for each in others)}) == 4
+    others = [
+        build_event(ts="100.2"),
+        build_event(channel="C0GENERAL"),
+        build_event(team="T0OTHERCO"),
+    ]
+    assert len({first.key, *(parse_row(each).key for each in others)}) == 4
 
 
-def test_whose_an_event_of_a_shared_channel_is() -> None:
-    """It is delivered to the workspace that installed the app, whatever company's it bears."""
-    shared = event(team="T0OTHERCO") | {"authorizations": [{"team_id": TEAM}]}
-    named = event(team="T0OTHERCO") | {"authorizations": [], "context_team_id": TEAM}
-    of_all = event() | {"authorizations": [{"team_id": None}], "context_team_id": None}
-    theirs = event(team="T0OTHERCO") | {"authorizations": [{"team_id": "T0OTHERCO"}]}
-    found = [row(each).team for each in (shared, named, of_all, theirs)]
+def test_a_shared_channels_event_belongs_to_the_installed_team() -> None:
+    """Whichever company's team id the event has."""
+    shared = build_event(team="T0OTHERCO") | {"authorizations": [{"team_id": TEAM}]}
+    named = build_event(team="T0OTHERCO") | {"authorizations": [], "context_team_id": TEAM}
+    of_all = build_event() | {"authorizations": [{"team_id": None}], "context_team_id": None}
+    theirs = build_event(team="T0OTHERCO") | {"authorizations": [{"team_id": "T0OTHERCO"}]}
+    found = [parse_row(each).team for each in (shared, named, of_all, theirs)]
     assert found == [TEAM, TEAM, TEAM, "T0OTHERCO"]
-    assert row(shared).key == row(event()).key
+    assert parse_row(shared).key == parse_row(build_event()).key
 
 
 def test_a_message_is_stored_without_its_blocks() -> None:
-    """Its words, files and place stay, as before an edit; not what Slack says of how it came."""
+    """Its words, files and place are kept, also those before an edit; how Slack sent it is not."""
     blocks = [{"type": "rich_text", "elements": []}]
     files = [{"id": "F1", "name": "a.txt"}]
-    changed = event(
+    changed = build_event(
         blocks=blocks,
         files=files,
         message={"ts": "100.1", "text": "new", "blocks": blocks},
@@ -102,31 +108,30 @@ def test_a_message_is_stored_without_its_blocks() -> None:
     body = (
         changed | passing | {"authorizations": [{"team_id": TEAM}], "is_ext_shared_channel": True}
     )
-    stored = row(body)
+    stored = parse_row(body)
     said = json.loads(stored.body)
-    kept = event(
+    kept = build_event(
         files=files,
         message={"ts": "100.1", "text": "new"},
         previous_message={"ts": "100.1", "text": "old"},
     )
     assert said == kept | {"is_ext_shared_channel": True}
-    assert body["event"]["blocks"] == body["event"]["message"]["blocks"] == blocks  # as Bolt has it
+    assert (
+        body["event"]["blocks"] == body["event"]["message"]["blocks"] == blocks
+    )  # Bolt's copy is unchanged
 
 
-def test_half_a_surrogate_pair() -> None:
-    """Text that is no valid Unicode is stored with the broken half replaced.
-
-    So it goes on to the model, too; an earlier build stored it as it came.
-    """
-    found = row(event(text="broken \ud83d heart \N{WHITE SMILING FACE}"))
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    """So it goes to the model, too; an earlier build stored it as it came."""
+    found = parse_row(build_event(text="broken \ud83d heart \N{WHITE SMILING FACE}"))
     told = json.loads(found.body.encode())["event"]["text"]
     assert told == "broken ? heart \N{WHITE SMILING FACE}"
-    as_it_came = event(text="broken \ud83d heart")["event"]
+    as_it_came = build_event(text="broken \ud83d heart")["event"]
     assert extract_message_text(as_it_came, "UBOT00001") == "broken ? heart"
 
 
-def test_what_nobody_can_see_says_nothing() -> None:
-    """A message of hidden characters is empty, and they hide no "cancel"; seen ones stay as is."""
+def test_invisible_characters_are_no_text() -> None:
+    """They hide no "cancel" either; visible characters stay."""
     assert extract_message_text({"text": "<@UBOT00001> \u200b\u2060\u202e"}, "UBOT00001") == ""
     assert (
         extract_message_text({"text": "<@UBOT00001> 👩\u200d👧\ufe0f"}, "UBOT00001")
@@ -137,45 +142,39 @@ def test_what_nobody_can_see_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
-def test_a_mention_comes_twice(subtype: str | None) -> None:
-    """The mention and the message of one text are one request.
-
-    They are also with a file, or when sent to the channel.
-    """
+def test_a_mention_and_its_message_are_one_delivery(subtype: str | None) -> None:
+    """Also with a file, or when a reply is sent to the channel as well."""
     extra = {"subtype": subtype} if subtype else {}
-    assert row(event("app_mention", "Ev1")).key == row(event("message", "Ev2", **extra)).key
+    assert (
+        parse_row(build_event("app_mention", "Ev1")).key
+        == parse_row(build_event("message", "Ev2", **extra)).key
+    )
 
 
 @pytest.mark.parametrize(
     "subtype", ["message_changed", "message_deleted", "channel_join", "bot_message"]
 )
-def test_what_happens_to_a_message_is_another_delivery(subtype: str) -> None:
-    """An edit or a deletion has the key of its event, so that it hides no message.
-
-    Its redelivery is the same.
-    """
-    changed = row(event(subtype=subtype))
-    assert changed.key != row(event()).key
-    assert changed.key == row(event(subtype=subtype)).key
-    assert changed.key != row(event(subtype=subtype, event_id="Ev2")).key
+def test_a_change_to_a_message_is_a_delivery_of_its_own(subtype: str) -> None:
+    """It has the key of its event, so that it hides no message; redelivered, it is the same."""
+    changed = parse_row(build_event(subtype=subtype))
+    assert changed.key != parse_row(build_event()).key
+    assert changed.key == parse_row(build_event(subtype=subtype)).key
+    assert changed.key != parse_row(build_event(subtype=subtype, event_id="Ev2")).key
 
 
 def test_a_reply_belongs_to_its_thread() -> None:
-    """A reply's thread is its parent's; a message outside one begins its own."""
-    assert row(event(thread_ts="90.1")).thread_ts == "90.1"
-    assert row(event()).thread_ts == "100.1"
+    """A message outside a thread begins its own."""
+    assert parse_row(build_event(thread_ts="90.1")).thread_ts == "90.1"
+    assert parse_row(build_event()).thread_ts == "100.1"
 
 
-def test_events_that_are_no_messages() -> None:
-    """Other events are kept by the id of their event.
-
-    Odd shapes of user and channel are understood.
-    """
-    changed = row(event("user_change", user={"id": "UANA00001", "deleted": True}))
+def test_other_events_are_keyed_by_their_event_id() -> None:
+    """User and channel may come as ids or as objects."""
+    changed = parse_row(build_event("user_change", user={"id": "UANA00001", "deleted": True}))
     assert (changed.kind, changed.user, changed.key) == ("event", "UANA00001", "event:Ev1")
-    created = row(event("channel_rename", channel={"id": "C1", "name": "new"}))
+    created = parse_row(build_event("channel_rename", channel={"id": "C1", "name": "new"}))
     assert (created.kind, created.channel) == ("event", "C1")
-    bare = row(
+    bare = parse_row(
         {
             "type": "event_callback",
             "team_id": TEAM,
@@ -186,12 +185,9 @@ def test_events_that_are_no_messages() -> None:
     assert (bare.key, bare.user, bare.channel, bare.thread_ts) == ("event:Ev9", "", "", "")
 
 
-def test_a_click_delivered_again() -> None:
-    """The same click delivered again, with another trigger, is the same.
-
-    A second click is another.
-    """
-    first = row(action())
+def test_a_redelivered_click_has_the_same_key() -> None:
+    """Though with another trigger; a second click is another one."""
+    first = parse_row(build_click())
     assert (first.kind, first.team, first.user, first.channel) == (
         "action",
         TEAM,
@@ -199,24 +195,24 @@ def test_a_click_delivered_again() -> None:
         "C0SUPPORT",
     )
     assert first.thread_ts == "100.1"
-    again = action() | {"trigger_id": "t2", "response_url": "https://hooks.slack.test/2"}
-    assert row(again).key == first.key
-    assert row(action(action_ts="200.2")).key != first.key
+    again = build_click() | {"trigger_id": "t2", "response_url": "https://hooks.slack.test/2"}
+    assert parse_row(again).key == first.key
+    assert parse_row(build_click(action_ts="200.2")).key != first.key
 
 
 def test_a_click_is_stored_without_the_card() -> None:
-    """Of the message and the view that a click was made in nothing is kept that draws them."""
+    """The blocks of the message and of the view are left out."""
     blocks = [{"type": "section", "text": {"type": "plain_text", "text": "x" * 3000}}] * 40
-    clicked = action() | {
+    clicked = build_click() | {
         "message": {"ts": "100.2", "thread_ts": "100.1", "text": "long", "blocks": blocks},
         "view": {"id": "V1", "private_metadata": "p", "state": {"values": {}}, "blocks": blocks},
     }
-    stored = row(clicked)
-    assert (stored.key, stored.thread_ts) == (row(action()).key, "100.1")
+    stored = parse_row(clicked)
+    assert (stored.key, stored.thread_ts) == (parse_row(build_click()).key, "100.1")
     said = json.loads(stored.body)
     assert said.pop("message") == {"ts": "100.2", "thread_ts": "100.1"}
     assert said.pop("view") == {"id": "V1", "private_metadata": "p", "state": {"values": {}}}
-    assert said == {name: each for name, each in action().items() if name != "message"}
+    assert said == {name: each for name, each in build_click().items() if name != "message"}
 
 
 CHANGES: dict[str, Callable[[Json], object]] = {
@@ -229,62 +225,58 @@ CHANGES: dict[str, Callable[[Json], object]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_other_clicks_are_other_deliveries(what: str) -> None:
-    """A click by somebody else, or on another button, value or card, is another delivery.
-
-    It is even in the same moment.
-    """
-    changed = action()
+def test_a_click_that_differs_in_anything_has_another_key(what: str) -> None:
+    """Even in the same moment."""
+    changed = build_click()
     CHANGES[what](changed)
-    assert row(changed).key != row(action()).key
+    assert parse_row(changed).key != parse_row(build_click()).key
 
 
 @pytest.mark.parametrize("name", [Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.REVIEW])
-def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
-    """A click that only opens a dialog leaves no row.
-
-    Neither does a submission before it was checked.
-    """
-    assert parse_delivery(action(action_id=name), TEAM) is None
+def test_a_click_that_opens_a_dialog_is_not_stored(name: str) -> None:
+    """Neither is a submission before it was checked."""
+    assert parse_delivery(build_click(action_id=name), TEAM) is None
     assert parse_delivery({"type": "view_submission", "view": {}}, TEAM) is None
     assert parse_delivery({"type": "view_closed", "view": {}}, TEAM) is None
     assert parse_delivery({"type": "shortcut"}, TEAM) is None
     assert parse_delivery({}, TEAM) is None
 
 
-def test_another_workspace_is_told_apart() -> None:
-    """A delivery names the workspace it came from, never the one that it came to."""
-    assert row(event(team="T0OTHERCO")).team == "T0OTHERCO"
-    assert row(action() | {"team": {"id": "T0OTHERCO"}}).team == "T0OTHERCO"
-    without = action() | {"team": None}
+def test_a_delivery_names_the_workspace_it_came_from() -> None:
+    """Not the one that it was delivered to."""
+    assert parse_row(build_event(team="T0OTHERCO")).team == "T0OTHERCO"
+    assert parse_row(build_click() | {"team": {"id": "T0OTHERCO"}}).team == "T0OTHERCO"
+    without = build_click() | {"team": None}
     without["user"]["team_id"] = "T0OTHERCO"
-    assert row(without).team == "T0OTHERCO"
+    assert parse_row(without).team == "T0OTHERCO"
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_no_value_looks_like_another_key(left: str, right: str) -> None:
-    """Whatever a button's value holds, two clicks have one key just when their values are one."""
-    assert (row(action(value=left)).key == row(action(value=right)).key) == (left == right)
+def test_clicks_have_one_key_only_if_their_values_are_equal(left: str, right: str) -> None:
+    """Whatever characters the values have."""
+    assert (parse_row(build_click(value=left)).key == parse_row(build_click(value=right)).key) == (
+        left == right
+    )
 
 
-# what serves at once or says how Slack came to send it, and how a message or a button is drawn
+# needed only at once, or about the delivery, or about how a message or button is drawn
 NOT_STORED = {
     *("actions.text", "event.blocks", "event.message.blocks", "event.previous_message.blocks"),
     *("api_app_id", "authorizations", "event_context", "response_url", "token"),
 }
 
 
-def left_out(stored: Any, given: Any, at: str = "") -> Iterator[str]:
-    """Where a payload has what is not stored of it; what is stored is as it was given."""
+def list_left_out_fields(stored: Any, given: Any, at: str = "") -> Iterator[str]:
+    """The fields of a payload that are not stored; what is stored is unchanged."""
     if isinstance(stored, dict) and isinstance(given, dict):
         assert stored.keys() <= given.keys()
         yield from (f"{at}{name}" for name in given.keys() - stored.keys())
         for name, value in stored.items():
-            yield from left_out(value, given[name], f"{at}{name}.")
+            yield from list_left_out_fields(value, given[name], f"{at}{name}.")
     elif isinstance(stored, list) and isinstance(given, list):
         assert len(stored) == len(given)
         for one, other in zip(stored, given, strict=True):
-            yield from left_out(one, other, at)
+            yield from list_left_out_fields(one, other, at)
     else:
         assert stored == given
 
@@ -292,16 +284,13 @@ def left_out(stored: Any, given: Any, at: str = "") -> Iterator[str]:
 @pytest.mark.skipif(
     not FIXTURES.is_file(), reason="the recorded payloads are not beside the project"
 )
-def test_recorded_payloads_are_read() -> None:
-    """Every payload that Slack is known to send is read without error, with its words.
-
-    Read twice, it has the same key.
-    """
+def test_recorded_payloads_are_parsed_and_stored() -> None:
+    """Reading one twice gives the same key."""
     kinds = set()
     for name, body in json.loads(FIXTURES.read_text()).items():
         before = copy.deepcopy(body)
         if "event" in body and "event_id" not in body:
-            continue  # an excerpt
+            continue  # an incomplete recording
         found = parse_delivery(body, TEAM)
         assert body == before, name
         if found is None:
@@ -310,7 +299,7 @@ def test_recorded_payloads_are_read() -> None:
         again = parse_delivery(body, TEAM)
         assert again is not None
         assert found.key == again.key, name
-        assert set(left_out(json.loads(found.body), body)) <= NOT_STORED, name
+        assert set(list_left_out_fields(json.loads(found.body), body)) <= NOT_STORED, name
         granted = [each.get("team_id") for each in body.get("authorizations", ())]
         own = body.get("team_id") or body.get("team", {}).get("id", "")
         assert found.team == (next(iter(granted), None) or own), name
@@ -325,8 +314,8 @@ TALK = """hm|yes?|has anybody approved this?|Ana approved it already|not approve
 ok, let me look first|no idea|it is me|yes but only 30 EUR|do you know the order|I|go to lunch|🎉"""
 
 
-def test_words_that_decide_are_known_from_talk() -> None:
-    """Agreement and refusal, however short; a question, or talk about either, is none."""
+def test_words_that_decide_are_distinguished_from_talk() -> None:
+    """However short they are; a question, or talk about a decision, decides nothing."""
     found = {text: is_decision_in_words(text) for text in re.split(r"[|\n]+", DECISIONS)}
     assert not [text for text, decides in found.items() if not decides]
     assert not [text for text in re.split(r"[|\n]+", TALK) if is_decision_in_words(text)]

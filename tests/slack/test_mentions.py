@@ -1,4 +1,4 @@
-"""Whom a posted message mentions: only whom it notifies; everybody else is shown by name."""
+"""A posted message mentions only the people it notifies; others are shown by name."""
 
 from __future__ import annotations
 
@@ -13,72 +13,74 @@ from bot.slack.directory import replace_other_mentions
 from storage import outbox
 from storage.models import Message
 from tests.runs.fakes import ANA, BEN, CLEO, TEAM, FakeDirectory
-from tests.slack.post_office import PostOffice
+from tests.slack.sender_harness import SenderHarness
 
 MENTION = re.compile(r'<@([A-Z0-9]+)|"user_id": "([A-Z0-9]+)')
 SAID = f"<@{ANA}> edited what <@{BEN}> asked for"
 
 
-def mentioned(args: dict[str, Any]) -> set[str]:
+def find_mentioned_people(args: dict[str, Any]) -> set[str]:
     """The ids of the people whom Slack would notify."""
     given = {key: args.get(key) for key in ("text", "blocks")}
     said = json.dumps(given).replace('\\"', '"')
     return {text or element for text, element in MENTION.findall(said)}
 
 
-def notice(office: PostOffice, *notified: str, **columns: Any) -> Message:
+def queue_notice(harness: SenderHarness, *notified: str, **columns: Any) -> Message:
     body = {"text": SAID, outbox.NOTIFIED_KEY: list(notified)}
-    return office.put(body=body, **columns)
+    return harness.queue(body=body, **columns)
 
 
 @pytest.mark.parametrize("notified", [(), (BEN,), (ANA, BEN)])
-def test_a_line_mentions_whom_it_notifies(office: PostOffice, notified: tuple[str, ...]) -> None:
-    """In its text and its blocks; the others stand there by name."""
-    row = notice(office, *notified)
-    assert office.send(row)
-    [post] = office.asked()
-    assert mentioned(post.args) == {*notified}
+def test_a_notice_mentions_only_the_people_it_notifies(
+    harness: SenderHarness, notified: tuple[str, ...]
+) -> None:
+    """In its text and its blocks; others are named."""
+    row = queue_notice(harness, *notified)
+    assert harness.send(row)
+    [post] = harness.take_requests()
+    assert find_mentioned_people(post.args) == {*notified}
     for user, name in ((ANA, "Ana Ruiz"), (BEN, "Ben Okafor")):
         assert (name in json.dumps(post.args["blocks"])) is (user not in notified)
 
 
-def test_a_line_of_an_earlier_build_notifies_nobody(office: PostOffice) -> None:
-    """Its row does not say whom."""
-    office.send(office.put(body={"text": SAID}))
-    [post] = office.asked()
-    assert mentioned(post.args) == set()
+def test_a_notice_of_an_earlier_build_notifies_nobody(harness: SenderHarness) -> None:
+    """Its row does not say whom to notify."""
+    harness.send(harness.queue(body={"text": SAID}))
+    [post] = harness.take_requests()
+    assert find_mentioned_people(post.args) == set()
 
 
-def test_a_change_to_a_message_has_mentions(office: PostOffice) -> None:
+def test_a_changed_message_mentions_everybody(harness: SenderHarness) -> None:
     """Slack notifies nobody of a change."""
-    drawn, _, _ = office.renderer.render_message(notice(office))
-    assert mentioned({"text": drawn.text, "blocks": drawn.blocks}) == {ANA, BEN}
+    drawn, _, _ = harness.renderer.render_message(queue_notice(harness))
+    assert find_mentioned_people({"text": drawn.text, "blocks": drawn.blocks}) == {ANA, BEN}
 
 
-def test_direct_messages_keep_their_mentions(office: PostOffice) -> None:
-    """They can notify nobody else than who reads them."""
-    office.send(notice(office, channel="DANA00001"))
-    [post] = office.asked()
-    assert mentioned(post.args) == {ANA, BEN}
+def test_direct_messages_keep_their_mentions(harness: SenderHarness) -> None:
+    """Only their reader can be notified."""
+    harness.send(queue_notice(harness, channel="DANA00001"))
+    [post] = harness.take_requests()
+    assert find_mentioned_people(post.args) == {ANA, BEN}
 
 
-def test_who_cannot_be_looked_up_stays_a_mention(office: PostOffice) -> None:
-    """Who it is matters more than whom it notifies."""
-    assert isinstance(office.renderer.directory, FakeDirectory)
-    office.renderer.directory.down = True
-    office.send(notice(office))
-    [post] = office.asked()
-    assert mentioned(post.args) == {ANA, BEN}
+def test_people_who_cannot_be_looked_up_stay_mentioned(harness: SenderHarness) -> None:
+    """Who it is matters more than a notification too many."""
+    assert isinstance(harness.renderer.directory, FakeDirectory)
+    harness.renderer.directory.down = True
+    harness.send(queue_notice(harness))
+    [post] = harness.take_requests()
+    assert find_mentioned_people(post.args) == {ANA, BEN}
 
 
 @pytest.mark.parametrize("loud", [True, False, None])
-def test_an_earlier_builds_answer_keeps_what_its_record_meant(
-    office: PostOffice, loud: bool | None
+def test_quiet_record_lines_of_an_earlier_build_are_not_shown(
+    harness: SenderHarness, loud: bool | None
 ) -> None:
-    """Quiet lines of the record are no contradiction; loud ones are, and so are today's."""
+    """Its quiet record lines are not shown; loud ones are, and so are those without a mark."""
     body = {"text": "It is done.", "last": True, "record": "On record: done."}
-    office.send(office.put(kind="answer", body=body | ({} if loud is None else {"loud": loud})))
-    [post] = office.asked()
+    harness.send(harness.queue(kind="answer", body=body | ({} if loud is None else {"loud": loud})))
+    [post] = harness.take_requests()
     assert ("On record" in json.dumps(post.args["blocks"])) is (loud is not False)
 
 
@@ -94,8 +96,8 @@ EVIL = [
 
 @pytest.mark.parametrize("name", EVIL)
 @pytest.mark.parametrize("kind", ["mrkdwn", "rich_text"])
-def test_a_name_does_nothing_but_stand_there(name: str, kind: str) -> None:
-    """It mentions nobody, links to nothing, breaks no line and does not fill the message."""
+def test_a_chosen_name_is_shown_as_plain_text(name: str, kind: str) -> None:
+    """It mentions nobody, has no link or line break, and is not long."""
     directory = FakeDirectory()
     directory.known[BEN] = Person(BEN, TEAM, name)
     block: dict[str, Any] = {
@@ -113,8 +115,8 @@ def test_a_name_does_nothing_but_stand_there(name: str, kind: str) -> None:
     assert len(said) < 200
 
 
-def test_a_text_that_names_would_make_too_long_keeps_its_mentions() -> None:
-    """Slack would refuse the whole message otherwise."""
+def test_mentions_stay_where_names_make_a_text_too_long() -> None:
+    """Slack would refuse the whole message."""
     directory = FakeDirectory()
     directory.known[BEN] = Person(BEN, TEAM, "B" * 80)
     many = " ".join([f"<@{BEN}>"] * 200)

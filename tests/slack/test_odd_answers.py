@@ -1,4 +1,4 @@
-"""Whatever comes in the place of Slack's answer, for each kind of message: nothing is given up."""
+"""Whatever comes instead of Slack's answer, no kind of message is given up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from storage.states import CallStatus, MessageStatus
 from storage.transaction import fetch_rows
 from tests.runs.fakes import BEN
 from tests.slack.odd_server import OddServer
-from tests.slack.post_office import SUPPORT, PostOffice
-from tests.slack.test_sender_troubles import answer, streamed
+from tests.slack.sender_harness import SUPPORT, SenderHarness
+from tests.slack.test_sender_failures import queue_stream_answer, start_stream
 from tests.storage.builders import seed, set_message
 
 M = MessageStatus
@@ -66,7 +66,7 @@ ODD = {
 
 @pytest.fixture(params=list(ODD))
 def odd(request: pytest.FixtureRequest) -> Iterator[OddServer]:
-    """A server that answers so."""
+    """A server with that answer."""
     how = ODD[request.param]
     with OddServer() as server:
         server.status, server.body, server.headers = how.status, how.body, how.headers
@@ -74,108 +74,118 @@ def odd(request: pytest.FixtureRequest) -> Iterator[OddServer]:
         yield server
 
 
-def a_line(office: PostOffice) -> Message:
-    """Words in a channel."""
-    return office.put()
+def queue_line(harness: SenderHarness) -> Message:
+    """A message in a channel."""
+    return harness.queue()
 
 
-def for_one(office: PostOffice) -> Message:
-    """Words for one person in a channel."""
-    return office.put("private", body={"text": "for you"}, recipient=BEN)
+def queue_private_line(harness: SenderHarness) -> Message:
+    """A message for one person in a channel."""
+    return harness.queue("private", body={"text": "for you"}, recipient=BEN)
 
 
-def in_a_dm(office: PostOffice) -> Message:
-    """Words for a direct message that is not open."""
-    return office.put(channel=BEN)
+def queue_direct_message(harness: SenderHarness) -> Message:
+    """A direct message whose conversation is not open."""
+    return harness.queue(channel=BEN)
 
 
-def a_file(office: PostOffice) -> Message:
+def queue_file(harness: SenderHarness) -> Message:
     """A file."""
     body = {"name": "odd rows.csv", "title": "Rows", "content": "a"}
-    return office.put("file", body=body, run_id=seed(office.store).run_id)
+    return harness.queue("file", body=body, run_id=seed(harness.store).run_id)
 
 
-def a_drawing(office: PostOffice) -> Message:
-    """A card that stands, to be drawn again."""
-    card = office.card(seed(office.store))
-    assert office.send(card) is True
-    with office.store.write() as tx:
+def queue_redraw(harness: SenderHarness) -> Message:
+    """A card in Slack that is to be drawn again."""
+    card = harness.queue_card(seed(harness.store))
+    assert harness.send(card) is True
+    with harness.store.write() as tx:
         set_message(tx, card, status=M.STALE)
-    return office.now(card)
+    return harness.read(card)
 
 
-def a_mark(office: PostOffice) -> Message:
+def queue_mark(harness: SenderHarness) -> Message:
     """An emoji on a request's message."""
-    made = seed(office.store)
-    office.change(made, asked_at=made.call().created_at)
-    ts = office.slack.person("ben").say(SUPPORT, "a request")
-    return office.put("mark", run_id=made.run_id, ts=ts, body={"names": []})
+    made = seed(harness.store)
+    harness.change_call(made, asked_at=made.call().created_at)
+    ts = harness.slack.person("ben").say(SUPPORT, "a request")
+    return harness.queue("mark", run_id=made.run_id, ts=ts, body={"names": []})
 
 
-def a_stream(office: PostOffice) -> Message:
-    """A stream to be stopped."""
-    found: Message = answer(office, *streamed(office, "one"), rest={"markdown_text": " two"})
+def queue_stream_end(harness: SenderHarness) -> Message:
+    """A stream that is to be stopped."""
+    found: Message = queue_stream_answer(
+        harness, *start_stream(harness, "one"), rest={"markdown_text": " two"}
+    )
     return found
 
 
-def point(office: PostOffice, url: str) -> None:
-    """Have its client call another server, over the connections that it keeps."""
-    office.client.base_url, office.client._origin = url, urlsplit(url)[:2]
-    office.client._connections.close()
-    office.client._connections = _ConnectionPool(office.client._create_connection)
+def point_client_at(harness: SenderHarness, url: str) -> None:
+    """Have the client call another server, also on connections it would keep."""
+    harness.client.base_url, harness.client._origin = url, urlsplit(url)[:2]
+    harness.client._connections.close()
+    harness.client._connections = _ConnectionPool(harness.client._create_connection)
 
 
-KINDS = (a_line, for_one, in_a_dm, a_file, a_drawing, a_mark, a_stream)
+KINDS = (
+    queue_line,
+    queue_private_line,
+    queue_direct_message,
+    queue_file,
+    queue_redraw,
+    queue_mark,
+    queue_stream_end,
+)
 
 
 @pytest.mark.parametrize("body", [b'{"ok": true}', b'{"ok": true, "ts": null, "channel": {}}'])
-@pytest.mark.parametrize("kind", [a_line, in_a_dm, a_file])
-def test_an_answer_that_lacks_what_was_asked_for(
-    office: PostOffice, kind: Callable[[PostOffice], Message], body: bytes
+@pytest.mark.parametrize("kind", [queue_line, queue_direct_message, queue_file])
+def test_a_message_answered_without_its_place_is_sent_once_clear(
+    harness: SenderHarness, kind: Callable[[SenderHarness], Message], body: bytes
 ) -> None:
-    """Well, says Slack, and nothing else: it is looked for, and sent in the end."""
-    row, right = kind(office), office.client.base_url
+    """Slack only says ok: the message is searched for, and sent in the end."""
+    row, right = kind(harness), harness.client.base_url
     with OddServer() as odd:
         odd.body = body
-        point(office, odd.url)
+        point_client_at(harness, odd.url)
         for _ in range(8):
-            office.send(row)
-            assert office.now(row).status in (M.PENDING, M.SENDING), office.now(row).error
-            office.clock.at += timedelta(seconds=301)
-        point(office, right)
+            harness.send(row)
+            assert harness.read(row).status in (M.PENDING, M.SENDING), harness.read(row).error
+            harness.clock.at += timedelta(seconds=301)
+        point_client_at(harness, right)
     for _ in range(3):
-        if office.now(row).status is not M.SENT:
-            office.send(row)
-            office.clock.at += timedelta(seconds=61)
-    assert office.now(row).status is M.SENT
+        if harness.read(row).status is not M.SENT:
+            harness.send(row)
+            harness.clock.at += timedelta(seconds=61)
+    assert harness.read(row).status is M.SENT
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_odd_answer_gives_nothing_up(
-    office: PostOffice, odd: OddServer, kind: Callable[[PostOffice], Message]
+def test_no_message_is_given_up_for_an_odd_answer(
+    harness: SenderHarness, odd: OddServer, kind: Callable[[SenderHarness], Message]
 ) -> None:
-    """However often it comes, the message is not failed; once Slack answers it is sent."""
-    row, right = kind(office), office.client.base_url
-    before = office.now(row).status
-    point(office, odd.url)
+    """However often it comes; once Slack answers, the message is sent."""
+    row, right = kind(harness), harness.client.base_url
+    before = harness.read(row).status
+    point_client_at(harness, odd.url)
     try:
         for _ in range(8):
-            if office.now(row).status is M.SENT:  # words for one: pointed to, and left at that
-                assert kind is for_one
+            if harness.read(row).status is M.SENT:  # private lines end with a pointer to the card
+                assert kind is queue_private_line
                 break
-            office.send(row)
-            now = office.now(row)
-            assert now.status in (before, M.SENDING) or kind is for_one, now.error
-            office.clock.at += timedelta(seconds=301)
+            harness.send(row)
+            now = harness.read(row)
+            assert now.status in (before, M.SENDING) or kind is queue_private_line, now.error
+            harness.clock.at += timedelta(seconds=301)
     finally:
-        point(office, right)
+        point_client_at(harness, right)
     assert odd.asked
-    for _ in range(3):  # a direct message is opened first
-        if office.now(row).status is not M.SENT:
-            office.send(row)
-            office.clock.at += timedelta(seconds=61)
-    assert office.now(row).status is M.SENT
-    with office.store.read() as tx:
+    for _ in range(3):  # several tries: a direct message is opened first
+        if harness.read(row).status is not M.SENT:
+            harness.send(row)
+            harness.clock.at += timedelta(seconds=61)
+    assert harness.read(row).status is M.SENT
+    with harness.store.read() as tx:
         calls = fetch_rows(tx, Call, select(Call))
     assert CallStatus.CANCELLED not in [each.status for each in calls]

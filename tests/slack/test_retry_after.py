@@ -1,4 +1,4 @@
-"""Whatever Slack says of when to come back: nothing is lost, hurried or put off for ever."""
+"""Whatever time Slack's Retry-After has, nothing is lost, hurried or put off for ever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.slack.client import MAX_RETRY_AFTER_SECONDS, RateLimitPauses, parse_ret
 from bot.slack.lookups import build_read_only_slack_client
 from storage.states import MessageStatus
 from tests.slack.odd_server import OddServer
-from tests.slack.post_office import PostOffice
+from tests.slack.sender_harness import SenderHarness
 
 M = MessageStatus
 ABSURD = (
@@ -41,13 +41,13 @@ ABSURD = (
         ("86400", MAX_RETRY_AFTER_SECONDS),
     ],
 )
-def test_the_seconds_of_a_header(header: object, seconds: float) -> None:
-    """What is no number of seconds counts as nothing said; a day is not waited for."""
+def test_a_retry_after_header_is_parsed_as_seconds(header: object, seconds: float) -> None:
+    """A value that is no number counts as none; the longest wait is limited."""
     assert parse_retry_after(header) == seconds
 
 
 @pytest.fixture
-def limiting() -> Iterator[OddServer]:
+def limiting_server() -> Iterator[OddServer]:
     """A server that answers 429 to every call."""
     with OddServer() as server:
         server.status, server.body = 429, b'{"ok": false, "error": "ratelimited"}'
@@ -56,33 +56,33 @@ def limiting() -> Iterator[OddServer]:
 
 @pytest.mark.parametrize("header", ABSURD)
 @pytest.mark.parametrize("with_body", [True, False])
-def test_a_message_that_is_limited_is_sent_later(
-    office: PostOffice, limiting: OddServer, header: str | None, with_body: bool
+def test_a_rate_limited_message_is_sent_later(
+    harness: SenderHarness, limiting_server: OddServer, header: str | None, with_body: bool
 ) -> None:
     """It is PENDING, due within five minutes and not at once, however often it was limited."""
-    office.client.pauses = RateLimitPauses(office.clock)
-    limiting.headers = {} if header is None else {"Retry-After": header}
-    limiting.body = limiting.body if with_body else b""
-    row, right = office.put(attempts=40), office.client.base_url
-    office.client.base_url = limiting.url
+    harness.client.pauses = RateLimitPauses(harness.clock)
+    limiting_server.headers = {} if header is None else {"Retry-After": header}
+    limiting_server.body = limiting_server.body if with_body else b""
+    row, right = harness.queue(attempts=40), harness.client.base_url
+    harness.client.base_url = limiting_server.url
     for _ in range(3):
-        assert office.send(row) is False
-        assert office.now(row).status is M.PENDING
-        assert 0.4 < office.due_in(row) <= MAX_RETRY_AFTER_SECONDS
-        office.clock.at += timedelta(seconds=MAX_RETRY_AFTER_SECONDS)
-    office.client.base_url = right
-    assert office.send(row) is True
-    assert office.now(row).status is M.SENT
+        assert harness.send(row) is False
+        assert harness.read(row).status is M.PENDING
+        assert 0.4 < harness.get_delay(row) <= MAX_RETRY_AFTER_SECONDS
+        harness.clock.at += timedelta(seconds=MAX_RETRY_AFTER_SECONDS)
+    harness.client.base_url = right
+    assert harness.send(row) is True
+    assert harness.read(row).status is M.SENT
 
 
 @pytest.mark.parametrize("header", ABSURD)
-def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
-    """It waits for a moment, and raises nothing but Slack's own answer."""
+def test_a_rate_limited_look_up_is_tried_again(header: str | None) -> None:
+    """It waits a moment, whatever the header says."""
     begun = time.monotonic()
     client = build_read_only_slack_client("xoxb-1", "http://127.0.0.1:9/")
     patience: Any = client.retry_handlers[-1]
     headers = {} if header is None else {"Retry-After": [header]}
-    client.close()  # else it waits as long as is said
+    client.close()  # a client that is not closed waits for the full time
     state, answer = _State(), _Answer(headers)
     patience.prepare_for_next_attempt(state=state, request=None, response=answer)
     assert state.next_attempt_requested
@@ -91,7 +91,7 @@ def test_a_look_up_that_is_limited_is_tried_again(header: str | None) -> None:
 
 @pytest.mark.parametrize("breaks", ["never", "before", "within"])
 def test_a_look_up_without_an_answer_is_tried_again(breaks: str) -> None:
-    """None, half of one, or none in time; a bot that ends does not ask again."""
+    """None, half of one, or none in time; a closed client does not ask again."""
     user = b'{"ok": true, "user": {"id": "UANA00001"}}'
     with OddServer() as server:
         server.breaks, server.body, server.most, server.right = breaks, user[:20], 2, user
@@ -113,7 +113,7 @@ class _State:
     next_attempt_requested = False
 
     def increment_current_attempt(self) -> None:
-        """One more."""
+        """Count one more."""
 
 
 class _Answer:

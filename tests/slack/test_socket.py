@@ -1,4 +1,4 @@
-"""The connection to Slack: who waits for an acknowledgement, and for how long."""
+"""The connection to Slack: acknowledgements first, closing in time, one process only."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.local_slack import build_local_slack
 COUNTS = "Slack counts 2 connections"
 
 
-class Arriving:
-    """A connection on which one delivery arrives; it is dealt with when `go` is set."""
+class ArrivingDelivery:
+    """A connection on which one delivery arrives; it is handled once `release` is set."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.arrived, self.go = threading.Event(), threading.Event()
+        self.arrived, self.release = threading.Event(), threading.Event()
         self.fails = False
         app = App(
             client=WebClient(retry_handlers=[]),
@@ -48,7 +48,7 @@ class Arriving:
 
     def _middleware(self) -> BoltResponse:
         self.arrived.set()
-        self.go.wait(10)
+        self.release.wait(10)
         return BoltResponse(status=200)
 
     def _handle(self, request: SocketModeRequest) -> None:
@@ -58,18 +58,18 @@ class Arriving:
             self.log.append("cut")
 
     def send_socket_mode_response(self, _: Any) -> None:
-        """As the client does it."""
+        """Acknowledge, as the client does."""
         if self.fails:
             raise ConnectionError
         self.log.append("acknowledged")
 
     @property
     def logger(self) -> Any:
-        """As the client has it."""
+        """The client's logger."""
         return self.slack.client.logger
 
-    def calm(self, patience: float = 10) -> threading.Thread:
-        """The loop asks whether it may begin."""
+    def wait_for_calm(self, patience: float = 10) -> threading.Thread:
+        """Ask on a thread whether the loop may begin."""
 
         def ask() -> None:
             self.arrivals.wait_until_acknowledged(patience)
@@ -81,24 +81,24 @@ class Arriving:
 
 
 @pytest.fixture
-def arriving() -> Arriving:
-    """One delivery has arrived, and is not acknowledged."""
-    made = Arriving()
+def arriving() -> ArrivingDelivery:
+    """One delivery that has arrived and is not acknowledged."""
+    made = ArrivingDelivery()
     made.thread.start()
     assert made.arrived.wait(30)
     return made
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_arrives_is_acknowledged_before_anything_is_decided(
-    arriving: Arriving, fails: bool
+def test_a_delivery_is_acknowledged_before_the_loop_goes_on(
+    arriving: ArrivingDelivery, fails: bool
 ) -> None:
-    """The loop lets an acknowledgement go first; one that could not be sent does not hold it up."""
+    """An acknowledgement that could not be sent does not hold up the loop."""
     arriving.fails = fails
-    asking = arriving.calm()
+    asking = arriving.wait_for_calm()
     asking.join(0.05)
     assert asking.is_alive()
-    arriving.go.set()
+    arriving.release.set()
     asking.join(10)
     arriving.thread.join(30)
     if fails:
@@ -107,17 +107,17 @@ def test_what_arrives_is_acknowledged_before_anything_is_decided(
         assert arriving.log == ["acknowledged", "calm"]
 
 
-def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
-    """Deadlines and decisions wait for an acknowledgement a moment, not as long as it takes."""
-    asking = arriving.calm(0.1)
+def test_a_slow_acknowledgement_does_not_hold_up_the_loop(arriving: ArrivingDelivery) -> None:
+    """Deadlines and decisions wait for it a moment only."""
+    asking = arriving.wait_for_calm(0.1)
     asking.join(10)
     assert arriving.log == ["calm"]
-    arriving.go.set()
+    arriving.release.set()
     arriving.thread.join(30)
 
 
-def app_on(sandbox: Sandbox) -> App:
-    """A bare app."""
+def build_app(sandbox: Sandbox) -> App:
+    """A bare Bolt app."""
     return App(
         client=WebClient(base_url=sandbox.api_url, retry_handlers=[]),
         token_verification_enabled=False,
@@ -125,22 +125,22 @@ def app_on(sandbox: Sandbox) -> App:
     )
 
 
-def connected(sandbox: Sandbox) -> SocketModeConnection:
-    """A connection of a bare app."""
-    slack = SocketModeConnection(app_on(sandbox), sandbox.app_token, UnacknowledgedDeliveries())
+def connect(sandbox: Sandbox) -> SocketModeConnection:
+    """Connect a bare app."""
+    slack = SocketModeConnection(build_app(sandbox), sandbox.app_token, UnacknowledgedDeliveries())
     slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
     return slack
 
 
 @pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
-def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
-    """However long the socket takes to close, no reader is waited for for ever."""
+def test_closing_ends_even_if_the_socket_closes_slowly(held: float) -> None:
+    """No reader is waited for for ever."""
     with build_local_slack() as sandbox:
-        slack = connected(sandbox)
+        slack = connect(sandbox)
         line = slack.client.current_session
         assert line is not None
         closing = threading.Thread(target=slack.close, daemon=True)
-        with line.sock_send_lock:  # what closing the socket waits for
+        with line.sock_send_lock:  # closing the socket waits for this lock
             closing.start()
             closing.join(held)
         closing.join(10)
@@ -148,45 +148,42 @@ def test_closing_ends_however_long_the_socket_takes(held: float) -> None:
         assert not slack.client.is_connected()
 
 
-def test_closing_ends_where_nothing_was_connected() -> None:
-    """What never connected is closed at once."""
+def test_closing_a_client_that_never_connected_ends() -> None:
+    """At once."""
     with build_local_slack() as sandbox:
-        never = SocketModeConnection(app_on(sandbox), sandbox.app_token, UnacknowledgedDeliveries())
+        never = SocketModeConnection(
+            build_app(sandbox), sandbox.app_token, UnacknowledgedDeliveries()
+        )
         closing = threading.Thread(target=never.close, daemon=True)
         closing.start()
         closing.join(10)
         assert not closing.is_alive()
 
 
-def test_closing_waits_for_no_message() -> None:
-    """Closing does not wait for the second that the client lets pass for its next message.
-
-    The shortest of five counts: the machine may be busy.
-    """
+def test_closing_does_not_wait_for_the_next_message() -> None:
+    """The client waits a second for its next message. The shortest of five counts, as the machine
+    may be busy."""
     with build_local_slack() as sandbox:
         took = []
         for _ in range(5):
-            slack = connected(sandbox)
+            slack = connect(sandbox)
             begun = time.monotonic()
             slack.close()
             took.append(time.monotonic() - begun)
         assert min(took) < 0.4
 
 
-def test_nothing_connects_again_once_it_is_closed() -> None:
-    """A reconnection asked for while the connection was being closed does not bring it back."""
+def test_a_closed_client_does_not_connect_again() -> None:
+    """Though a reconnection was asked for meanwhile."""
     with build_local_slack() as sandbox:
-        slack = connected(sandbox)
+        slack = connect(sandbox)
         slack.close()
         slack.client.connect_to_new_endpoint()
         assert not slack.client.is_connected()
 
 
-def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
-    """A delivery that is being stored is acknowledged before the connection closes.
-
-    One that comes later is not taken in.
-    """
+def test_closing_waits_for_the_delivery_being_stored(arriving: ArrivingDelivery) -> None:
+    """It is acknowledged first. One that comes later is not accepted."""
 
     def close() -> None:
         arriving.slack.close()
@@ -196,7 +193,7 @@ def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
     closing.start()
     closing.join(0.05)
     assert closing.is_alive()
-    arriving.go.set()
+    arriving.release.set()
     arriving.thread.join(30)
     closing.join(10)
     assert arriving.log == ["acknowledged", "closed"]
@@ -205,8 +202,8 @@ def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
     assert arriving.log == ["acknowledged", "closed"]
 
 
-def settings_of(sandbox: Sandbox, *, allowed: bool) -> Settings:
-    """Settings by which other connections are `allowed`, or not."""
+def build_settings(sandbox: Sandbox, *, allowed: bool) -> Settings:
+    """Settings that allow other connections, or do not."""
     return Settings(
         slack_bot_token=sandbox.bot_token,
         slack_app_token=sandbox.app_token,
@@ -217,14 +214,14 @@ def settings_of(sandbox: Sandbox, *, allowed: bool) -> Settings:
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_second_process_with_the_same_token(
+def test_a_second_process_with_the_same_token_is_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, allowed: bool
 ) -> None:
-    """It is refused unless a setting allows it; the log says so, as an error where it is one."""
-    caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
+    """Unless a setting allows it. The log says so, as an error if it is one."""
+    caplog.set_level(logging.INFO, module.log.name)  # an earlier test may have set another level
     monkeypatch.setattr(module, "RETRY_PAUSES_SECONDS", (0.01,))
     with build_local_slack() as sandbox:
-        app, settings = app_on(sandbox), settings_of(sandbox, allowed=allowed)
+        app, settings = build_app(sandbox), build_settings(sandbox, allowed=allowed)
         alone = {"other_connections": False}
         first = open_sole_slack_connection(
             app, settings.model_copy(update=alone), UnacknowledgedDeliveries(), threading.Event()

@@ -1,4 +1,4 @@
-"""Who gives a command or clicks does not wait behind what many people write."""
+"""Commands and clicks do not wait behind a flood of messages."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from bot.signals import UnacknowledgedDeliveries
 from bot.slack.socket import SocketModeConnection
 from bot.slack.socket_client import MAX_PARALLEL_DELIVERIES
 from tests.local_slack import build_local_slack
-from tests.slack.test_socket import app_on
+from tests.slack.test_socket import build_app
 
 
-def test_a_command_amid_a_flood_of_messages() -> None:
-    """It is acknowledged while as many messages as are dealt with at once are held up."""
-    arrived, go = threading.Semaphore(0), threading.Event()
+def test_a_command_is_acknowledged_during_a_flood_of_messages() -> None:
+    """As many messages as are handled at once are held up."""
+    arrived, release = threading.Semaphore(0), threading.Event()
 
     def take(body: dict[str, Any]) -> BoltResponse:
         if "event" in body:
             arrived.release()
-            go.wait(10)
+            release.wait(10)
         return BoltResponse(status=200)
 
     with build_local_slack() as sandbox:
-        app, ana = app_on(sandbox), sandbox.person("ana")
+        app, ana = build_app(sandbox), sandbox.person("ana")
         app.middleware(take)
         slack = SocketModeConnection(app, sandbox.app_token, UnacknowledgedDeliveries())
         slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -37,5 +37,5 @@ def test_a_command_amid_a_flood_of_messages() -> None:
             sent: Any = ana.command("support", "/approvals")
             sandbox.wait(lambda: sent.acked_at is not None, 2)
         finally:
-            go.set()
+            release.set()
             slack.close()

@@ -1,4 +1,4 @@
-"""A connection that takes the place of another: nothing that is said around it is lost or late."""
+"""When one connection replaces another, nothing is lost or late."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 from tests.local_slack import build_local_slack
-from tests.slack.test_socket import app_on, settings_of
+from tests.slack.test_socket import build_app, build_settings
 
-SOON = 0.3  # seconds within which what arrives is acknowledged
-GONE = 1006  # how a connection has ended that nobody closed
+SOON = 0.3  # seconds in which a delivery is acknowledged
+ABNORMAL_END = 1006  # the code of a connection that ended without a close frame
 
 
-class Heard:
-    """A real Bolt app on the sandbox, which acknowledges once `go` is set."""
+class ListeningApp:
+    """A real Bolt app on the sandbox, which acknowledges once `release` is set."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.texts: list[str] = []
-        self.arrived, self.go = threading.Event(), threading.Event()
-        self.go.set()
-        app = app_on(sandbox)
+        self.arrived, self.release = threading.Event(), threading.Event()
+        self.release.set()
+        app = build_app(sandbox)
         app.middleware(self._take)
         self.slack = SocketModeConnection(app, sandbox.app_token, UnacknowledgedDeliveries())
         self.slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
@@ -40,48 +40,48 @@ class Heard:
     def _take(self, body: dict[str, dict[str, str]]) -> BoltResponse:
         self.texts.append(body["event"]["text"])
         self.arrived.set()
-        self.go.wait(10)
+        self.release.wait(10)
         return BoltResponse(status=200)
 
     @property
     def opened(self) -> int:
-        """How many connections were asked for."""
+        """How many connections were requested."""
         return sum(each.method == "apps.connections.open" for each in self.sandbox.requests)
 
     def say(self, text: str) -> Delivery:
-        """Somebody says this; how it is delivered."""
+        """Post a message as Ana; return its delivery."""
         self.sandbox.person("ana").say("support", text)
         return self.sandbox.deliveries[-1]
 
-    def is_asking(self, times: int) -> None:
-        """Return once it has asked so many times where to connect."""
+    def wait_for_opened(self, times: int) -> None:
+        """Wait until so many connections were requested."""
         self.sandbox.wait(lambda: self.opened == times)
 
-    def moved(self, number: int) -> None:
-        """Return once the connection of this number is there, and the earlier ones are not."""
+    def wait_for_connection(self, number: int) -> None:
+        """Wait until only the connection of this number is there."""
         closed = number - 1
         self.sandbox.wait(
             lambda: len(self.sandbox.closed) == closed and self.sandbox.connections == 1
         )
 
 
-def broke(sandbox: Sandbox, times: int) -> None:
-    """Return once so many connections have ended without a close frame, and one is there."""
-    sandbox.wait(lambda: sandbox.closed.count(GONE) == times and sandbox.connections == 1)
+def wait_for_abnormal_ends(sandbox: Sandbox, times: int) -> None:
+    """Wait until so many connections ended without a close frame, and one is there."""
+    sandbox.wait(lambda: sandbox.closed.count(ABNORMAL_END) == times and sandbox.connections == 1)
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
-    """It is connected."""
+def listening() -> Iterator[ListeningApp]:
+    """An app that is connected."""
     with build_local_slack() as sandbox:
-        made = Heard(sandbox)
+        made = ListeningApp(sandbox)
         yield made
-        made.go.set()
+        made.release.set()
         made.slack.close()
 
 
-def lag(delivery: Delivery) -> float:
-    """Seconds from when it was sent to its acknowledgement."""
+def measure_lag(delivery: Delivery) -> float:
+    """Seconds from sending the delivery to its acknowledgement."""
     assert delivery.wait() == "acked"
     assert delivery.sent_at is not None
     assert delivery.acked_at is not None
@@ -89,137 +89,138 @@ def lag(delivery: Delivery) -> float:
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "link_disabled"])
-def test_what_is_said_right_after_a_refresh_is_heard_at_once(heard: Heard, reason: str) -> None:
-    """Whatever is said while connections change is acknowledged within a moment.
-
-    The shortest of five counts: the machine may be busy.
-    """
+def test_messages_during_a_refresh_are_acknowledged_at_once(
+    listening: ListeningApp, reason: str
+) -> None:
+    """The shortest of five counts, as the machine may be busy."""
     lags = []
     for number in range(5):
-        heard.sandbox.faults.disconnect(reason)
-        said = [heard.say(f"{number}, at once")]
-        heard.is_asking(number + 2)
-        said += [heard.say(f"{number}, {each}") for each in range(5)]
-        lags.append(max(lag(each) for each in said))
-        heard.moved(number + 2)
+        listening.sandbox.faults.disconnect(reason)
+        said = [listening.say(f"{number}, at once")]
+        listening.wait_for_opened(number + 2)
+        said += [listening.say(f"{number}, {each}") for each in range(5)]
+        lags.append(max(measure_lag(each) for each in said))
+        listening.wait_for_connection(number + 2)
     assert min(lags) < SOON
-    assert len(set(heard.texts)) == 30
+    assert len(set(listening.texts)) == 30
 
 
-def test_each_connection_ends_with_a_close_frame(heard: Heard) -> None:
-    """At a refresh, where Slack closes, and when the bot stops: never without a word."""
-    heard.sandbox.faults.refresh()
-    heard.moved(2)
-    heard.sandbox.faults.disconnect("link_disabled")  # which Slack closes at once
-    heard.moved(3)
-    heard.slack.close()
-    heard.sandbox.wait(lambda: len(heard.sandbox.closed) == 3)
-    assert GONE not in heard.sandbox.closed
+def test_each_connection_ends_with_a_close_frame(listening: ListeningApp) -> None:
+    """At a refresh, when Slack closes, and when the bot stops."""
+    listening.sandbox.faults.refresh()
+    listening.wait_for_connection(2)
+    listening.sandbox.faults.disconnect("link_disabled")  # Slack closes it at once
+    listening.wait_for_connection(3)
+    listening.slack.close()
+    listening.sandbox.wait(lambda: len(listening.sandbox.closed) == 3)
+    assert ABNORMAL_END not in listening.sandbox.closed
 
 
-def test_an_old_connection_goes_before_slack_closes_it(heard: Heard) -> None:
-    """Slack would keep it for ten seconds more, and may still send by it."""
+def test_the_bot_closes_an_old_connection_before_slack_does(listening: ListeningApp) -> None:
+    """Slack would keep it for ten seconds more, and may still send on it."""
     begun = time.monotonic()
-    heard.sandbox.faults.disconnect("warning")
-    heard.moved(2)
+    listening.sandbox.faults.disconnect("warning")
+    listening.wait_for_connection(2)
     assert time.monotonic() - begun < 8
-    assert heard.sandbox.closed == [1000]
+    assert listening.sandbox.closed == [1000]
 
 
-def test_an_envelope_is_acknowledged_by_the_connection_it_came_by(heard: Heard) -> None:
-    """What is being dealt with when Slack asks for a new connection is acknowledged by the old."""
-    heard.go.clear()
-    late = heard.say("before the refresh")
-    assert heard.arrived.wait(30)
-    heard.sandbox.faults.disconnect("warning")
-    heard.sandbox.wait(lambda: heard.sandbox.connections == 2)
-    heard.go.set()
+def test_an_envelope_is_acknowledged_on_the_connection_it_came_by(listening: ListeningApp) -> None:
+    """It is being handled when Slack asks for a new connection."""
+    listening.release.clear()
+    late = listening.say("before the refresh")
+    assert listening.arrived.wait(30)
+    listening.sandbox.faults.disconnect("warning")
+    listening.sandbox.wait(lambda: listening.sandbox.connections == 2)
+    listening.release.set()
     assert late.wait() == "acked"
     assert late.acked_by == late.socket_id
     assert late.attempts == 1
-    heard.moved(2)
+    listening.wait_for_connection(2)
 
 
-def test_an_envelope_whose_connection_is_gone_is_acknowledged_by_the_next(heard: Heard) -> None:
-    """Where Slack has closed it meanwhile, the acknowledgement goes by the new connection."""
-    heard.go.clear()
-    late = heard.say("before the refresh")
-    assert heard.arrived.wait(30)
-    heard.sandbox.faults.disconnect("link_disabled")
-    heard.moved(2)
-    heard.go.set()
+def test_an_envelope_of_a_closed_connection_is_acknowledged_on_a_new(
+    listening: ListeningApp,
+) -> None:
+    """Slack closed the first one meanwhile."""
+    listening.release.clear()
+    late = listening.say("before the refresh")
+    assert listening.arrived.wait(30)
+    listening.sandbox.faults.disconnect("link_disabled")
+    listening.wait_for_connection(2)
+    listening.release.set()
     assert late.wait() == "acked"
     assert late.acked_by != late.socket_id
     assert late.attempts == 1
 
 
-def test_a_cut_connection_is_made_anew_at_once(heard: Heard) -> None:
-    """One that breaks without a word is replaced before its pings could be missed."""
+def test_a_cut_connection_is_replaced_at_once(listening: ListeningApp) -> None:
+    """Before missing pings would show that it broke."""
     took = []
     for number in range(3):
         begun = time.monotonic()
-        heard.sandbox.faults.cut()
-        heard.moved(number + 2)
+        listening.sandbox.faults.cut()
+        listening.wait_for_connection(number + 2)
         took.append(time.monotonic() - begun)
     assert min(took) < 1.0
-    assert lag(heard.say("afterwards")) < 3.0
+    assert measure_lag(listening.say("afterwards")) < 3.0
 
 
-def test_a_new_connection_that_cannot_be_made_keeps_the_old_one(
-    heard: Heard, monkeypatch: pytest.MonkeyPatch
+def test_the_old_connection_stays_until_a_new_one_is_made(
+    listening: ListeningApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While Slack gives no new one, what comes by the old one is heard; then it is tried again."""
+    """Messages arrive on the old one meanwhile; then it is tried again."""
     monkeypatch.setattr(socket_client, "PING_INTERVAL_SECONDS", 0.1)
-    heard.sandbox.faults.fail("apps.connections.open", "internal_error", times=3)
-    heard.sandbox.faults.disconnect("warning")
-    heard.sandbox.wait(lambda: heard.opened >= 3)
-    lag(heard.say("meanwhile"))
-    heard.moved(2)
-    lag(heard.say("afterwards"))
-    assert heard.texts == ["meanwhile", "afterwards"]
+    listening.sandbox.faults.fail("apps.connections.open", "internal_error", times=3)
+    listening.sandbox.faults.disconnect("warning")
+    listening.sandbox.wait(lambda: listening.opened >= 3)
+    measure_lag(listening.say("meanwhile"))
+    listening.wait_for_connection(2)
+    measure_lag(listening.say("afterwards"))
+    assert listening.texts == ["meanwhile", "afterwards"]
 
 
-def test_closing_waits_for_no_connection_that_slack_holds_back(
-    heard: Heard, sandbox_rate: Callable[[Sandbox], None]
+def test_closing_does_not_wait_for_a_rate_limited_connection(
+    listening: ListeningApp, limit_next_connection: Callable[[Sandbox], None]
 ) -> None:
-    """Told to come back in half a minute, the bot stops at once all the same."""
-    sandbox_rate(heard.sandbox)
-    heard.sandbox.faults.disconnect("warning")
-    heard.sandbox.wait(lambda: heard.opened == 2)
+    """Though Slack says to come back in half a minute."""
+    limit_next_connection(listening.sandbox)
+    listening.sandbox.faults.disconnect("warning")
+    listening.sandbox.wait(lambda: listening.opened == 2)
     begun = time.monotonic()
-    heard.slack.close()
+    listening.slack.close()
     assert time.monotonic() - begun < 5
 
 
 @pytest.fixture
-def sandbox_rate() -> Callable[[Sandbox], None]:
-    """Has Slack hold back the next connection."""
+def limit_next_connection() -> Callable[[Sandbox], None]:
+    """Has Slack limit the next request for a connection."""
     return lambda sandbox: sandbox.faults.rate_limit("apps.connections.open", retry_after=30)
 
 
-def test_a_connection_that_died_is_no_other_process(
+def test_a_dead_connection_does_not_count_as_another_process(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that Slack counts for a while after a crash holds the start up, and no more.
+    """Slack counts it for a while after a crash; the start waits.
 
-    Nothing is said as an error, then or when the bot's own connections break later on.
+    No error is logged, then or when the bot's own connections break later.
     """
-    caplog.set_level(logging.INFO, module.log.name)  # whatever an earlier test has set
+    caplog.set_level(logging.INFO, module.log.name)  # an earlier test may have set another level
     monkeypatch.setattr(module, "RETRY_PAUSES_SECONDS", (0.2,) * 10)
     with build_local_slack() as sandbox:
         sandbox.faults.count_dead(1.0)
-        died = Heard(sandbox)
+        died = ListeningApp(sandbox)
         died.slack.client.close = lambda: None  # type: ignore[method-assign]  # it can say no more
         died.slack.client._closing.set()
         sandbox.faults.cut()
-        sandbox.wait(lambda: sandbox.closed == [GONE])
-        settings = settings_of(sandbox, allowed=False)
+        sandbox.wait(lambda: sandbox.closed == [ABNORMAL_END])
+        settings = build_settings(sandbox, allowed=False)
         slack = open_sole_slack_connection(
-            app_on(sandbox), settings, UnacknowledgedDeliveries(), threading.Event()
+            build_app(sandbox), settings, UnacknowledgedDeliveries(), threading.Event()
         )
         for number in (2, 3):
             sandbox.faults.cut()
-            broke(sandbox, number)
+            wait_for_abnormal_ends(sandbox, number)
         slack.close()
     assert any("of a process that has died" in each.message for each in caplog.records)
     assert not [
@@ -229,6 +230,6 @@ def test_a_connection_that_died_is_no_other_process(
     ]
 
 
-def test_the_start_waits_as_long_as_a_dead_connection_may_be_counted() -> None:
-    """Slack was seen to count one for fifteen seconds: the start is not given up before."""
+def test_the_start_waits_longer_than_slack_counts_dead_connections() -> None:
+    """Slack was seen to count one for fifteen seconds."""
     assert sum(module.RETRY_PAUSES_SECONDS) > 2 * 15

@@ -1,4 +1,4 @@
-"""The client whose connections stay open, over the wire: kept, found dead, cut, retried."""
+"""The client that keeps connections open, over the wire: reuse, cuts, retries, proxies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUPPORT = "C0SUPPORT"
 
 
 class Relay:
-    """Stands between client and Slack, counts the connections and ends them on demand."""
+    """Stands between client and Slack, counts connections and ends them on demand."""
 
     def __init__(self, far: tuple[str, int]) -> None:
         self._far = far
@@ -54,7 +54,7 @@ class Relay:
                 self._threads.append(thread)
 
     def end_all(self) -> None:
-        """End every connection, as a server does that has waited long enough."""
+        """End every connection, as a server does after an idle time."""
         ended, self._open = self._open, []
         for each in ended:
             try:
@@ -63,7 +63,7 @@ class Relay:
                 each.close()
 
     def close(self) -> None:
-        """Serve nobody any more."""
+        """Accept no more connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.end_all()
@@ -102,7 +102,7 @@ def relay(slack: Sandbox) -> Iterator[Relay]:
 
 @pytest.fixture
 def client(slack: Sandbox, relay: Relay) -> Iterator[SlackClient]:
-    """One that repeats nothing, as the client that posts."""
+    """One without retries, like the client that posts."""
     made = SlackClient(slack.bot_token, base_url=relay.url, retry_handlers=[], timeout=10)
     yield made
     made.close()
@@ -112,13 +112,13 @@ def post(client: WebClient, text: str) -> Any:
     return client.chat_postMessage(channel=SUPPORT, text=text)
 
 
-def times(slack: Sandbox, text: str) -> int:
+def count_messages(slack: Sandbox, text: str) -> int:
     """How many messages with this text there are."""
     return sum(m["text"] == text for m in slack.person("ana").messages(SUPPORT))
 
 
 def test_calls_share_one_connection(client: SlackClient, relay: Relay, slack: Sandbox) -> None:
-    """Calls of all kinds, answers with errors among them, travel on one connection."""
+    """So do answers with errors."""
     post(client, "one")
     client.auth_test()
     client.users_info(user="UANA00001")
@@ -129,11 +129,11 @@ def test_calls_share_one_connection(client: SlackClient, relay: Relay, slack: Sa
         client.auth_test()
     assert caught.value.response.status_code == 500
     post(client, "two")
-    assert (relay.count, times(slack, "one"), times(slack, "two")) == (1, 1, 1)
+    assert (relay.count, count_messages(slack, "one"), count_messages(slack, "two")) == (1, 1, 1)
 
 
-def test_answers_are_those_of_slack_sdk(client: SlackClient, slack: Sandbox) -> None:
-    """Data, status and header names of an answer are the plain WebClient's."""
+def test_answers_equal_those_of_slack_sdk(client: SlackClient, slack: Sandbox) -> None:
+    """Data, status and header names are those of the plain WebClient."""
     plain = WebClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     ours, theirs = client.auth_test(), plain.auth_test()
     assert (ours.data | {"url": ""}) == (theirs.data | {"url": ""})  # type: ignore[operator] # may be bytes elsewhere
@@ -141,16 +141,16 @@ def test_answers_are_those_of_slack_sdk(client: SlackClient, slack: Sandbox) -> 
     assert set(theirs.headers) - set(ours.headers) <= {"Connection"}
 
 
-def test_a_token_of_its_own_counts(client: SlackClient, relay: Relay) -> None:
-    """A call may carry another token, and the next one carries the client's again."""
+def test_a_call_may_carry_its_own_token(client: SlackClient, relay: Relay) -> None:
+    """The next call carries the client's token again."""
     with pytest.raises(SlackApiError, match="invalid_auth"):
         client.auth_test(token="xoxb-nobody")
     assert client.auth_test()["ok"]
     assert relay.count == 1
 
 
-def test_pages_and_files_go_through(client: SlackClient, slack: Sandbox) -> None:
-    """Pages of an answer are read to the end, and a file is uploaded."""
+def test_paging_and_file_uploads_work(client: SlackClient, slack: Sandbox) -> None:
+    """All pages of an answer are read, and a file is uploaded."""
     thread = post(client, "root")["ts"]
     for number in range(3):
         client.chat_postMessage(channel=SUPPORT, thread_ts=thread, text=f"reply {number}")
@@ -162,19 +162,21 @@ def test_pages_and_files_go_through(client: SlackClient, slack: Sandbox) -> None
     assert "rows.csv" in [f["name"] for f in files]
 
 
-def test_an_ended_connection_is_noticed(client: SlackClient, relay: Relay, slack: Sandbox) -> None:
-    """What the server closed meanwhile is not used again: the next post arrives, once."""
+def test_a_connection_closed_by_the_server_is_not_reused(
+    client: SlackClient, relay: Relay, slack: Sandbox
+) -> None:
+    """The next post arrives, once, on a new connection."""
     post(client, "before the end")
     relay.end_all()
     slack.wait(lambda: not module._is_connection_reusable(client._connections._idle[0][0]))
     post(client, "after the end")
-    assert (relay.count, times(slack, "after the end")) == (2, 1)
+    assert (relay.count, count_messages(slack, "after the end")) == (2, 1)
 
 
-def test_an_old_connection_is_not_trusted(
+def test_a_connection_idle_for_too_long_is_not_reused(
     client: SlackClient, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a while without a call a new connection is made, though the old one seems to live."""
+    """Even if it seems to be alive."""
     post(client, "fresh")
     monkeypatch.setattr(module, "MAX_IDLE_SECONDS", 0.0)
     post(client, "later")
@@ -186,25 +188,22 @@ def test_an_old_connection_is_not_trusted(
 def test_a_cut_post_is_not_repeated(
     client: SlackClient, slack: Sandbox, when: Any, kept: bool
 ) -> None:
-    """A connection that breaks once the request was sent raises what urllib raises.
-
-    The post is there at most once.
-    """
+    """It raises what urllib raises, and the post is there at most once."""
     if kept:
         client.auth_test()
     text = f"cut {when} {kept}"
     slack.faults.drop("chat.postMessage", when=when)
     with pytest.raises((OSError, HTTPException)):
         post(client, text)
-    assert times(slack, text) == (when == "after")
+    assert count_messages(slack, text) == (when == "after")
     sent = [c for c in slack.requests if c.method == "chat.postMessage" and c.args["text"] == text]
     assert len(sent) == 1
     post(client, text + " again")
-    assert times(slack, text + " again") == 1
+    assert count_messages(slack, text + " again") == 1
 
 
-def test_no_answer_in_time(slack: Sandbox, relay: Relay) -> None:
-    """A call that is not answered in time raises TimeoutError, and its connection is not kept."""
+def test_a_call_not_answered_in_time_raises_timeout_error(slack: Sandbox, relay: Relay) -> None:
+    """Its connection is not kept."""
     client = SlackClient(slack.bot_token, base_url=relay.url, retry_handlers=[], timeout=1)
     slack.faults.hang("auth.test")
     with pytest.raises(TimeoutError):
@@ -214,8 +213,8 @@ def test_no_answer_in_time(slack: Sandbox, relay: Relay) -> None:
     client.close()
 
 
-def test_nobody_listens_at_the_address() -> None:
-    """An address where nobody listens is a URLError, as slack_sdk's retry handlers know it."""
+def test_an_address_where_nobody_listens_raises_url_error() -> None:
+    """So that slack_sdk's retry handlers recognise it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     client = SlackClient("xoxb-1", base_url=f"http://127.0.0.1:{port}/api/", retry_handlers=[])
@@ -223,8 +222,8 @@ def test_nobody_listens_at_the_address() -> None:
         client.auth_test()
 
 
-def test_retry_handlers_are_asked(slack: Sandbox, relay: Relay) -> None:
-    """A client with handlers waits out a 429 and repeats a call whose connection broke."""
+def test_retry_handlers_repeat_calls(slack: Sandbox, relay: Relay) -> None:
+    """They wait out a 429 and repeat a call whose connection broke."""
     handlers = [RateLimitErrorRetryHandler(), ConnectionErrorRetryHandler()]
     client = SlackClient(slack.bot_token, base_url=relay.url, retry_handlers=handlers)
     slack.faults.rate_limit("auth.test", retry_after=0)
@@ -234,18 +233,18 @@ def test_retry_handlers_are_asked(slack: Sandbox, relay: Relay) -> None:
     client.close()
 
 
-def test_too_many_requests_without_handlers(client: SlackClient, slack: Sandbox) -> None:
-    """A 429 is an error that carries how long to wait."""
+def test_a_429_without_retry_handlers_raises_an_error(client: SlackClient, slack: Sandbox) -> None:
+    """The error says how long to wait."""
     slack.faults.rate_limit("chat.postMessage", retry_after=7)
     with pytest.raises(SlackApiError) as caught:
         post(client, "too many")
     assert caught.value.response.status_code == 429
     assert caught.value.response.headers["Retry-After"] == "7"
-    assert times(slack, "too many") == 0
+    assert count_messages(slack, "too many") == 0
 
 
-def test_many_threads_at_once(client: SlackClient, relay: Relay, slack: Sandbox) -> None:
-    """Eight threads post at once: each answer belongs to its post, on eight connections at most."""
+def test_eight_threads_can_post_at_once(client: SlackClient, relay: Relay, slack: Sandbox) -> None:
+    """Each answer belongs to its post, on eight connections at most."""
 
     def say(number: int) -> bool:
         return bool(post(client, f"many {number}")["message"]["text"] == f"many {number}")
@@ -253,11 +252,11 @@ def test_many_threads_at_once(client: SlackClient, relay: Relay, slack: Sandbox)
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(say, range(40)))
     assert relay.count <= 8
-    assert [times(slack, f"many {number}") for number in range(40)] == [1] * 40
+    assert [count_messages(slack, f"many {number}") for number in range(40)] == [1] * 40
 
 
-def test_a_closed_client_keeps_nothing(client: SlackClient, relay: Relay) -> None:
-    """Closing ends the connections; a call that comes later has one of its own."""
+def test_a_closed_client_keeps_no_connection(client: SlackClient, relay: Relay) -> None:
+    """Each later call has a connection of its own."""
     client.auth_test()
     client.close()
     for _ in range(2):
@@ -267,25 +266,25 @@ def test_a_closed_client_keeps_nothing(client: SlackClient, relay: Relay) -> Non
 
 
 @pytest.fixture
-def nothing_spared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No address is spared the proxy, whatever was started in this process before."""
+def no_proxy_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address is excepted from the proxy, whatever ran in this process before."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_proxy_is_used(slack: Sandbox, relay: Relay, nothing_spared: None) -> None:
-    """Where slack_sdk would go through a proxy, so does this client."""
+def test_a_proxy_is_used(slack: Sandbox, relay: Relay, no_proxy_exceptions: None) -> None:
+    """As slack_sdk does."""
     proxy = relay.url.removesuffix("/api/")
     client = SlackClient(slack.bot_token, base_url=slack.api_url, proxy=proxy, retry_handlers=[])
-    with pytest.raises(SlackApiError):  # the relay is no proxy: the server sees a whole address
+    with pytest.raises(SlackApiError):  # the relay is no proxy: the server gets an absolute URL
         client.auth_test(token="xoxb-nobody")
     assert relay.count == 1
 
 
 def test_a_proxy_of_the_environment_is_used(
-    slack: Sandbox, relay: Relay, monkeypatch: pytest.MonkeyPatch, nothing_spared: None
+    slack: Sandbox, relay: Relay, monkeypatch: pytest.MonkeyPatch, no_proxy_exceptions: None
 ) -> None:
-    """The same for HTTPS_PROXY, which slack_sdk reads for itself."""
+    """HTTPS_PROXY, which slack_sdk reads itself."""
     monkeypatch.setenv("HTTPS_PROXY", relay.url.removesuffix("/api/"))
     client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     with pytest.raises(SlackApiError):
@@ -293,7 +292,7 @@ def test_a_proxy_of_the_environment_is_used(
     assert relay.count == 1
 
 
-def test_requests_are_not_described_for_nobody(slack: Sandbox) -> None:
-    """slack_sdk makes its descriptions only where the log's level asks for them."""
+def test_requests_are_described_only_when_logged(slack: Sandbox) -> None:
+    """slack_sdk describes requests only at log level DEBUG."""
     client = SlackClient(slack.bot_token, base_url=slack.api_url)
     assert client.logger.level == logging.getLogger().getEffectiveLevel() > logging.DEBUG

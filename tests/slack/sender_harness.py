@@ -1,4 +1,4 @@
-"""A sender without its lanes, at a local Slack: each message is sent when a test says so."""
+"""A sender without its channel queues, at a local Slack: a test says when a message is sent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.storage.builders import TEAM, Seeded, set_message
 
 SUPPORT = "C0SUPPORT"
 NUMBERS = count(1)
-ALONE = {"groups": {}, "part": 1, "parts": 1}  # in the body of a card that is one of one
+ALONE = {"groups": {}, "part": 1, "parts": 1}  # in the body of a card that is not split
 
 
-class PostOffice:
-    """One sender; what it asks of Slack, and how its rows stand."""
+class SenderHarness:
+    """One sender, its requests to Slack, and its rows."""
 
     def __init__(
         self, store: Store, slack: Sandbox, channels: ChannelOwnership | None = None
@@ -63,8 +63,8 @@ class PostOffice:
         )
         self._seen = len(slack.requests)
 
-    def put(self, kind: str = "notice", **columns: Any) -> Message:
-        """A row of the outbox as it is read; `body` as a mapping."""
+    def queue(self, kind: str = "notice", **columns: Any) -> Message:
+        """Queue a message and return its row; `body` is a mapping."""
         key = f"key {next(NUMBERS)}"
         body = outbox.dump_message_body(columns.pop("body", {"text": f"words of {key}"}))
         with self.store.write() as tx:
@@ -74,44 +74,44 @@ class PostOffice:
             assert row is not None
             if columns:
                 set_message(tx, row, **columns)
-        return self.now(row)
+        return self.read(row)
 
-    def card(self, made: Seeded) -> Message:
-        """The card of a plan, with what it needs to be drawn."""
+    def queue_card(self, made: Seeded) -> Message:
+        """Return the card of a plan, with what it needs to be drawn."""
         row = made.card()
         with self.store.write() as tx:
             outbox.update_message(
                 tx, row, body=outbox.dump_message_body({**outbox.parse_message_body(row), **ALONE})
             )
-        return self.now(row)
+        return self.read(row)
 
-    def now(self, row: Message) -> Message:
-        """How it stands."""
+    def read(self, row: Message) -> Message:
+        """Return the row as it is now."""
         with self.store.read() as tx:
             found = outbox.find_message_by_key(tx, row.key)
         assert found is not None
         return found
 
     def send(self, row: Message) -> bool:
-        """Send it as it stands."""
-        return self.sender.send(self.now(row))
+        """Send the message as its row is now."""
+        return self.sender.send(self.read(row))
 
-    def asked(self) -> list[ApiCall]:
-        """What Slack was asked since this was looked at last."""
+    def take_requests(self) -> list[ApiCall]:
+        """Return the requests to Slack since this was last called."""
         found = self.slack.requests[self._seen :]
         self._seen += len(found)
         return found
 
-    def methods(self) -> list[str]:
-        """The methods of that."""
-        return [each.method for each in self.asked()]
+    def take_methods(self) -> list[str]:
+        """Return the methods of those requests."""
+        return [each.method for each in self.take_requests()]
 
-    def seen(self, ts: str, person: str = "ana", channel: str = SUPPORT) -> list[str]:
-        """The texts of the messages that stand at this time there."""
+    def read_texts(self, ts: str, person: str = "ana", channel: str = SUPPORT) -> list[str]:
+        """Return the texts of the messages at this time in the channel."""
         everything = self.slack.person(person).everything(channel)
         return [str(each["text"]) for each in everything if each["ts"] == ts]
 
-    def change(self, made: Seeded, **columns: Any) -> None:
+    def change_call(self, made: Seeded, **columns: Any) -> None:
         """Write columns of the first call."""
         with self.store.write() as tx:
             tx.execute(update(Call).where(col(Call.id) == made.ids[0]).values(**columns))
@@ -121,13 +121,13 @@ class PostOffice:
         with self.store.write() as tx:
             tx.execute(update(Run).where(col(Run.id) == made.run_id).values(**columns))
 
-    def of_run(self, run_id: str, kind: str) -> list[Message]:
-        """The run's messages of that kind, in order."""
+    def list_messages(self, run_id: str, kind: str) -> list[Message]:
+        """Return the run's messages of that kind, in order."""
         where = (col(Message.run_id) == run_id, col(Message.kind) == kind)
         with self.store.read() as tx:
             return fetch_rows(tx, Message, select(Message).where(*where).order_by(col(Message.seq)))
 
-    def due_in(self, row: Message) -> float | None:
-        """The seconds until it is tried again."""
-        due: datetime | None = self.now(row).due_at
+    def get_delay(self, row: Message) -> float | None:
+        """Return the seconds until it is tried again."""
+        due: datetime | None = self.read(row).due_at
         return (due - self.clock.now()).total_seconds() if due else None

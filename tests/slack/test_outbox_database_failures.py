@@ -1,4 +1,4 @@
-"""The database cannot be written: what stands in Slack is not sent again; nothing is hurried."""
+"""While the database cannot be written, posted messages are not sent again, nor hurried."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ SUPPORT = "C0SUPPORT"
 SAID = ("chat.postMessage", "chat.postEphemeral")
 
 
-class Tries(logging.Handler):
-    """Counts what the log says of queues that failed."""
+class FailureCounter(logging.Handler):
+    """Counts the log's lines about queues that failed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count, self.many = 0, threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line; it may also be that the database was changed while it was being opened."""
+        """Count the line; a database changed while it is opened logs other lines."""
         if "queue of the outbox failed" not in record.getMessage():
             return
         self.count += 1
@@ -43,11 +43,11 @@ class Tries(logging.Handler):
             self.many.set()
 
 
-class Running:
+class RunningOutbox:
     """An outbox at work on a database, with a local Slack."""
 
     def __init__(self, store: Store, slack: Sandbox) -> None:
-        self.store, self.slack, self.tries = store, slack, Tries()
+        self.store, self.slack, self.tries = store, slack, FailureCounter()
         core = make_core(store, StillClock(), FakeDirectory(), [])
         client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         clock = SystemClock()
@@ -60,73 +60,73 @@ class Running:
         self.thread = threading.Thread(target=self.outbox.run)
         logging.getLogger("countersign.outbox").addHandler(self.tries)
 
-    def put(self, **columns: Any) -> None:
-        """One message."""
+    def queue(self, **columns: Any) -> None:
+        """Queue one message."""
         with self.store.write() as tx:
             outbox.queue_message(
                 tx, Message(key="k", channel=SUPPORT, body='{"text": "once"}', **columns)
             )
 
-    def status(self) -> str:
-        """Where the message stands."""
+    def read_status(self) -> str:
+        """The status of the message."""
         with self.store.read() as tx:
             row = outbox.find_message_by_key(tx, "k")
         assert row is not None
         return row.status
 
-    def said(self) -> int:
-        """How often Slack was told something."""
+    def count_sent(self) -> int:
+        """How often Slack was sent something."""
         return len([each for each in self.slack.requests if each.method in SAID])
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the outbox."""
         self.outbox.stop()
         self.thread.join(30)
         logging.getLogger("countersign.outbox").removeHandler(self.tries)
 
 
 @pytest.fixture
-def running(store: Store) -> Iterator[Running]:
-    """An outbox that has not begun yet."""
+def running(store: Store) -> Iterator[RunningOutbox]:
+    """An outbox that is not started yet."""
     with build_local_slack() as slack:
-        made = Running(store, slack)
+        made = RunningOutbox(store, slack)
         yield made
         made.close()
 
 
-def test_what_stands_in_slack_is_not_sent_again(running: Running) -> None:
-    """A line for one person waits until it can be stored that it is said, and is shown once."""
+def test_a_private_line_is_sent_once_when_storing_works_again(running: RunningOutbox) -> None:
+    """It waits until "being sent" can be stored, and is shown once."""
     ana = running.slack.person("ana")
-    running.put(kind="private", recipient=ana.id)
+    running.queue(kind="private", recipient=ana.id)
     with read_only(running.store):
         running.thread.start()
         assert running.tries.many.wait(20)
-        assert (running.said(), running.status()) == (0, MessageStatus.PENDING)
-    running.slack.wait(lambda: running.status() == MessageStatus.SENT)
-    assert running.said() == 1
+        assert (running.count_sent(), running.read_status()) == (0, MessageStatus.PENDING)
+    running.slack.wait(lambda: running.read_status() == MessageStatus.SENT)
+    assert running.count_sent() == 1
     assert running.tries.count <= 6, "it did not rest between its tries"
 
 
-def test_what_cannot_be_written_down_first_is_not_sent(running: Running) -> None:
-    """A post waits for SENDING to be stored; then it is made, once."""
-    running.put(kind="notice")
+def test_a_post_waits_until_the_database_can_be_written(running: RunningOutbox) -> None:
+    """It waits for SENDING to be stored, then is posted once."""
+    running.queue(kind="notice")
     with read_only(running.store):
         running.thread.start()
         assert running.tries.many.wait(20)
-        assert running.said() == 0
-    running.slack.wait(lambda: running.status() == MessageStatus.SENT)
-    assert running.said() == 1
+        assert running.count_sent() == 0
+    running.slack.wait(lambda: running.read_status() == MessageStatus.SENT)
+    assert running.count_sent() == 1
 
 
-def test_a_post_whose_receipt_cannot_be_stored(running: Running) -> None:
-    """The database fails while Slack is posting: the message is neither looked up nor repeated."""
-    running.put(kind="notice")
+def test_a_post_whose_success_cannot_be_stored_is_not_repeated(running: RunningOutbox) -> None:
+    """The database fails while Slack is posting; the message is not looked up either."""
+    running.queue(kind="notice")
     hold = running.slack.faults.hold("chat.postMessage", when="after")
     running.thread.start()
     assert hold.arrived.wait(30)
     with read_only(running.store):
         hold.release()
         assert running.tries.many.wait(20)
-        assert running.status() == MessageStatus.SENDING
-    running.slack.wait(lambda: running.status() == MessageStatus.SENT)
+        assert running.read_status() == MessageStatus.SENDING
+    running.slack.wait(lambda: running.read_status() == MessageStatus.SENT)
     assert [each.method for each in running.slack.requests] == ["chat.postMessage"]

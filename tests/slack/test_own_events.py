@@ -1,4 +1,4 @@
-"""What only tells the bot what it did itself, as Bolt sees it."""
+"""Events that tell the bot only what it did itself, as Bolt sees them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slack_sdk import WebClient
 
 from bot.slack.client import is_own_event
 
-ECHOES = {
+EVENTS = {
     "a post": {"type": "message", "bot_id": "B1"},
     "a change": {"type": "message", "subtype": "message_changed", "message": {"user": "UBOT"}},
     "a deletion": {
@@ -26,10 +26,10 @@ ECHOES = {
 }
 
 
-@pytest.mark.parametrize("name", ECHOES)
-def test_the_echoes_are_those_that_bolt_passes_over(name: str) -> None:
-    """What is acknowledged before Bolt sees it is what Bolt would keep from every listener."""
-    body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": ECHOES[name]}
+@pytest.mark.parametrize("name", EVENTS)
+def test_own_events_are_those_that_bolt_ignores(name: str) -> None:
+    """The bot acknowledges before Bolt what Bolt would keep from every listener."""
+    body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": EVENTS[name]}
     heard = []
 
     def hear() -> BoltResponse:
@@ -49,7 +49,7 @@ def test_the_echoes_are_those_that_bolt_passes_over(name: str) -> None:
     assert is_own_event(body, {"UBOT", "B1"}) == (not heard)
 
 
-def test_a_click_is_never_an_echo() -> None:
-    """Only events can be; without ids of its own the bot has no echoes."""
+def test_a_click_is_never_the_bots_own_event() -> None:
+    """Only events are; and a bot without known ids has none."""
     assert not is_own_event({"type": "block_actions", "user": {"id": "UBOT"}}, {"UBOT"})
     assert not is_own_event({"event": {"type": "message", "user": "UBOT"}}, ())

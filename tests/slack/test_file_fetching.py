@@ -1,4 +1,4 @@
-"""Fetching files from Slack: bounded in size and time, and the token goes nowhere else."""
+"""Fetching files from Slack: limited in size and time, and the token goes nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Host:
-    """A host that answers as it is told, and keeps whose tokens it was shown."""
+    """A host with given answers, which keeps the tokens that it was sent."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
@@ -39,7 +39,7 @@ class Host:
     def fetch(
         self, *answers: Answer, most: int = 1000, seconds: float = 5
     ) -> file_reader.FetchedFile:
-        """Fetch a file of this host, which answers each try so."""
+        """Fetch a file of this host, which gives one of the answers to each try."""
         self.answers = [*answers]
         fetcher = FileFetcher(lambda: "xoxb-secret", f"{self.url}/api/")
         return fetcher.fetch(f"{self.url}/files-pri/a", most, time.monotonic() + seconds)
@@ -56,7 +56,7 @@ def host() -> Iterator[Host]:
     made.close()
 
 
-def says(
+def build_answer(
     status: int = 200, body: bytes = b"", kind: str = "text/plain", length: int | None = None
 ) -> Answer:
     """An answer; `length` is announced instead of the true one, a negative one not at all."""
@@ -73,8 +73,8 @@ def says(
     return answer
 
 
-def leads_to(url: str) -> Answer:
-    """An answer that leads elsewhere."""
+def build_redirect(url: str) -> Answer:
+    """An answer that redirects."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(302)
@@ -84,11 +84,11 @@ def leads_to(url: str) -> Answer:
     return answer
 
 
-def test_a_file_comes_whole_and_a_page_is_known(host: Host) -> None:
-    """The bytes come as they are, to whom the token belongs; a page says that it is one."""
-    got = host.fetch(says(body=b"\x00a,b"))
+def test_a_file_is_fetched_with_the_token_and_pages_are_marked(host: Host) -> None:
+    """Its bytes are unchanged; an HTML page is marked as one."""
+    got = host.fetch(build_answer(body=b"\x00a,b"))
     assert (got.data, got.is_web_page, host.tokens) == (b"\x00a,b", False, ["Bearer xoxb-secret"])
-    assert host.fetch(says(body=b"<p>", kind="text/html; charset=utf-8")).is_web_page
+    assert host.fetch(build_answer(body=b"<p>", kind="text/html; charset=utf-8")).is_web_page
 
 
 @pytest.mark.parametrize(
@@ -118,33 +118,33 @@ def test_the_token_goes_nowhere_else(host: Host, url: str) -> None:
 
 
 def test_no_redirect_is_followed(host: Host) -> None:
-    """Where Slack leads to its sign-in page, or anywhere else, nobody goes."""
+    """Neither to Slack's sign-in page nor to another host."""
     other = Host()
     try:
         for url in (f"{other.url}/signin", f"{host.url}/signin"):
             with pytest.raises(NotFetchedError, match="302") as failed:
-                host.fetch(leads_to(url))
+                host.fetch(build_redirect(url))
             assert failed.value.reason == file_items.MISSING_SCOPE_REASON
         assert (len(host.tokens), other.tokens) == (2, [])
     finally:
         other.close()
 
 
-def test_what_is_too_much_is_not_read(host: Host) -> None:
-    """More bytes than are allowed are refused, whatever was announced."""
+def test_a_file_over_the_limit_is_refused(host: Host) -> None:
+    """Whatever length was announced."""
     for length in (None, 5, -1):
-        if length == 5:  # then no more than that is taken for it
-            assert host.fetch(says(body=b"x" * 2000, length=5)).data == b"xxxxx"
+        if length == 5:  # no more than announced is read
+            assert host.fetch(build_answer(body=b"x" * 2000, length=5)).data == b"xxxxx"
             continue
         with pytest.raises(NotFetchedError, match="more than"):
-            host.fetch(says(body=b"x" * 2000, length=length))
+            host.fetch(build_answer(body=b"x" * 2000, length=length))
 
 
-def test_what_may_pass_is_tried_once_more(host: Host) -> None:
-    """A broken line and an error of the server's are tried again once; a refusal is not."""
-    short = says(body=b"half", length=8)
-    assert host.fetch(says(500), says(body=b"whole")).data == b"whole"
-    assert host.fetch(short, says(body=b"whole")).data == b"whole"
+def test_a_temporary_failure_is_tried_once_more(host: Host) -> None:
+    """A broken connection and a server error are tried again once; a refusal is not."""
+    short = build_answer(body=b"half", length=8)
+    assert host.fetch(build_answer(500), build_answer(body=b"whole")).data == b"whole"
+    assert host.fetch(short, build_answer(body=b"whole")).data == b"whole"
     with pytest.raises(NotFetchedError, match="4 bytes are missing"):
         host.fetch(short, short)
     for status, reason in (
@@ -152,13 +152,13 @@ def test_what_may_pass_is_tried_once_more(host: Host) -> None:
         (404, file_items.HIDDEN_FILE_REASON),
     ):
         with pytest.raises(NotFetchedError) as failed:
-            host.fetch(says(status))
+            host.fetch(build_answer(status))
         assert failed.value.reason == reason
     assert host.answers == []
 
 
-def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that says nothing, or a little at a time, is given up in time."""
+def test_a_silent_host_is_given_up_in_time(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one that sends a little at a time, and any once the bot is stopping."""
     monkeypatch.setattr(file_reader, "READ_TIMEOUT_SECONDS", 0.1)
     ended = threading.Event()
 
@@ -186,7 +186,7 @@ def test_time_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         stopping.set()
         drips(handler)
 
-    other = Host()  # at the first one, what was given up may arrive only now
+    other = Host()  # a new host: fetches given up may reach the first one only now
     other.answers = [stops]
     fetcher = FileFetcher(lambda: "xoxb-secret", other.url, stopping)
     with pytest.raises(NotFetchedError):

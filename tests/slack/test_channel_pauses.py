@@ -1,4 +1,4 @@
-"""What the outbox remembers of channels that have to rest: how long, and until when."""
+"""What the outbox remembers of paused channels and of posts that are not stored yet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.storage.builders import AT
 TENTH = timedelta(seconds=0.1)
 
 
-def test_a_channel_rests_longer_each_time() -> None:
-    """A tenth of a second, then twice that; once something went well it begins anew."""
+def test_a_channel_pauses_longer_after_each_database_failure() -> None:
+    """A tenth of a second, then twice that each time; a success starts over."""
     clock = StillClock()
     memory = OutboxMemory(clock)
     for pause in (TENTH, 2 * TENTH, 4 * TENTH):
@@ -29,8 +29,8 @@ def test_a_channel_rests_longer_each_time() -> None:
     assert memory.find_next_due_time(AT) == AT + TENTH
 
 
-def test_it_may_go_on_at_the_end_of_its_rest() -> None:
-    """Not before; the first of several is what there is to wait for."""
+def test_a_channel_goes_on_at_the_end_of_its_pause() -> None:
+    """Not before; the next due time is that of the first channel."""
     memory = OutboxMemory(StillClock())
     memory.pause_after_database_failure("C2")
     memory.pause_after_database_failure("C2")
@@ -41,8 +41,8 @@ def test_it_may_go_on_at_the_end_of_its_rest() -> None:
     assert memory.find_next_due_time(AT + 2 * TENTH) is None
 
 
-def test_what_stands_is_remembered_until_it_is_stored() -> None:
-    """By its row."""
+def test_a_post_is_remembered_until_it_is_stored() -> None:
+    """By the number of its row."""
     memory, posted = OutboxMemory(StillClock()), SlackPost("1.1", 2)
     memory.remember_post(7, posted)
     assert (memory.find_post(7), memory.find_post(8)) == (posted, None)
