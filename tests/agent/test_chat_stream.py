@@ -1,6 +1,4 @@
-"""The answers of Chat Completions, streamed: calls in pieces as servers send them, and how they
-end.
-"""
+"""Streamed answers of Chat Completions: calls in pieces, and how answers end."""
 
 from __future__ import annotations
 
@@ -35,30 +33,30 @@ class ChatWire(Wire):
         )
 
     def turn(self, words: Words | None = None) -> Reply | Proposal:
-        """One turn of the planner over this wire."""
+        """Take one turn of the planner over this wire."""
         planner = Turns(self.client, model="gpt-5", dialects=(CHAT_DIALECT,), retries=0)
         return planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
 
 
-def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+def build_chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def piece(text: Any, **more: Any) -> dict[str, Any]:
+def build_piece(text: Any, **more: Any) -> dict[str, Any]:
     """A chunk with one piece of a call; `name` is its function's."""
     function = {"arguments": text, **({"name": more.pop("name")} if "name" in more else {})}
-    return chunk(tool_calls=[{**more, "function": function}])
+    return build_chunk(tool_calls=[{**more, "function": function}])
 
 
-def proposed(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each call that these chunks come to."""
-    result = ChatWire([*sent, chunk("tool_calls")]).turn()
+def propose_calls(sent: Sequence[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each call that these chunks add up to."""
+    result = ChatWire([*sent, build_chunk("tool_calls")]).turn()
     assert isinstance(result, Proposal)
     return [(each.provider_id, each.name, each.arguments) for each in result.calls]
 
 
-def test_words_and_calls_come_in_pieces() -> None:
-    """Words go on as they come, calls are put together, the last chunk says what it cost."""
+def test_words_and_calls_are_put_together_from_pieces() -> None:
+    """Words are passed on as they come; the last chunk has the number of tokens."""
     words, turn = Words(), OddTurn(text="I note it.\n\n Twice.", calls=CALLS, call_ids=["c1", "c2"])
     result = ChatWire(list(build_chat_completion_chunks(turn, BODY))).turn(words)
     assert isinstance(result, Proposal)
@@ -76,69 +74,71 @@ A, B = {"id": "a", "name": "note"}, {"id": "b", "name": "peek"}
 BOTH = [("a", "note", '{"x": 1}'), ("b", "peek", "{}")]
 PIECES = {
     "in turns": [
-        piece("", index=0, **A),
-        piece('{"x"', index=0),
-        piece("{}", index=1, **B),
-        piece(": 1}", index=0),
+        build_piece("", index=0, **A),
+        build_piece('{"x"', index=0),
+        build_piece("{}", index=1, **B),
+        build_piece(": 1}", index=0),
     ],
-    "all at one place": [piece('{"x": 1}', index=0, **A), piece("{}", index=0, **B)],
-    "at no place": [piece('{"x":', **A), piece(" 1}", id="a"), piece("{}", **B)],
+    "all at one place": [build_piece('{"x": 1}', index=0, **A), build_piece("{}", index=0, **B)],
+    "at no place": [build_piece('{"x":', **A), build_piece(" 1}", id="a"), build_piece("{}", **B)],
     "an id with each piece": [
-        piece('{"x": ', index=0, **A),
-        piece("1}", index=0, id="other"),
-        piece("{}", index=1, **B),
-        piece("", index=1, id="another"),
+        build_piece('{"x": ', index=0, **A),
+        build_piece("1}", index=0, id="other"),
+        build_piece("{}", index=1, **B),
+        build_piece("", index=1, id="another"),
     ],
     "the name again": [
-        piece('{"x": ', index=0, **A),
-        piece("1}", index=0, **A),
-        piece(None, index=1, **B),
+        build_piece('{"x": ', index=0, **A),
+        build_piece("1}", index=0, **A),
+        build_piece(None, index=1, **B),
     ],
-    "as an object": [piece({"x": 1}, index=0, **A), piece({}, index=1, **B)],
+    "as an object": [build_piece({"x": 1}, index=0, **A), build_piece({}, index=1, **B)],
 }
 
 
 @pytest.mark.parametrize("sent", PIECES.values(), ids=PIECES)
-def test_pieces_find_their_call(sent: list[dict[str, Any]]) -> None:
-    """However a server says which call a piece is of, each call gets its own, and no other's."""
-    assert proposed(sent) == BOTH
+def test_each_piece_is_added_to_its_own_call(sent: list[dict[str, Any]]) -> None:
+    """However the server says which call a piece belongs to."""
+    assert propose_calls(sent) == BOTH
 
 
-def test_calls_without_ids_are_told_apart() -> None:
-    """Where a server gives neither place nor id, a name begins a call; the id is made elsewhere."""
-    sent = [piece("{}", name="note"), piece("{}", name="peek")]
-    assert proposed(sent) == [("", "note", "{}"), ("", "peek", "{}")]
+def test_calls_without_index_and_id_are_separated_by_name() -> None:
+    """A name begins a call; its id is made later."""
+    sent = [build_piece("{}", name="note"), build_piece("{}", name="peek")]
+    assert propose_calls(sent) == [("", "note", "{}"), ("", "peek", "{}")]
 
 
 @pytest.mark.parametrize(
     ("finish", "cut"),
     [("stop", ""), ("length", "max_output_tokens"), ("content_filter", "content_filter")],
 )
-def test_an_end_says_whether_it_is_whole(finish: str, cut: str) -> None:
-    """An answer that was cut says why, by the word that the Responses API has for it."""
-    result = ChatWire([chunk(content="So far."), chunk(finish)]).turn()
+def test_a_cut_answer_has_the_reason(finish: str, cut: str) -> None:
+    """By the word that the Responses API has for it."""
+    result = ChatWire([build_chunk(content="So far."), build_chunk(finish)]).turn()
     assert isinstance(result, Reply)
     assert (result.text, result.cut_reason) == ("So far.", cut)
 
 
-def test_an_answer_without_a_word_is_one() -> None:
-    """Where the model says nothing at all, that is stored as an answer."""
-    result = ChatWire([chunk("stop")]).turn()
+def test_an_empty_answer_is_an_answer() -> None:
+    """It is stored as an answer."""
+    result = ChatWire([build_chunk("stop")]).turn()
     assert isinstance(result, Reply)
     assert [each["role"] for each in result.items] == ["assistant"]
 
 
-def test_a_call_that_was_cut_off_is_no_call_without_arguments() -> None:
-    """Where the answer ended before a call's arguments, they are not taken for none at all."""
-    result = ChatWire([piece("", index=0, **A), chunk("length")]).turn()
+def test_a_call_cut_before_its_arguments_has_none() -> None:
+    """It would be taken for a call without arguments otherwise."""
+    result = ChatWire([build_piece("", index=0, **A), build_chunk("length")]).turn()
     assert isinstance(result, Proposal)
     assert result.calls[0].arguments == ""
 
 
-def test_a_refusal_is_an_answer() -> None:
-    """A refusal is read by people as it comes, and stored as one."""
+def test_a_streamed_refusal_is_an_answer() -> None:
+    """People read it as it comes, and it is stored as a refusal."""
     words = Words()
-    result = ChatWire([chunk(refusal="I will"), chunk(refusal=" not."), chunk("stop")]).turn(words)
+    result = ChatWire(
+        [build_chunk(refusal="I will"), build_chunk(refusal=" not."), build_chunk("stop")]
+    ).turn(words)
     assert (result.text, words.text) == ("I will not.",) * 2
     assert result.items[0]["content"] == [{"type": "refusal", "refusal": "I will not."}]
 
@@ -146,21 +146,21 @@ def test_a_refusal_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        ([chunk(content="Half")], "The connection to the model broke."),
+        ([build_chunk(content="Half")], "The connection to the model broke."),
         ([{"error": {"message": "busy", "code": 502}}], "The connection to the model broke."),
         ([{"error": {"message": "oops", "code": "server_error"}}], "The connection to the model"),
         ([{"error": {"message": "no", "code": 400}}], "The model refused the request: no."),
     ],
 )
-def test_a_stream_that_fails_is_told(sent: list[dict[str, Any]], told: str) -> None:
+def test_a_failed_stream_raises_an_error_in_words(sent: list[dict[str, Any]], told: str) -> None:
     """A stream without an end, or with an error in it, is no answer; some are tried again."""
     with pytest.raises(PlannerError, match=told):
         ChatWire(sent).turn()
 
 
-def test_the_same_chat_is_posted_as_by_the_library() -> None:
+def test_the_chat_request_equals_the_librarys() -> None:
     """Body, address and headers are those of `chat.completions.create`."""
-    ours, theirs = ChatWire([chunk("stop")]), ChatWire([chunk("stop")])
+    ours, theirs = ChatWire([build_chunk("stop")]), ChatWire([build_chunk("stop")])
     ours.turn()
     [tool] = REQUEST["tools"]
     kept = {key: tool[key] for key in ("name", "description", "parameters")}
@@ -186,35 +186,35 @@ def test_the_same_chat_is_posted_as_by_the_library() -> None:
 
 @pytest.fixture
 def server() -> Iterator[StrictPlanner]:
-    """A local planner."""
+    """A local model server."""
     with StrictPlanner() as running:
         yield running
 
 
-def both(server: StrictPlanner, model: str = "gpt-5") -> Turns:
-    """A planner that finds out what the server speaks."""
+def build_planner(server: StrictPlanner, model: str = "gpt-5") -> Turns:
+    """A planner that finds out which API the server has."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(
         client, model=model, dialects=(RESPONSES_DIALECT, CHAT_DIALECT), retries=2, backoff=0
     )
 
 
-def test_the_api_is_found_out_once(server: StrictPlanner) -> None:
-    """Where there is no Responses API the turn is taken by chat, and so are all after it."""
+def test_the_servers_api_is_found_out_once(server: StrictPlanner) -> None:
+    """Without a Responses API every turn uses Chat Completions."""
     server.without = {ApiFeature.RESPONSES}
     server.script(Turn(text="one"), Turn(text="two"))
-    planner = both(server)
+    planner = build_planner(server)
     said = [planner.take_turn(REQUEST["input"], [], "Be brief.", Words()).text for _ in range(2)]
     assert said == ["one", "two"]
     assert server.refused == ["Invalid URL (POST /v1/responses)"]
     assert len(server.chats) == 2
 
 
-def test_a_missing_model_is_no_missing_api(server: StrictPlanner) -> None:
-    """What neither API answers is told as it is; a model that is not there is asked for once."""
+def test_a_missing_model_is_not_taken_for_a_missing_api(server: StrictPlanner) -> None:
+    """If neither API answers, the error says so; a missing model is asked for once."""
     server.fail_next_requests(404, times=2)
     with pytest.raises(PlannerError, match="404"):
-        both(server).take_turn(REQUEST["input"], [], "Be brief.", Words())
+        build_planner(server).take_turn(REQUEST["input"], [], "Be brief.", Words())
     assert len(server.chats) == 1
     missing = Turns(
         openai.OpenAI(api_key="sk-offline", base_url=server.url),
@@ -228,11 +228,13 @@ def test_a_missing_model_is_no_missing_api(server: StrictPlanner) -> None:
 
 
 @pytest.mark.parametrize("lacking", [{ApiFeature.TOOLS}, {ApiFeature.TOOLS, ApiFeature.RESPONSES}])
-def test_a_model_without_tools_is_refused(server: StrictPlanner, lacking: set[ApiFeature]) -> None:
-    """A model that cannot call tools is told in a sentence, and asked no second time."""
+def test_a_model_that_cannot_call_tools_is_refused(
+    server: StrictPlanner, lacking: set[ApiFeature]
+) -> None:
+    """The error says so, and the model is not asked again."""
     server.without = lacking
     with pytest.raises(PlannerError, match="The model gpt-5 cannot call tools"):
-        both(server).take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
+        build_planner(server).take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     assert len(server.requests) == 1
 
 
@@ -245,8 +247,8 @@ def test_a_model_without_tools_is_refused(server: StrictPlanner, lacking: set[Ap
         ("prompt is too long: 210000 tokens > 200000 maximum", None),
     ],
 )
-def test_a_thread_that_does_not_fit_is_told(said: str, code: str | None) -> None:
-    """However a server says that the context is full, people read what to do about it."""
+def test_a_full_context_is_explained_to_people(said: str, code: str | None) -> None:
+    """However the server words it, people read what to do about it."""
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said, "code": code})
     assert "longer than the model can read" in model_error_sentence(error)
@@ -268,8 +270,8 @@ def test_a_thread_that_does_not_fit_is_told(said: str, code: str | None) -> None
         ("The model `gpt-5` does not exist or you do not have access to it.", False),
     ],
 )
-def test_servers_say_in_many_ways_that_there_are_no_tools(said: str, lacks: bool) -> None:
-    """The sentences of servers that are known are understood, and others not mistaken for them."""
+def test_refusals_of_tools_are_recognised(said: str, lacks: bool) -> None:
+    """Sentences of known servers; similar ones are not mistaken for them."""
     response = httpx2.Response(400, request=httpx2.Request("POST", "http://model.test/v1"))
     error = openai.BadRequestError(said, response=response, body={"message": said})
     assert is_tool_use_unsupported(error) is lacks

@@ -1,4 +1,4 @@
-"""What the planner makes of a request that does not fit, and of a server that compacts."""
+"""Requests that do not fit, and compaction by the model's server."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ LONG = [{"role": "user", "content": [{"type": "input_text", "text": "words " * 4
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A model's server whose model reads 4,000 tokens at once."""
+    """A model server whose model reads 4,000 tokens."""
     with Server() as server:
         server.context = 4_000
         yield server
 
 
-def planner(server: Server, *dialects: Any) -> Planner:
-    """A planner at that server."""
+def build_planner(server: Server, *dialects: Any) -> Planner:
+    """A planner for that server."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url)
     return Planner(client, model="gpt-5", dialects=dialects or (RESPONSES_DIALECT,), retries=2)
 
 
 @pytest.mark.parametrize(("dialect", "window"), [(RESPONSES_DIALECT, 0), (CHAT_DIALECT, 4_000)])
-def test_what_does_not_fit_is_told_as_such(server: Server, dialect: Any, window: int) -> None:
-    """It is asked once only, by either API, and how much fits is known where the server says so."""
+def test_a_request_that_does_not_fit_raises_an_error(
+    server: Server, dialect: Any, window: int
+) -> None:
+    """It is asked once, by either API; the window is known if the server states it."""
     with pytest.raises(ModelRequestTooLongError, match="longer than the model can read") as raised:
-        planner(server, dialect).take_turn(LONG, [], "Be brief.", Words())
+        build_planner(server, dialect).take_turn(LONG, [], "Be brief.", Words())
     assert raised.value.window == window
     assert len(server.refused) == 1
 
 
-def test_a_failure_in_the_stream_is_told_as_such() -> None:
-    """Where the server has begun to answer before it counts, the same is raised."""
+def test_a_request_too_long_within_the_stream_raises_the_same() -> None:
+    """The server began to answer before it counted tokens."""
     with pytest.raises(ModelRequestTooLongError):
         raise_stream_error(
             {"code": "context_length_exceeded", "message": "Your input is too long."}
@@ -65,17 +67,16 @@ def test_a_failure_in_the_stream_is_told_as_such() -> None:
         ("Your input exceeds the context window of this model.", 0),
     ],
 )
-def test_how_much_fits_is_read_from_a_refusal(said: str, window: int) -> None:
-    """As the servers word it that we know of."""
+def test_the_context_window_is_read_from_refusals(said: str, window: int) -> None:
+    """In the words of known servers."""
     assert parse_context_window(said) == window
 
 
-def test_the_server_compacts(server: Server) -> None:
-    """It gives items that it takes back and nobody else can open; by chat there is no such thing,
-    and where the server has none it is asked once.
-    """
+def test_the_server_can_compact_a_transcript(server: Server) -> None:
+    """Only it can open the items that it returns. Chat Completions have no such thing; a server
+    without it is asked once."""
     server.context = None
-    here = planner(server)
+    here = build_planner(server)
     made = here.compact_items([*LONG, {"role": "assistant", "content": "Yes."}], "Be brief.")
     assert made is not None
     assert [each["type"] for each in made.items] == ["message", "compaction"]
@@ -86,16 +87,16 @@ def test_the_server_compacts(server: Server) -> None:
     with pytest.raises(Exception, match="could not be verified"):
         here.take_turn([altered, *LONG], [], "Be brief.", Words())
 
-    assert planner(server, CHAT_DIALECT).compaction_server_id == ""
-    assert planner(server, CHAT_DIALECT).compact_items(LONG, "") is None
+    assert build_planner(server, CHAT_DIALECT).compaction_server_id == ""
+    assert build_planner(server, CHAT_DIALECT).compact_items(LONG, "") is None
     server.without = {ApiFeature.COMPACTION}
     server.refused.clear()
     assert [here.compact_items(LONG, "") for _ in range(2)] == [None, None]
     assert len(server.refused) == 1
 
 
-def test_a_page_is_no_compaction() -> None:
-    """What stands between may answer with a page of its own; then nothing was compacted."""
+def test_a_web_page_is_not_taken_for_a_compaction() -> None:
+    """A proxy in between may answer with a page of its own."""
 
     class Page(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -106,7 +107,7 @@ def test_a_page_is_no_compaction() -> None:
             self.wfile.write(b"<p>Sign in</p>")
 
         def log_message(self, *_: object) -> None:
-            """Not told."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
         thread = threading.Thread(target=page.serve_forever, args=(0.01,))
@@ -121,9 +122,10 @@ def test_a_page_is_no_compaction() -> None:
             client.close()
 
 
-def test_a_summary_is_asked_of_what_fits() -> None:
-    """What stood for older items is in it at any rate; what is left out is said; nothing of it is
-    sealed, and each line is quoted.
+def test_the_text_to_summarise_is_cut_to_fit() -> None:
+    """An earlier summary is always included, and omitted entries are counted.
+
+    Sealed content is left out, and each line is quoted.
     """
     call = {"type": "function_call", "name": "peek", "arguments": '{"text": "1042"}'}
     items = [

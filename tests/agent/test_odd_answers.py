@@ -1,6 +1,6 @@
-"""What a model's server should not say, in both dialects: read as far as it can be, or told.
+"""Answers that a model's server should not give, in both dialects: read as far as possible.
 
-Whatever it says, what is kept of it is stored as text, and a strict server takes it back.
+Whatever they hold is stored as text, and a strict server takes it back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bot.agent.turn import (
     Proposal,
     Reply,
 )
-from tests.agent.test_chat_stream import ChatWire, chunk, piece
+from tests.agent.test_chat_stream import ChatWire, build_chunk, build_piece
 from tests.agent.test_planner import COMPLETED, Wire, Words
 from tests.model_stand_in.responses_checks import check_responses_request
 
@@ -29,23 +29,23 @@ HALVES = ["It is \ud83c", "\udf89 here", ", and half: \ud83c", " of it"]
 WHOLE = "It is \N{PARTY POPPER} here, and half: \ufffd of it"
 
 
-def delta(text: Any) -> Json:
+def build_delta(text: Any) -> Json:
     """Words of a response, as they come."""
     return {"type": "response.output_text.delta", "delta": text}
 
 
-def done(item: Any) -> Json:
+def build_item_event(item: Any) -> Json:
     """A whole item of a response."""
     return {"type": "response.output_item.done", "item": item}
 
 
-def said(text: str) -> Json:
+def build_message_item(text: str) -> Json:
     """An item of words."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return {"type": "message", "id": "msg_1", "role": "assistant", "content": [part]}
 
 
-def called(**how: Any) -> Json:
+def build_call_item(**how: Any) -> Json:
     """An item of a call."""
     item = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "note"}
     return {**item, "arguments": "{}", **how}
@@ -54,23 +54,29 @@ def called(**how: Any) -> Json:
 @pytest.mark.parametrize(
     "wire",
     [
-        Wire([*map(delta, HALVES), done(said("".join(HALVES))), COMPLETED]),
-        ChatWire([*(chunk(content=each) for each in HALVES), chunk("stop")]),
+        Wire(
+            [
+                *map(build_delta, HALVES),
+                build_item_event(build_message_item("".join(HALVES))),
+                COMPLETED,
+            ]
+        ),
+        ChatWire([*(build_chunk(content=each) for each in HALVES), build_chunk("stop")]),
     ],
     ids=["responses", "chat"],
 )
 def test_a_character_that_comes_in_halves_is_put_together(wire: Wire) -> None:
-    """In what is streamed and in what is kept; a half alone is a replacement character."""
+    """In the stream and in the stored item; a single half becomes a replacement character."""
     words = Words()
     result = wire.turn(words)
     assert (result.text, words.text) == (WHOLE, WHOLE)
     assert result.items[0]["content"][0]["text"] == WHOLE
 
 
-def test_a_half_at_the_end_of_a_stream_is_in_what_is_kept() -> None:
-    """There is nothing that it could wait for any more."""
+def test_a_half_character_at_the_end_is_stored_as_a_replacement() -> None:
+    """It is not passed on, as its other half could still come."""
     words = Words()
-    result = ChatWire([chunk(content="ten \ud83c"), chunk("stop")]).turn(words)
+    result = ChatWire([build_chunk(content="ten \ud83c"), build_chunk("stop")]).turn(words)
     assert (result.text, words.text) == ("ten \ufffd", "ten ")
 
 
@@ -79,11 +85,11 @@ ODD = ["", "n" * 65, "no te", "n\u00f6te", "\ud800note", None, {}, 5]
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("arguments", ["", None, {"text": "a"}, 5, '{"text": "\ud800"}'])
-def test_a_call_in_an_odd_form_goes_back_in_one_that_a_server_takes(
-    name: Any, arguments: Any
-) -> None:
-    """It is no call of a tool with a name like it, and the thread can go on."""
-    result = Wire([done(called(name=name, arguments=arguments)), COMPLETED]).turn()
+def test_an_odd_call_is_stored_in_a_form_that_servers_accept(name: Any, arguments: Any) -> None:
+    """It is not taken for a tool with a similar name, and the thread can go on."""
+    result = Wire(
+        [build_item_event(build_call_item(name=name, arguments=arguments)), COMPLETED]
+    ).turn()
     assert isinstance(result, Proposal)
     output = {"type": "function_call_output", "call_id": "c1", "output": "REFUSED"}
     check_responses_request({"model": "gpt-5", "input": [*result.items, output]})
@@ -96,9 +102,9 @@ def test_a_call_in_an_odd_form_goes_back_in_one_that_a_server_takes(
 
 
 @pytest.mark.parametrize("call_id", ["i" * 65, "i" * 5000, "", None])
-def test_an_id_that_no_server_takes_is_none(call_id: Any) -> None:
-    """Whoever stores the call then gives it one."""
-    result = Wire([done(called(call_id=call_id)), COMPLETED]).turn()
+def test_a_call_id_that_no_server_accepts_is_dropped(call_id: Any) -> None:
+    """Whoever stores the call makes an id."""
+    result = Wire([build_item_event(build_call_item(call_id=call_id)), COMPLETED]).turn()
     assert isinstance(result, Proposal)
     assert [each.provider_id for each in result.calls] == [""]
 
@@ -107,8 +113,8 @@ NONSENSE = [None, 0, -1, 10**400, "x", [], {}, [None], [[]], {"type": None}, Tru
 
 
 @pytest.mark.parametrize("value", NONSENSE, ids=lambda each: str(each)[:9])
-def test_a_response_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
-    """Whatever stands in the place of words, items, and what it cost."""
+def test_wrong_types_in_a_response_are_ignored(value: Any) -> None:
+    """In the place of words, items or token counts."""
     end: list[Json] = [
         {"type": "response.completed", "response": value},
         {"type": "response.completed", "response": {"usage": value}},
@@ -118,19 +124,37 @@ def test_a_response_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> No
             "response": {"incomplete_details": value, "usage": {"output_tokens": value}},
         },
     ]
-    odd = [done(value), {"type": "response.output_item.done"}, {"type": "response.refusal.delta"}]
+    odd = [
+        build_item_event(value),
+        {"type": "response.output_item.done"},
+        {"type": "response.refusal.delta"},
+    ]
     for each in end:
-        result = Wire([delta("a"), delta(value), *odd, done(said("a")), each]).turn()
+        result = Wire(
+            [
+                build_delta("a"),
+                build_delta(value),
+                *odd,
+                build_item_event(build_message_item("a")),
+                each,
+            ]
+        ).turn()
         assert isinstance(result, Reply)
         assert result.text == ("ax" if value == "x" else "a")
         assert 0 <= result.tokens < MAX_PLAUSIBLE_TOKENS
-    result = Wire([done(said("a")), done({"type": "function_call_output"}), COMPLETED]).turn()
+    result = Wire(
+        [
+            build_item_event(build_message_item("a")),
+            build_item_event({"type": "function_call_output"}),
+            COMPLETED,
+        ]
+    ).turn()
     assert [each["type"] for each in result.items] == ["message"]
 
 
 @pytest.mark.parametrize("value", NONSENSE, ids=lambda each: str(each)[:9])
-def test_a_chat_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
-    """Whatever stands in the place of choices, pieces, and what it cost."""
+def test_wrong_types_in_a_chat_are_ignored(value: Any) -> None:
+    """In the place of choices, pieces or token counts."""
     usage = {"total_tokens": value, "completion_tokens": value}
     odd: list[Json] = [
         {"choices": value},
@@ -138,22 +162,24 @@ def test_a_chat_of_other_types_is_read_as_far_as_it_can_be(value: Any) -> None:
         {"choices": [], "usage": value},
         {"choices": [], "usage": usage},
         {"choices": [], "usage": {"total_tokens": 9, "completion_tokens": value}},
-        chunk(content=None, tool_calls=value),
-        chunk(content="a"),
+        build_chunk(content=None, tool_calls=value),
+        build_chunk(content="a"),
     ]
-    result = ChatWire([*odd, chunk(value or "stop"), chunk("stop")]).turn()
+    result = ChatWire([*odd, build_chunk(value or "stop"), build_chunk("stop")]).turn()
     assert isinstance(result, Reply)
     assert result.text == "a"
     assert 0 <= result.tokens < MAX_PLAUSIBLE_TOKENS
 
 
-@pytest.mark.parametrize("kept", [[], [said("a")], [called()]], ids=["nothing", "words", "a call"])
-def test_a_thought_that_nothing_came_of_is_not_kept(kept: list[Json]) -> None:
-    """A server takes a thought back only together with what followed it."""
+@pytest.mark.parametrize(
+    "kept", [[], [build_message_item("a")], [build_call_item()]], ids=["nothing", "words", "a call"]
+)
+def test_reasoning_without_a_following_item_is_not_kept(kept: list[Json]) -> None:
+    """A server takes back reasoning only with what followed it."""
     thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     why = {"incomplete_details": {"reason": "max_output_tokens"}}
     end = {"type": "response.incomplete", "response": why}
-    result = Wire([*map(done, [*kept, thought]), end]).turn()
+    result = Wire([*map(build_item_event, [*kept, thought]), end]).turn()
     assert [each["type"] for each in result.items] == [each["type"] for each in kept]
 
 
@@ -173,8 +199,10 @@ MESSAGES = {
     ],
     ids=["responses", "chat"],
 )
-def test_a_failure_is_told_in_a_sentence(fail: Callable[[Json], Wire], name: str) -> None:
-    """Whatever stands in the place of its reason."""
+def test_a_failed_response_is_reported_in_a_sentence(
+    fail: Callable[[Json], Wire], name: str
+) -> None:
+    """Whatever is in the place of its reason."""
     message, told = MESSAGES[name]
     with pytest.raises(PlannerError) as ended:
         fail({"code": "odd", "message": message}).turn()
@@ -183,7 +211,7 @@ def test_a_failure_is_told_in_a_sentence(fail: Callable[[Json], Wire], name: str
         fail({"code": "context_length_exceeded", "message": message}).turn()
 
 
-def test_an_event_says_that_the_request_is_too_long() -> None:
+def test_an_error_event_can_say_that_the_request_is_too_long() -> None:
     """It is no broken connection, after which the same would be asked again."""
     told = {"message": "Too long.", "param": "input", "sequence_number": 2}
     with pytest.raises(ModelRequestTooLongError, match="longer than the model can read"):
@@ -191,17 +219,17 @@ def test_an_event_says_that_the_request_is_too_long() -> None:
 
 
 @pytest.mark.parametrize("response", [None, 5, {}, {"error": None}, {"error": "x"}])
-def test_a_failure_without_a_form_is_a_failure(response: Any) -> None:
-    """Also where it says nothing that could be understood."""
+def test_a_failure_in_an_odd_form_is_a_failure(response: Any) -> None:
+    """Even if nothing in it can be understood."""
     with pytest.raises(PlannerError, match="no reason given"):
         Wire([{"type": "response.failed", "response": response}]).turn()
     with pytest.raises((CutStreamError, PlannerError, openai.OpenAIError)):
         Wire([{"type": "error"}]).turn()
 
 
-def test_arguments_of_a_chat_may_be_in_halves() -> None:
-    """They are put together as words are."""
-    pieces = [piece('{"text": "\ud83c', id="c1", name="note"), piece('\udf89"}')]
-    result = ChatWire([*pieces, chunk("tool_calls")]).turn()
+def test_halves_of_a_character_in_arguments_are_put_together() -> None:
+    """As in words."""
+    pieces = [build_piece('{"text": "\ud83c', id="c1", name="note"), build_piece('\udf89"}')]
+    result = ChatWire([*pieces, build_chunk("tool_calls")]).turn()
     assert isinstance(result, Proposal)
     assert json.loads(result.calls[0].arguments) == {"text": "\N{PARTY POPPER}"}

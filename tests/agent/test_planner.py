@@ -1,4 +1,4 @@
-"""The planner reads plain JSON off the client: it posts and takes what the typed client would."""
+"""The planner posts and reads plain JSON, with the same result as the typed client."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Wire:
         )
 
     def turn(self, words: Words | None = None) -> Reply | Proposal:
-        """One turn of the planner over this wire."""
+        """Take one turn of the planner over this wire."""
         planner = Planner(self.client, model="gpt-5", retries=0)
         return planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
 
@@ -98,8 +98,8 @@ def as_sse(event: dict[str, Any]) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
-def recorded(turn: Turn) -> list[dict[str, Any]]:
-    """The events of a turn as the sandbox's model server sends them."""
+def list_recorded_events(turn: Turn) -> list[dict[str, Any]]:
+    """The events of a turn as the local model server sends them."""
     body = {**REQUEST, "stream": True}
     items, blank = build_output_items(turn, reasoning=True), build_blank_response(body)
     return list(
@@ -107,15 +107,15 @@ def recorded(turn: Turn) -> list[dict[str, Any]]:
     )
 
 
-def typed(client: openai.OpenAI) -> list[Any]:
-    """What the typed client makes of the stream."""
+def read_typed_events(client: openai.OpenAI) -> list[Any]:
+    """The events that the typed client reads from the stream."""
     return list(client.responses.create(**REQUEST, stream=True))
 
 
-def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | None]:
-    """Text, items and tokens (None: not complete) that typed events carry.
+def summarise_events(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | None]:
+    """Text, items and tokens (None: not complete) of typed events.
 
-    Raises as the planner does inside of a try.
+    Raises as the planner does within a try.
     """
     text, items, tokens = "", [], None
     for event in found:
@@ -126,7 +126,7 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
                 item = event.item.to_dict(mode="json")
                 if item["type"] == "function_call":
                     item["name"] = clean_tool_name(item["name"])
-                if item["type"] != "function_call_output":  # which we alone say
+                if item["type"] != "function_call_output":  # only we write these
                     items.append(item)
             case "response.completed" | "response.incomplete":
                 usage = event.response.usage
@@ -139,18 +139,18 @@ def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | Non
                 raise ModelRequestRefusedError(f"The model refused the request: {why}.")
             case "error":
                 raise CutStreamError(event.message)
-    while items and items[-1]["type"] == "reasoning":  # no server takes it back like that
+    while items and items[-1]["type"] == "reasoning":  # no server takes reasoning back at the end
         items.pop()
     return text, items, tokens
 
 
 def check_same(sent: Sequence[dict[str, Any]]) -> None:
-    """Compare what the planner takes from these events with what the typed ones carry."""
+    """Check that the planner reads the same from these events as the typed client."""
     words = Words()
     try:
-        text, items, tokens = expected(typed(Wire(sent).client))
+        text, items, tokens = summarise_events(read_typed_events(Wire(sent).client))
     except (PlannerError, CutStreamError) as error:
-        fails_alike(sent, error)
+        check_failure(sent, error)
         return
     assert tokens is not None
     result = Wire(sent).turn(words)
@@ -158,7 +158,7 @@ def check_same(sent: Sequence[dict[str, Any]]) -> None:
     assert result.items == items
 
 
-def fails_alike(sent: Sequence[dict[str, Any]], expected: Exception) -> None:
+def check_failure(sent: Sequence[dict[str, Any]], expected: Exception) -> None:
     """Check that the planner's turn over these events fails, and for that reason."""
     with pytest.raises(PlannerError) as caught:
         Wire(sent).turn()
@@ -170,12 +170,12 @@ def fails_alike(sent: Sequence[dict[str, Any]], expected: Exception) -> None:
 
 
 @pytest.mark.parametrize("turn", TURNS, ids=lambda turn: as_odd(turn).failed or turn.text or "raw")
-def test_recorded_streams_mean_the_same(turn: Turn) -> None:
-    """Each whole stream of the model server gives the same text, items, tokens and failures."""
-    check_same(recorded(turn))
+def test_recorded_streams_are_read_as_by_the_typed_client(turn: Turn) -> None:
+    """The same text, items, tokens and failures."""
+    check_same(list_recorded_events(turn))
 
 
-def test_the_same_request_is_posted() -> None:
+def test_the_request_equals_the_librarys() -> None:
     """Body, address and headers are those of `responses.create`."""
     ours, theirs = Wire([COMPLETED]), Wire([COMPLETED])
     ours.turn()
@@ -184,40 +184,40 @@ def test_the_same_request_is_posted() -> None:
     [mine], [other] = ours.requests, theirs.requests
     assert (mine.method, mine.url) == (other.method, other.url)
     assert json.loads(mine.content) == json.loads(other.content)
-    leave_out = ("content-length",)  # the order of the body's keys is not compared
+    leave_out = ("content-length",)  # the order of the body's keys may differ
     assert {k: v for k, v in mine.headers.items() if k not in leave_out} == {
         k: v for k, v in other.headers.items() if k not in leave_out
     }
 
 
-def kinds() -> list[type[BaseModel]]:
+def list_event_types() -> list[type[BaseModel]]:
     """Every event type that the library knows."""
     union = get_args(ResponseStreamEvent)[0]
     return list(get_args(union))
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_every_event_type_means_the_same(kind: type[BaseModel]) -> None:
-    """One event of each type the library knows, before the end of a stream, adds the same."""
-    for event in made(kind, 0):
+@pytest.mark.parametrize("kind", list_event_types(), ids=lambda kind: kind.__name__)
+def test_every_event_type_is_read_as_by_the_typed_client(kind: type[BaseModel]) -> None:
+    """One event of the type comes before the end of a stream."""
+    for event in build_values(kind, 0):
         check_same([event, COMPLETED])
 
 
-def made(annotation: Any, depth: int) -> Iterator[Any]:
-    """Values of a type as JSON: of a model one for each choice its parts leave at the top."""
+def build_values(annotation: Any, depth: int) -> Iterator[Any]:
+    """Values of a type as JSON; of a model, one for each choice of its parts near the top."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        yield from made(get_args(annotation)[0], depth)
+        yield from build_values(get_args(annotation)[0], depth)
     elif origin in (Union, UnionType):
         choices = [each for each in get_args(annotation) if each is not NoneType]
         for each in choices if depth < 2 else choices[:1]:
-            yield from made(each, depth)
+            yield from build_values(each, depth)
     elif origin is Literal:
         yield get_args(annotation)[0]
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield from _objects(annotation, depth)
     elif origin is list:
-        yield [next(made(get_args(annotation)[0], depth + 1))]
+        yield [next(build_values(get_args(annotation)[0], depth + 1))]
     elif origin is dict or annotation in (dict, object, Any):
         yield {"a key": "a value"}
     else:
@@ -226,7 +226,7 @@ def made(annotation: Any, depth: int) -> Iterator[Any]:
 
 def _objects(kind: type[BaseModel], depth: int) -> Iterator[dict[str, Any]]:
     fields = {
-        field.alias or name: list(made(field.annotation, depth + 1))
+        field.alias or name: list(build_values(field.annotation, depth + 1))
         for name, field in kind.model_fields.items()
         if field.is_required() or depth < 2
     }
@@ -235,7 +235,7 @@ def _objects(kind: type[BaseModel], depth: int) -> Iterator[dict[str, Any]]:
 
 
 def test_items_are_kept_verbatim() -> None:
-    """A reasoning item and one of a kind nobody knows are kept to the letter, with all fields."""
+    """A reasoning item and one of an unknown kind, with all fields."""
     items = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA", "new": None},
         {"id": "x", "type": "of_tomorrow", "number": 1.50, "nested": {"b": [1, None], "a": "ä"}},
@@ -245,8 +245,8 @@ def test_items_are_kept_verbatim() -> None:
     assert json.dumps(result.items) == json.dumps(items)
 
 
-def test_unknown_events_are_passed_over() -> None:
-    """A kind of event that nobody knows yet, and data that is no object, change nothing."""
+def test_unknown_events_are_ignored() -> None:
+    """So is data that is no object."""
     odd = [{"type": "response.dreamt", "dream": {"delta": "x"}}, {"type": "x"}, COMPLETED]
     assert Wire(odd).turn() == Reply("", [], 7, input_tokens=7)
     assert Wire(b'data: [1, 2]\n\ndata: "word"\n\n' + as_sse(COMPLETED)).turn().tokens == 7
@@ -255,7 +255,7 @@ def test_unknown_events_are_passed_over() -> None:
 @pytest.mark.parametrize(
     "sent", [b"", b"data: {broken\n\n", b'data: {"type": "response.created"}\n\n']
 )
-def test_a_stream_without_an_end_is_cut(sent: bytes) -> None:
-    """A body that ends early or cannot be read is a broken connection, said in a sentence."""
+def test_a_stream_without_an_end_is_a_broken_connection(sent: bytes) -> None:
+    """Its body ends early or cannot be read."""
     with pytest.raises(PlannerError, match="connection to the model broke"):
         Wire(sent).turn()

@@ -1,4 +1,4 @@
-"""How much of a model's context is taken before anybody has said a word."""
+"""How much of a model's context is used before anybody has written a word."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bot.tools.web_shop import Shop
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 DATABASES = '[[database]]\nname = "shop"\nabout = "Orders."\nurl = "sqlite:////never-made.db"\n'
-# bytes; a model takes some four of them as one token
-MOST = {
+# bytes, about four to a token
+MAX_SIZES = {
     "instructions": 1_420,
     "the shop's": 3_800,
     "databases'": 1_830,
@@ -31,10 +31,7 @@ MOST = {
 
 
 def test_instructions_and_tools_stay_short() -> None:
-    """Each part of what begins every request stays within the bytes that it has now.
-
-    More words there are paid for with every turn: they need a reason.
-    """
+    """The limits are today's sizes. More words cost something in every turn: they need a reason."""
     families = {
         "the shop's": build_order_tools(Shop(Path("never-made.db"))),
         "databases'": build_database_tools(parse_databases(DATABASES, {}), None),
@@ -46,4 +43,4 @@ def test_instructions_and_tools_stay_short() -> None:
         for name, tools in families.items()
     }
     sizes["instructions"] = len(INSTRUCTIONS)
-    assert {name: size for name, size in sizes.items() if size > MOST[name]} == {}
+    assert {name: size for name, size in sizes.items() if size > MAX_SIZES[name]} == {}

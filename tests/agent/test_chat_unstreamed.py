@@ -1,6 +1,4 @@
-"""Chat Completions of servers that do not stream, or not where tools are offered: asked for all at
-once.
-"""
+"""Chat Completions of servers that do not stream, or not with tools: answers come whole."""
 
 from __future__ import annotations
 
@@ -27,31 +25,31 @@ CALLS = [("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 7
 
 @pytest.fixture
 def server() -> Iterator[StrictPlanner]:
-    """A local planner that streams nothing where tools are offered."""
+    """A local model server that streams nothing if tools are offered."""
     with StrictPlanner() as running:
         running.without = {ApiFeature.RESPONSES, ApiFeature.STREAMS}
         yield running
 
 
-def asking(server: StrictPlanner) -> Turns:
-    """A planner that finds out what the server has, and tries nothing twice."""
+def build_planner(server: StrictPlanner) -> Turns:
+    """A planner that finds out what the server has, without retries."""
     client = openai.OpenAI(api_key="sk-offline", base_url=server.url, timeout=10)
     return Turns(client, model="gpt-5", dialects=(RESPONSES_DIALECT, CHAT_DIALECT), retries=0)
 
 
-def streamed(server: StrictPlanner) -> list[bool]:
-    """Of each chat that was asked for, whether it was to be streamed."""
+def list_stream_flags(server: StrictPlanner) -> list[bool]:
+    """For each request, whether it asked for a stream."""
     return [bool(each.get("stream")) for each in server.chats]
 
 
-def test_what_is_not_streamed_is_asked_for_whole(server: StrictPlanner) -> None:
-    """A stream that ends before it began costs no retry; from then on answers are asked for whole.
+def test_a_server_that_does_not_stream_is_asked_for_whole_answers(server: StrictPlanner) -> None:
+    """A stream that ends before it began costs no retry; later answers are asked for whole.
 
-    Words and calls are those that a stream would have come to.
+    Words and calls are those of a stream.
     """
     turn = OddTurn(text="I look.", calls=CALLS, call_ids=["c1", "c1"])
     server.script(turn, Turn(text="That is all."))
-    planner, words = asking(server), Words()
+    planner, words = build_planner(server), Words()
     first = planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words)
     assert isinstance(first, Proposal)
     assert (first.text, words.text) == ("I look.", "I look.")
@@ -62,23 +60,23 @@ def test_what_is_not_streamed_is_asked_for_whole(server: StrictPlanner) -> None:
     assert first.tokens > 10
     second = planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     assert second.text == "That is all."
-    assert streamed(server) == [True, False, False]
+    assert list_stream_flags(server) == [True, False, False]
 
 
-def test_who_has_streamed_is_asked_to_stream_again(server: StrictPlanner) -> None:
-    """One stream that was lost changes nothing for a server that has streamed before."""
+def test_a_server_that_has_streamed_is_asked_to_stream_again(server: StrictPlanner) -> None:
+    """One lost stream changes nothing."""
     server.without = {ApiFeature.RESPONSES}
     server.script(*(Turn(text=each) for each in ("one", "two", "three")))
-    planner = asking(server)
+    planner = build_planner(server)
     planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
     server.cut_next_answers(0)
     for _ in range(2):
         planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
-    assert streamed(server) == [True, True, False, True]
+    assert list_stream_flags(server) == [True, True, False, True]
 
 
-def test_why_nothing_was_streamed_is_told(server: StrictPlanner) -> None:
-    """Where it is refused whole, too, people read the reason that no stream could give."""
+def test_the_reason_of_an_empty_stream_reaches_people(server: StrictPlanner) -> None:
+    """The whole answer is refused too, with the reason that no stream could give."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if json.loads(request.content).get("stream"):
@@ -93,9 +91,10 @@ def test_why_nothing_was_streamed_is_told(server: StrictPlanner) -> None:
         planner.take_turn(REQUEST["input"], REQUEST["tools"], "Be brief.", Words())
 
 
-def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
-    """Some servers end one stream as soon as somebody else asks: what it has said is void, and the
-    answer comes whole, which they do not end.
+def test_a_stream_ended_early_is_asked_for_whole() -> None:
+    """Some servers end a stream when somebody else asks.
+
+    Its words are void; whole answers are not ended.
     """
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -115,9 +114,10 @@ def test_a_stream_that_the_server_ends_early_is_asked_for_whole() -> None:
     assert (turn.text, words.text) == ("Whole.", "Whole.")
 
 
-def test_the_line_of_an_empty_stream_may_be_closed() -> None:
-    """A server that fails in a stream closes its line, be it under the next request, which is then
-    made again. What a server does not count is reckoned.
+def test_a_connection_closed_after_an_empty_stream_costs_no_answer() -> None:
+    """The server closes the connection after the stream; the request is made again.
+
+    Tokens that it does not count are estimated.
     """
     asked: list[bool] = []
 
@@ -136,7 +136,7 @@ def test_the_line_of_an_empty_stream_may_be_closed() -> None:
     turn = planner.take_turn(REQUEST["input"], [], "Be brief." * 400, Words())
     assert turn.text == "Whole."
     assert asked == [True, False, False]
-    assert 900 < turn.tokens < 1_000  # which this server has not counted
+    assert 900 < turn.tokens < 1_000  # estimated
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_the_line_of_an_empty_stream_may_be_closed() -> None:
         ("The server is overloaded.", None, False),
     ],
 )
-def test_servers_say_that_they_do_not_stream(said: str, param: str | None, lacks: bool) -> None:
-    """A refusal of the stream is told from any other; then the answer is asked for whole."""
+def test_refusals_of_streaming_are_recognised(said: str, param: str | None, lacks: bool) -> None:
+    """Then the answer is asked for whole; other refusals are errors."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if json.loads(request.content).get("stream"):
@@ -171,8 +171,8 @@ def test_servers_say_that_they_do_not_stream(said: str, param: str | None, lacks
     assert is_streaming_unsupported(error) is lacks
 
 
-def test_a_dump_is_no_reason_for_people() -> None:
-    """What a server's validator writes is left out of the sentence; a reason in words is told."""
+def test_a_validators_dump_is_not_shown_to_people() -> None:
+    """A reason in words is shown."""
     told = []
     for said in (
         "7 validation errors: {'type': 'literal_error', 'loc': ('body',)}",
@@ -190,8 +190,8 @@ def test_a_dump_is_no_reason_for_people() -> None:
     ]
 
 
-def test_a_message_of_calls_alone_has_words_of_none() -> None:
-    """No message is without words, not even as null, which some servers refuse."""
+def test_a_message_without_words_has_an_empty_text() -> None:
+    """Some servers refuse null."""
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "hello"}]},
         {"type": "function_call", "call_id": "c1", "name": "note", "arguments": "{}"},

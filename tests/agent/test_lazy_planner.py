@@ -13,17 +13,17 @@ from bot.agent.late_planner import LazyPlanner
 from bot.agent.turn import AnswerSink, PlannerError, Reply
 
 
-class Silent:
+class DroppingSink:
     """A sink that drops the words."""
 
     def write(self, text: str) -> None:
         """Drop them."""
 
     def discard_text(self) -> None:
-        """Nothing to void."""
+        """Do nothing: there are no words."""
 
 
-class Short:
+class OneWordPlanner:
     """Answers with one word, and knows whether it was closed."""
 
     def __init__(self) -> None:
@@ -36,51 +36,53 @@ class Short:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply:
-        """The one word."""
+        """Return the one word."""
         return Reply("yes", [], 1)
 
     compaction_server_id = ""
 
     def compact_items(self, items: object, instructions: str) -> None:
-        """Its server has no means of its own."""
+        """Return None: its server cannot compact."""
 
     def close(self) -> None:
-        """Note it."""
+        """Record that it was closed."""
         self.closed = True
 
 
 def test_the_planner_is_made_once() -> None:
-    """It is made for the first turn, serves all of them, and is closed; then no turn begins."""
-    made: list[Short] = []
+    """For the first turn, and it serves all of them; closed, it takes no more."""
+    made: list[OneWordPlanner] = []
 
-    def make() -> Short:
-        made.append(Short())
+    def make() -> OneWordPlanner:
+        made.append(OneWordPlanner())
         return made[-1]
 
     late = LazyPlanner(make)
     assert made == []
-    assert [late.take_turn([], [], "", Silent()) for _ in range(2)] == [Reply("yes", [], 1)] * 2
+    assert [late.take_turn([], [], "", DroppingSink()) for _ in range(2)] == [
+        Reply("yes", [], 1)
+    ] * 2
     late.close()
     assert [each.closed for each in made] == [True]
     with pytest.raises(PlannerError):
-        late.take_turn([], [], "", Silent())
+        late.take_turn([], [], "", DroppingSink())
 
 
-def test_a_client_that_cannot_be_made_is_told() -> None:
-    """A fault in making the client fails the turn with a sentence; the next one tries again."""
+def test_a_failure_to_make_the_client_fails_the_turn() -> None:
+    """With the reason; the next turn tries again."""
 
-    def make() -> Short:
+    def make() -> OneWordPlanner:
         raise ImportError("socksio is missing")
 
     late = LazyPlanner(make)
     late.prepare()
     for _ in range(2):
         with pytest.raises(PlannerError, match="socksio is missing"):
-            late.take_turn([], [], "", Silent())
+            late.take_turn([], [], "", DroppingSink())
 
 
-def test_a_start_waits_for_no_library_of_the_model() -> None:
-    """Putting the bot together imports neither the model's library nor the parsers of databases."""
+def test_starting_the_bot_does_not_import_the_models_library() -> None:
+    """Nor the parsers of databases."""
     heavy = "{'openai', 'aiohttp', 'sqlglot', 'psycopg'}"
     code = f"import sys, bot.cli.service, bot.app; print(sorted({heavy} & set(sys.modules)))"
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""The model's client: what it sends is what the library itself would have sent."""
+"""The model's client sends what the library itself would send."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def sent() -> list[httpx2.Request]:
-    """What the clients of this test have sent."""
+    """The requests that the clients of this test sent."""
     return []
 
 
@@ -40,10 +40,10 @@ def client(sent: list[httpx2.Request]) -> Iterator[ModelClient]:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_the_body_is_what_the_library_would_send(
+def test_the_body_equals_what_the_library_sends(
     client: ModelClient, sent: list[httpx2.Request], name: str
 ) -> None:
-    """The same values under the same headers as by the library's own client."""
+    """The same values, under the same headers."""
     client.post("/responses", body=BODIES[name], cast_to=object)
     plain = openai.OpenAI(api_key="k", base_url="http://model.test/v1", http_client=client._client)
     plain.post("/responses", body=BODIES[name], cast_to=object)
@@ -52,7 +52,7 @@ def test_the_body_is_what_the_library_would_send(
     assert ours.headers["content-type"] == theirs.headers["content-type"] == "application/json"
 
 
-def test_what_cannot_be_encoded_is_the_librarys_to_say(client: ModelClient) -> None:
-    """Half a surrogate pair is no text in any encoding: the library's own error is raised."""
+def test_text_without_an_encoding_raises_the_librarys_error(client: ModelClient) -> None:
+    """Half a surrogate pair has no encoding."""
     with pytest.raises(UnicodeEncodeError):
         client.post("/responses", body={"input": "\ud800"}, cast_to=object)

@@ -1,4 +1,4 @@
-"""An answer of the model that comes to no end is broken off, by its length or by its time."""
+"""An answer of the model without an end is broken off, by its length or by its time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.agent.test_planner import Words
 AGAIN = "and again, "
 
 
-def chunk(**delta: Any) -> dict[str, Any]:
-    """One of Chat Completions."""
+def build_chunk(**delta: Any) -> dict[str, Any]:
+    """A chunk of Chat Completions."""
     return {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
 
 
-def calls(text: str) -> list[dict[str, Any]]:
-    """The calls that a chunk holds."""
+def build_calls(text: str) -> list[dict[str, Any]]:
+    """The calls of a chunk."""
     return [{"index": 0, "id": "a", "function": {"name": "note", "arguments": text}}]
 
 
-ENDLESSLY: dict[str, tuple[Dialect, dict[str, Any]]] = {
+ENDLESS_EVENTS: dict[str, tuple[Dialect, dict[str, Any]]] = {
     "words": (RESPONSES_DIALECT, {"type": "response.output_text.delta", "delta": AGAIN}),
     "a refusal": (RESPONSES_DIALECT, {"type": "response.refusal.delta", "delta": AGAIN}),
     "arguments": (
@@ -38,14 +38,14 @@ ENDLESSLY: dict[str, tuple[Dialect, dict[str, Any]]] = {
         {"type": "response.function_call_arguments.delta", "delta": AGAIN},
     ),
     "thoughts": (RESPONSES_DIALECT, {"type": "response.reasoning_text.delta", "delta": AGAIN}),
-    "words in a chat": (CHAT_DIALECT, chunk(content=AGAIN)),
-    "arguments in a chat": (CHAT_DIALECT, chunk(tool_calls=calls(AGAIN))),
-    "thoughts in a chat": (CHAT_DIALECT, chunk(reasoning_content=AGAIN)),
+    "words in a chat": (CHAT_DIALECT, build_chunk(content=AGAIN)),
+    "arguments in a chat": (CHAT_DIALECT, build_chunk(tool_calls=build_calls(AGAIN))),
+    "thoughts in a chat": (CHAT_DIALECT, build_chunk(reasoning_content=AGAIN)),
 }
 
 
-def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple[Words, int]:
-    """What is written of an answer that says this for ever, and how often it was asked for."""
+def run_endless_turn(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple[Words, int]:
+    """Take a turn answered by this event for ever; return the words and the number of requests."""
     asked = 0
     line = f"event: {event.get('type', 'message')}\ndata: {json.dumps(event)}\n\n".encode()
 
@@ -69,16 +69,16 @@ def broken_off(dialect: Dialect, event: dict[str, Any], timeout: float) -> tuple
     return words, asked
 
 
-@pytest.mark.parametrize("name", ENDLESSLY)
-def test_an_answer_that_repeats_itself_is_bounded(name: str) -> None:
-    """Whatever it repeats; it is not asked for again, and people are told why."""
-    words, asked = broken_off(*ENDLESSLY[name], 120.0)
+@pytest.mark.parametrize("name", ENDLESS_EVENTS)
+def test_an_answer_that_repeats_itself_is_broken_off(name: str) -> None:
+    """It is not asked for again, and the error says why."""
+    words, asked = run_endless_turn(*ENDLESS_EVENTS[name], 120.0)
     assert len(words.text) <= MAX_ANSWER_CHARS
     assert asked == 1
 
 
 @pytest.mark.parametrize("event", [{"type": "response.in_progress"}, {"type": "x", "delta": ""}])
 def test_an_answer_that_takes_too_long_is_broken_off(event: dict[str, Any]) -> None:
-    """Though there are signs of it, and nothing that could be counted."""
-    _, asked = broken_off(RESPONSES_DIALECT, event, 0.05)
+    """Though events come, they have nothing that could be counted."""
+    _, asked = run_endless_turn(RESPONSES_DIALECT, event, 0.05)
     assert asked == 1

@@ -1,4 +1,4 @@
-"""A planner that takes long to make holds up no end."""
+"""A planner that is still being made does not hold up the end of the bot."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bot.agent.late_planner import LazyPlanner
 from bot.agent.turn import PlannerError
 
 
-def test_closing_does_not_wait_for_one_that_is_being_made() -> None:
-    """It returns meanwhile; what was made too late is closed by who made it, and takes no turn."""
+def test_closing_does_not_wait_for_a_planner_being_made() -> None:
+    """A planner made too late is closed by its maker, and takes no turn."""
     begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
     def make() -> Any:

@@ -1,4 +1,4 @@
-"""Files for the model: what they are by their bytes, how they are told, and where they stand."""
+"""Files for the model: their type, how they are shown, where they are in a transcript."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ PNG = b"\x89PNG\r\n\x1a\n rest"
         (b"PK\x03\x04 a zip or a Word document", ""),
         (b"\x00\x01\x02", ""),
         (b"almost a text\x00", ""),
-        (b"\xff\xfe\x00\xd8", ""),  # half a character
+        (b"\xff\xfe\x00\xd8", ""),  # an incomplete character
         ("Größe".encode("latin-1"), ""),
         (b"RIFF\n\x00\x00\x00WAVEfmt ", ""),
     ],
 )
-def test_a_file_is_what_its_bytes_say(data: bytes, media: str) -> None:
-    """Neither name nor announced type decide; what nobody can read is nothing."""
+def test_a_files_type_is_found_from_its_bytes(data: bytes, media: str) -> None:
+    """Neither its name nor its announced type counts; unreadable bytes have no type."""
     content = recognise_content(data, said_to_be_text=False)
     assert (content.media_type if content else "") == media
 
 
-def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
-    """What Slack takes for a text is read as spreadsheets write it, with a word of doubt; a picture
-    that is announced as a text is a picture.
+def test_an_unknown_encoding_is_guessed_and_labelled() -> None:
+    """It is read as spreadsheets write it, and the label says so.
+
+    A picture announced as text stays a picture.
     """
     content = recognise_content("Größe;5 €".encode("cp1252"), said_to_be_text=True)
     assert content is not None
@@ -64,13 +65,13 @@ def test_a_text_of_an_unknown_encoding_is_guessed_and_said_so() -> None:
 
 
 @any_of(st.text())
-def test_no_line_of_a_text_stands_outside_its_quotation(text: str) -> None:
-    """Whatever a text holds, each of its lines is quoted."""
+def test_every_line_of_a_files_text_is_quoted(text: str) -> None:
+    """Whatever characters end lines in it."""
     assert all(line.startswith("> ") for line in file_items.quote_lines(text).splitlines())
 
 
-def test_a_long_text_is_cut_and_says_by_how_much() -> None:
-    """What is left out is counted."""
+def test_a_long_text_is_cut_with_a_note() -> None:
+    """The number of omitted characters is stated."""
     kept = file_items.cut_file_text("x" * (file_items.MAX_FILE_TEXT + 7))
     assert kept == "x" * file_items.MAX_FILE_TEXT + "\n[… 7 more characters were left out]"
     assert file_items.cut_file_text("short") == "short"
@@ -92,12 +93,10 @@ def test_a_long_text_is_cut_and_says_by_how_much() -> None:
         (401, "Incorrect API key provided.", False),
     ],
 )
-def test_a_server_that_does_not_take_files_is_understood(
+def test_refusals_of_pictures_and_files_are_recognised(
     status: int, said: str, refused: bool
 ) -> None:
-    """Whatever a server says when it does not take a picture, it is not asked the same again; what
-    may pass is.
-    """
+    """However it is worded; the same is not asked again. Temporary errors are tried again."""
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test/v1"))
     make = openai.OpenAI(api_key="sk-x", base_url="http://model.test/v1")._make_status_error
     error = make(said, body={"message": said}, response=response)
@@ -106,8 +105,8 @@ def test_a_server_that_does_not_take_files_is_understood(
         assert not (isinstance(error, TRANSIENT_ERRORS) and can_retry(error))
 
 
-def item(*kinds: bytes) -> dict[str, Any]:
-    """An item with a reference for each of these files, whose ids are their numbers."""
+def build_item(*kinds: bytes) -> dict[str, Any]:
+    """An item with a reference for each of these files, numbered as ids."""
     parts = []
     for number, data in enumerate(kinds):
         content = recognise_content(data, said_to_be_text=False)
@@ -119,14 +118,11 @@ def item(*kinds: bytes) -> dict[str, Any]:
     return file_items.build_files_item("Files that Ben (<@U1>) posted, quoted.", parts)
 
 
-def test_references_are_filled_as_both_apis_take_them() -> None:
-    """Bytes take the place of references, words that of what is withheld or not known any more.
-
-    Both APIs take what comes of it, and what people and models said stays as it is.
-    """
+def test_references_are_replaced_by_files_for_both_apis() -> None:
+    """A withheld or deleted file becomes words. What people and models wrote stays as it is."""
     said = {"role": "user", "content": [{"type": "input_text", "text": "attached:0"}]}
     told = {"role": "assistant", "content": [{"type": "output_text", "text": "attached:1"}]}
-    transcript = [item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
+    transcript = [build_item(PNG, b"%PDF-1.4", b"a\nb", PNG, PNG), told, said]
     assert file_items.list_referenced_file_ids(transcript) == ["0", "1", "2", "3", "4"]
     files = {
         "0": EncodedFile("image/png", base64.b64encode(PNG).decode()),
