@@ -1,4 +1,4 @@
-"""A receipt is checked strictly: whatever is changed in it, it does not hold."""
+"""Receipts are checked strictly: none holds with anything changed in it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONTENT: dict[str, Any] = {
 }
 
 
-def statement(**content: Any) -> dict[str, Any]:
+def build_statement(**content: Any) -> dict[str, Any]:
     made = deepcopy(CONTENT) | content
     digest = receipts.compute_subject_digest("refund_order", ARGUMENTS, CONTENT["nonce"])
     return {
@@ -51,7 +51,7 @@ def statement(**content: Any) -> dict[str, Any]:
     }
 
 
-def signed(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, Any]:
+def sign_statement(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, Any]:
     payload = whole if isinstance(whole, bytes) else json.dumps(whole).encode()
     signature = key.sign(receipts.encode_for_signing(payload))
     raw = key.public_key().public_bytes_raw()
@@ -71,9 +71,9 @@ def signed(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "place", [*((each,) for each in CONTENT), *(("votes", 0, each) for each in VOTE)], ids=str
 )
-def test_whatever_a_signer_leaves_out_is_told(place: tuple[Any, ...], odd: Any) -> None:
-    """A receipt that is signed, and of another form, ends in a ReceiptError or in no approval."""
-    whole = statement()
+def test_a_signed_receipt_of_another_form_is_no_approval(place: tuple[Any, ...], odd: Any) -> None:
+    """The receipt is signed; it ends in a ReceiptError or in no approval."""
+    whole = build_statement()
     inner = whole["predicate"]
     for each in place[:-1]:
         inner = inner[each]
@@ -82,7 +82,7 @@ def test_whatever_a_signer_leaves_out_is_told(place: tuple[Any, ...], odd: Any) 
     else:
         inner[place[-1]] = odd
     try:
-        receipt = receipts.verify_receipt(json.dumps(signed(whole)), KEYS)
+        receipt = receipts.verify_receipt(json.dumps(sign_statement(whole)), KEYS)
         receipts.check_approval(receipt, tool="refund_order", now=AT)
         approvers = receipts.list_approvers(receipt)
         receipts.get_decision_time(receipt)
@@ -92,28 +92,28 @@ def test_whatever_a_signer_leaves_out_is_told(place: tuple[Any, ...], odd: Any) 
     assert len(approvers) == 1
 
 
-def test_a_right_receipt_holds() -> None:
-    """For its arguments, its tool, one approver, until its time."""
-    receipt = receipts.verify_receipt(json.dumps(signed(statement())), KEYS)
+def test_a_valid_receipt_is_accepted() -> None:
+    """For its arguments, its tool and one approver, until its time."""
+    receipt = receipts.verify_receipt(json.dumps(sign_statement(build_statement())), KEYS)
     receipts.check_approval(receipt, tool="refund_order", arguments=ARGUMENTS, now=AT)
     receipts.check_approval(receipt, now=AT + timedelta(days=1))
     assert receipts.list_approvers(receipt) == ["UANA00001"]
 
 
-def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all texts in JSON."""
+def list_text_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all strings in JSON."""
     if isinstance(value, str):
         yield path
     parts = value.items() if isinstance(value, dict) else enumerate(value or ())
     if isinstance(value, dict | list):
         for key, each in parts:
-            yield from strings(each, (*path, key))
+            yield from list_text_paths(each, (*path, key))
 
 
 def test_no_character_of_a_receipt_may_change() -> None:
-    """Each character of each text of the envelope, replaced by its neighbour."""
-    whole = signed(statement())
-    for path in strings(whole):
+    """Each character of each string of the envelope is replaced."""
+    whole = sign_statement(build_statement())
+    for path in list_text_paths(whole):
         *parents, last = path
         for place in range(len(whole["payload"]) if path == ("payload",) else 200):
             changed = deepcopy(whole)
@@ -128,19 +128,19 @@ def test_no_character_of_a_receipt_may_change() -> None:
                 receipts.verify_receipt(json.dumps(changed), KEYS)
 
 
-def twice(name: str) -> str:
-    text = json.dumps(signed(statement()))
+def repeat_name(name: str) -> str:
+    text = json.dumps(sign_statement(build_statement()))
     return f'{{"{name}": 1, {text[1:]}'
 
 
-def without(name: str) -> str:
-    made = signed(statement())
+def drop_name(name: str) -> str:
+    made = sign_statement(build_statement())
     del made[name]
     return json.dumps(made)
 
 
-def changed(change: Callable[[dict[str, Any]], Any]) -> str:
-    made = signed(statement())
+def change_envelope(change: Callable[[dict[str, Any]], Any]) -> str:
+    made = sign_statement(build_statement())
     change(made)
     return json.dumps(made)
 
@@ -151,45 +151,53 @@ NOT_A_RECEIPT = {
     "no JSON": "{",
     "a list": "[]",
     "null": "null",
-    "too long": json.dumps(signed(statement())) + " " * 1_000_001,
+    "too long": json.dumps(sign_statement(build_statement())) + " " * 1_000_001,
     "deep": "[" * 100_000,
-    "without a payload": without("payload"),
-    "without signatures": without("signatures"),
-    "with more": changed(lambda made: made.update(more=1)),
-    "a name twice": twice("payload"),
-    "two signatures": changed(lambda made: made["signatures"].append(made["signatures"][0])),
-    "no signature": changed(lambda made: made["signatures"].clear()),
-    "another's signature": json.dumps(signed(statement(), OTHER)),
-    "another's under our name": changed(
+    "without a payload": drop_name("payload"),
+    "without signatures": drop_name("signatures"),
+    "with more": change_envelope(lambda made: made.update(more=1)),
+    "a name twice": repeat_name("payload"),
+    "two signatures": change_envelope(
+        lambda made: made["signatures"].append(made["signatures"][0])
+    ),
+    "no signature": change_envelope(lambda made: made["signatures"].clear()),
+    "another's signature": json.dumps(sign_statement(build_statement(), OTHER)),
+    "another's under our name": change_envelope(
         lambda made: made["signatures"][0].update(
-            sig=signed(statement(), OTHER)["signatures"][0]["sig"]
+            sig=sign_statement(build_statement(), OTHER)["signatures"][0]["sig"]
         )
     ),
-    "unpadded": changed(lambda made: made.update(payload=made["payload"] + "====")),
-    "with a line break": changed(lambda made: made.update(payload=made["payload"] + "\n")),
-    "signatures that are no list": changed(
+    "unpadded": change_envelope(lambda made: made.update(payload=made["payload"] + "====")),
+    "with a line break": change_envelope(lambda made: made.update(payload=made["payload"] + "\n")),
+    "signatures that are no list": change_envelope(
         lambda made: made.update(signatures={"0": made["signatures"][0]})
     ),
-    "more beside the signature": changed(lambda made: made["signatures"][0].update(more=1)),
-    "a key's id that is no text": changed(lambda made: made["signatures"][0].update(keyid=[1])),
-    "a signature of numbers": changed(lambda made: made["signatures"][0].update(sig=7)),
+    "more beside the signature": change_envelope(lambda made: made["signatures"][0].update(more=1)),
+    "a key's id that is no text": change_envelope(
+        lambda made: made["signatures"][0].update(keyid=[1])
+    ),
+    "a signature of numbers": change_envelope(lambda made: made["signatures"][0].update(sig=7)),
     "another type": json.dumps(
-        signed(statement() | {"_type": "https://in-toto.io/Statement/v0.1"})
+        sign_statement(build_statement() | {"_type": "https://in-toto.io/Statement/v0.1"})
     ),
-    "another predicate": json.dumps(signed(statement() | {"predicateType": "urn:other"})),
-    "two subjects": json.dumps(signed(statement() | {"subject": statement()["subject"] * 2})),
-    "no subject": json.dumps(signed(statement() | {"subject": []})),
+    "another predicate": json.dumps(
+        sign_statement(build_statement() | {"predicateType": "urn:other"})
+    ),
+    "two subjects": json.dumps(
+        sign_statement(build_statement() | {"subject": build_statement()["subject"] * 2})
+    ),
+    "no subject": json.dumps(sign_statement(build_statement() | {"subject": []})),
     "subjects that are no list": json.dumps(
-        signed(statement() | {"subject": {"0": statement()["subject"][0]}})
+        sign_statement(build_statement() | {"subject": {"0": build_statement()["subject"][0]}})
     ),
-    "no predicate": json.dumps(signed(statement() | {"predicate": None})),
-    "signed nonsense": json.dumps(signed(b"\xff\xfe")),
+    "no predicate": json.dumps(sign_statement(build_statement() | {"predicate": None})),
+    "signed nonsense": json.dumps(sign_statement(b"\xff\xfe")),
 }
 
 
 @pytest.mark.parametrize("what", NOT_A_RECEIPT)
-def test_what_is_no_receipt_is_refused(what: str) -> None:
-    """With a sentence, whatever it is."""
+def test_text_that_is_no_receipt_is_refused(what: str) -> None:
+    """With a sentence."""
     with pytest.raises(receipts.ReceiptError, match=r"^[A-Z].*\.$"):
         receipts.verify_receipt(NOT_A_RECEIPT[what], KEYS)
 
@@ -211,17 +219,21 @@ NO_APPROVAL: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", NO_APPROVAL)
-def test_what_approves_nothing_is_refused(what: str) -> None:
-    """Though the installation has signed it."""
-    receipt = receipts.verify_receipt(json.dumps(signed(statement(**NO_APPROVAL[what]))), KEYS)
+def test_a_receipt_that_approves_nothing_is_refused(what: str) -> None:
+    """Though the installation signed it."""
+    receipt = receipts.verify_receipt(
+        json.dumps(sign_statement(build_statement(**NO_APPROVAL[what]))), KEYS
+    )
     with pytest.raises(receipts.ReceiptError, match=r"^[A-Z0-9].*\.$"):
         receipts.check_approval(receipt, tool="refund_order", now=AT)
 
 
 def test_two_votes_of_one_person_are_one_approver() -> None:
-    """Also where a delegate gave one of them."""
+    """Even if a delegate gave one of them."""
     votes = [VOTE, VOTE | {"person": "UDAN00001", "for": "UANA00001"}]
-    receipt = receipts.verify_receipt(json.dumps(signed(statement(votes=votes))), KEYS)
+    receipt = receipts.verify_receipt(
+        json.dumps(sign_statement(build_statement(votes=votes))), KEYS
+    )
     receipts.check_approval(receipt, approvers=1, now=AT)
     with pytest.raises(receipts.ReceiptError, match="1 person has approved it, but 2 are needed"):
         receipts.check_approval(receipt, approvers=2, now=AT)
@@ -230,7 +242,7 @@ def test_two_votes_of_one_person_are_one_approver() -> None:
 def test_secret_arguments_need_not_be_given() -> None:
     """A receipt that masks them is checked with the real ones, or without any."""
     masked = {"arguments": ARGUMENTS | {"reason": "•••"}, "secrets": {"/reason": "0" * 64}}
-    receipt = receipts.verify_receipt(json.dumps(signed(statement(**masked))), KEYS)
+    receipt = receipts.verify_receipt(json.dumps(sign_statement(build_statement(**masked))), KEYS)
     receipts.check_approval(receipt, tool="refund_order", now=AT)
     receipts.check_approval(receipt, arguments=ARGUMENTS, now=AT)
     with pytest.raises(receipts.ReceiptError, match="are not the ones that were approved"):
@@ -240,8 +252,10 @@ def test_secret_arguments_need_not_be_given() -> None:
 def end_of(decision: receipts.Receipt, **changed: Any) -> receipts.Receipt:
     """The receipt of how the call of that decision ended."""
     predicate = {"decision": {"sha256": decision.digest}, "status": "succeeded"}
-    whole = statement() | {"predicateType": receipts.END_KIND, "predicate": predicate} | changed
-    return receipts.verify_receipt(json.dumps(signed(whole)), KEYS)
+    whole = (
+        build_statement() | {"predicateType": receipts.END_KIND, "predicate": predicate} | changed
+    )
+    return receipts.verify_receipt(json.dumps(sign_statement(whole)), KEYS)
 
 
 OTHER_ENDS: dict[str, dict[str, Any]] = {
@@ -255,7 +269,7 @@ OTHER_ENDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("what", OTHER_ENDS)
 def test_an_end_belongs_to_its_own_decision(what: str) -> None:
     """The outcome of one call says nothing of another, though both are signed."""
-    decision = receipts.verify_receipt(json.dumps(signed(statement())), KEYS)
+    decision = receipts.verify_receipt(json.dumps(sign_statement(build_statement())), KEYS)
     receipts.check_end(end_of(decision), decision)
     with pytest.raises(receipts.ReceiptError, match="belongs to another decision"):
         receipts.check_end(end_of(decision, **OTHER_ENDS[what]), decision)
@@ -275,8 +289,8 @@ def test_an_end_belongs_to_its_own_decision(what: str) -> None:
         json.dumps(JWK | {"x": JWK["x"] + "="}),
     ],
 )
-def test_what_is_no_key_is_refused(text: str) -> None:
-    """A key of another kind, of another length, or under another's name."""
+def test_text_that_is_no_key_is_refused(text: str) -> None:
+    """A key of another kind or length, or under another key's id."""
     with pytest.raises(receipts.ReceiptError):
         receipts.read_public_keys(text)
 
@@ -293,8 +307,8 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_json_is_written_as_rfc_8785_says(value: Any) -> None:
-    """As another implementation writes it."""
+def test_canonical_json_follows_rfc_8785(value: Any) -> None:
+    """Compared with another implementation."""
     assert receipts.encode_canonical_json(value).encode() == rfc8785.dumps(value)
 
 
@@ -315,15 +329,15 @@ def test_a_number_changes_its_form_where_rfc_8785_says(value: float, written: st
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(2**53, 1e21))
-def test_a_number_is_the_same_once_it_is_read_back(value: float) -> None:
-    """Also a large one, which is written as a whole number."""
+def test_a_canonical_number_survives_reading_back(value: float) -> None:
+    """Even a large one, which is written as a whole number."""
     written = rfc8785.dumps(value).decode()
     assert receipts.encode_canonical_json(json.loads(written)) == written
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, 2**60, 10**21, 10**400, "\ud800", math.inf])
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
-    """A whole number that is no float as RFC 8785 writes it, and half of a character."""
+def test_values_without_a_canonical_form_are_refused(value: Any) -> None:
+    """Whole numbers beyond what a float holds exactly, half a surrogate pair, infinity."""
     with pytest.raises(receipts.ReceiptError):
         receipts.compute_subject_digest("refund_order", {"a": value}, "0")
 
@@ -331,8 +345,8 @@ def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
 VECTORS = Path(__file__).parents[2] / "docs" / "receipt-vectors.json"
 
 
-def test_the_published_examples_hold_and_fail_as_they_say() -> None:
-    """Whoever writes a checker in another language has these: one good receipt, and bad ones."""
+def test_published_examples_pass_and_fail_as_stated() -> None:
+    """For authors of checkers in other languages: one good receipt, and bad ones."""
     found = json.loads(VECTORS.read_text("utf-8"))
     keys = receipts.read_public_keys(json.dumps(found["keys"]))
     now = datetime.fromisoformat(found["now"])

@@ -1,4 +1,4 @@
-"""Votes that passkeys have signed: each signature is checked, and is for exactly one decision."""
+"""Votes signed by passkeys: each signature is checked, and is for exactly one decision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from client.tests.test_receipts import AT, KEYS, VOTE, signed, statement
+from client.tests.test_receipts import AT, KEYS, VOTE, build_statement, sign_statement
 from countersign import receipts
 from tests.authenticator import PRESENT, VERIFIED, Authenticator, PrivateKey, encode
 
@@ -26,8 +26,8 @@ MAKERS: dict[str, Callable[[], PrivateKey]] = {
 }
 
 
-def jwk_of(key: PrivateKey) -> dict[str, str]:
-    """The public key as a receipt has it."""
+def build_jwk(key: PrivateKey) -> dict[str, str]:
+    """The public key in the form of receipts."""
     public = key.public_key()
     if isinstance(public, ec.EllipticCurvePublicKey):
         point = public.public_numbers()
@@ -40,9 +40,9 @@ def jwk_of(key: PrivateKey) -> dict[str, str]:
     return {"crv": "Ed25519", "kty": "OKP", "x": encode(public.public_bytes_raw())}
 
 
-def said(**changed: Any) -> dict[str, Any]:
-    """What Ana signs."""
-    [subject] = statement()["subject"]
+def build_vote_statement(**changed: Any) -> dict[str, Any]:
+    """The statement that Ana signs."""
+    [subject] = build_statement()["subject"]
     return {
         **ABOUT,
         "digest": subject["digest"]["sha256"],
@@ -54,7 +54,7 @@ def said(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
-def signed_vote(
+def sign_vote(
     key: Authenticator | None = None,
     what: dict[str, Any] | None = None,
     *,
@@ -63,59 +63,61 @@ def signed_vote(
 ) -> dict[str, Any]:
     """Ana's vote with the signature of her passkey over `what`.
 
-    `verbatim`: as a receipt has it of a browser that writes its part in another way.
+    `verbatim`: with the browser's own text, as for browsers that write it in another way.
     """
-    key, what = key or Authenticator(), what or said()
+    key, what = key or Authenticator(), what or build_vote_statement()
     challenge = hashlib.sha256(receipts.encode_canonical_json(what).encode()).digest()
     response = key.sign(challenge)["response"]
     where = {"clientDataJSON": response["clientDataJSON"], "rpId": "approve.example.com"}
     passkey = {
         "nonce": what["nonce"],
         "expires": what["expires"],
-        "authenticator": encode(base64_of(response["authenticatorData"])[32:]),
+        "authenticator": encode(decode(response["authenticatorData"])[32:]),
         **(where if verbatim else {"origin": key.origin}),
         "signature": response["signature"],
-        "key": jwk_of(key.key),
+        "key": build_jwk(key.key),
         "model": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
     }
     return {**VOTE, "evidence": "passkey", "passkey": passkey, **vote}
 
 
-def receipt_with(*votes: dict[str, Any], **content: Any) -> str:
+def build_receipt(*votes: dict[str, Any], **content: Any) -> str:
     """A receipt with these votes, signed by the installation."""
-    return json.dumps(signed(statement(**{**ABOUT, "votes": list(votes), **content})))
+    return json.dumps(sign_statement(build_statement(**{**ABOUT, "votes": list(votes), **content})))
 
 
-def check(text: str, **demanded: Any) -> None:
+def check_with_passkeys(text: str, **demanded: Any) -> None:
     receipt = receipts.verify_receipt(text, KEYS)
     receipts.check_approval(receipt, passkeys=True, now=AT, **demanded)
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_signed_vote_holds(kind: str, verbatim: bool) -> None:
-    """Of each kind of passkey, and whatever the browser writes beside what is needed."""
-    check(receipt_with(signed_vote(Authenticator(key=MAKERS[kind]()), verbatim=verbatim)))
+def test_a_vote_signed_by_a_passkey_is_accepted(kind: str, verbatim: bool) -> None:
+    """Of each kind of passkey, whatever else the browser writes."""
+    check_with_passkeys(
+        build_receipt(sign_vote(Authenticator(key=MAKERS[kind]()), verbatim=verbatim))
+    )
 
 
-def test_only_signed_votes_count_where_that_is_demanded() -> None:
-    """Of two approvals one is a click."""
+def test_only_signed_votes_count_if_passkeys_are_demanded() -> None:
+    """One of two approvals is a click."""
     other = VOTE | {"person": "UCLEO0001", "evidence": "slack"}
-    text = receipt_with(signed_vote(), other)
-    check(text)
+    text = build_receipt(sign_vote(), other)
+    check_with_passkeys(text)
     receipts.check_approval(receipts.verify_receipt(text, KEYS), approvers=2, now=AT)
     with pytest.raises(receipts.ReceiptError, match="1 person has approved it with a passkey"):
-        check(text, approvers=2)
+        check_with_passkeys(text, approvers=2)
     with pytest.raises(receipts.ReceiptError, match="0 people have approved it with a passkey"):
-        check(receipt_with(other))
+        check_with_passkeys(build_receipt(other))
 
 
 def test_a_delegate_signs_with_their_own_passkey() -> None:
-    """It counts for the person whose right it is, which is signed as well."""
+    """It counts for the person who delegated, who is named in the signed statement."""
     cleo = {"person": "UCLEO0001", "for": "UANA00001"}
-    vote = signed_vote(what=said(approver="UCLEO0001", right="UANA00001"), **cleo)
-    text = receipt_with(vote)
-    check(text)
+    vote = sign_vote(what=build_vote_statement(approver="UCLEO0001", right="UANA00001"), **cleo)
+    text = build_receipt(vote)
+    check_with_passkeys(text)
     receipt = receipts.verify_receipt(text, KEYS)
     assert receipts.list_approvers(receipt, passkeys=True) == ["UANA00001"]
 
@@ -125,13 +127,15 @@ OTHER |= {"workspace": "TEVIL", "call": "other", "gate": "0" * 64}
 
 
 @pytest.mark.parametrize("name", [*OTHER, "revision"])
-def test_each_name_of_what_was_signed_is_compared(name: str) -> None:
-    """A signature over another decision is none of this one."""
+def test_every_field_of_the_signed_statement_is_compared(name: str) -> None:
+    """A signature over another decision does not count for this one."""
     changed: dict[str, Any] = {name: OTHER.get(name, 3)}
     with pytest.raises(receipts.ReceiptError, match="does not match what was signed"):
-        check(receipt_with(signed_vote(what=said(**changed))))
+        check_with_passkeys(build_receipt(sign_vote(what=build_vote_statement(**changed))))
     with pytest.raises(receipts.ReceiptError, match="made for something else"):
-        check(receipt_with(signed_vote(what=said(**changed), verbatim=True)))
+        check_with_passkeys(
+            build_receipt(sign_vote(what=build_vote_statement(**changed), verbatim=True))
+        )
 
 
 BAD_TIMES = {
@@ -144,17 +148,21 @@ BAD_TIMES = {
 
 
 @pytest.mark.parametrize("name", BAD_TIMES)
-def test_it_was_signed_in_time(name: str) -> None:
-    """After the link was made, and before it expired."""
+def test_a_vote_signed_at_another_time_is_refused(name: str) -> None:
+    """After the link was made, before it expired."""
     with pytest.raises(receipts.ReceiptError, match="at another time"):
-        check(receipt_with(signed_vote(what=said(**BAD_TIMES[name]))))
+        check_with_passkeys(build_receipt(sign_vote(what=build_vote_statement(**BAD_TIMES[name]))))
 
 
 def test_it_may_be_signed_at_the_moment_of_its_link() -> None:
     """Then the link is good for all of its five minutes."""
-    check(receipt_with(signed_vote(what=said(expires=(AT + timedelta(minutes=5)).isoformat()))))
+    check_with_passkeys(
+        build_receipt(
+            sign_vote(what=build_vote_statement(expires=(AT + timedelta(minutes=5)).isoformat()))
+        )
+    )
     with pytest.raises(receipts.ReceiptError, match="at another time"):
-        check(receipt_with(signed_vote(at=None)))
+        check_with_passkeys(build_receipt(sign_vote(at=None)))
 
 
 @pytest.mark.parametrize(
@@ -171,15 +179,15 @@ def test_it_may_be_signed_at_the_moment_of_its_link() -> None:
     ],
 )
 def test_passkeys_sign_over_https_or_on_this_machine(origin: object, host: str) -> None:
-    """As browsers let them; whatever else an origin says is no host."""
+    """As browsers demand; any other origin has no host."""
     assert receipts.get_host_of_origin(origin) == host
 
 
 def test_a_passkey_of_the_domain_signs_on_its_hosts() -> None:
     """As WebAuthn allows: the passkey is for example.com, the page on approve.example.com."""
-    vote = signed_vote(Authenticator(rp_id="example.com"), verbatim=True)
+    vote = sign_vote(Authenticator(rp_id="example.com"), verbatim=True)
     vote["passkey"]["rpId"] = "example.com"
-    check(receipt_with(vote))
+    check_with_passkeys(build_receipt(vote))
 
 
 FITS, ELSEWHERE = "does not match what was signed", "something else, or at another address"
@@ -197,23 +205,23 @@ BAD_KEYS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_KEYS)
-def test_what_the_authenticator_says_is_checked(name: str) -> None:
+def test_the_authenticators_flags_site_and_origin_are_checked(name: str) -> None:
     """Though the signature itself is right."""
     changed, why, verbatim = BAD_KEYS[name]
     with pytest.raises(receipts.ReceiptError, match=why):
-        check(receipt_with(signed_vote(Authenticator(**changed))))
+        check_with_passkeys(build_receipt(sign_vote(Authenticator(**changed))))
     with pytest.raises(receipts.ReceiptError, match=verbatim):
-        check(receipt_with(signed_vote(Authenticator(**changed), verbatim=True)))
+        check_with_passkeys(build_receipt(sign_vote(Authenticator(**changed), verbatim=True)))
 
 
-def flipped(text: str, at: int) -> str:
+def flip_bit(text: str, at: int) -> str:
     """Base64url with one bit changed."""
-    raw = bytearray(base64_of(text))
+    raw = bytearray(decode(text))
     raw[at % len(raw)] ^= 1 << (at % 8)
     return encode(bytes(raw))
 
 
-def base64_of(text: str) -> bytes:
+def decode(text: str) -> bytes:
     import base64
 
     return base64.urlsafe_b64decode(text + "==")
@@ -222,20 +230,20 @@ def base64_of(text: str) -> bytes:
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("name", ["authenticator", "clientDataJSON", "signature", "key"])
 def test_no_bit_of_the_evidence_may_change(name: str, kind: str) -> None:
-    """Also where the installation itself would sign the receipt again."""
-    vote = signed_vote(Authenticator(key=MAKERS[kind]()), verbatim=name == "clientDataJSON")
+    """Even if the installation signed the receipt again."""
+    vote = sign_vote(Authenticator(key=MAKERS[kind]()), verbatim=name == "clientDataJSON")
     passkey = vote["passkey"]
     whole = passkey["key"][{"ES256": "x", "EdDSA": "x", "RS256": "n"}[kind]]
     whole = whole if name == "key" else passkey[name]
-    for at in range(0, len(base64_of(whole)), 1 if kind == "ES256" else 16):
+    for at in range(0, len(decode(whole)), 1 if kind == "ES256" else 16):
         changed = deepcopy(vote)
         if name == "key":
             member = "n" if kind == "RS256" else "x"
-            changed["passkey"]["key"][member] = flipped(whole, at)
+            changed["passkey"]["key"][member] = flip_bit(whole, at)
         else:
-            changed["passkey"][name] = flipped(whole, at)
+            changed["passkey"][name] = flip_bit(whole, at)
         with pytest.raises(receipts.ReceiptError, match=r"^[A-Z]"):
-            check(receipt_with(changed))
+            check_with_passkeys(build_receipt(changed))
 
 
 CHANGED = {
@@ -251,57 +259,57 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_nothing_of_what_was_signed_may_change(name: str) -> None:
-    """Each name of the vote that is signed, and how it is to be checked."""
-    vote = signed_vote(verbatim=name == "rpId")
+def test_no_signed_field_of_a_vote_may_change(name: str) -> None:
+    """Each signed field of the vote, and how it is to be checked."""
+    vote = sign_vote(verbatim=name == "rpId")
     passkey = vote["passkey"]
     holder = vote if name in ("person", "for", "verb") else passkey
     holder = passkey["key"] if name == "kty" else holder
     holder[name] = CHANGED[name]
     with pytest.raises(receipts.ReceiptError, match=r"^A vote's"):
-        check(receipt_with(vote))
+        check_with_passkeys(build_receipt(vote))
 
 
 @pytest.mark.parametrize("name", [*receipts.SIGNED_VOTE_FIELDS, "origin", "clientDataJSON", "rpId"])
 @pytest.mark.parametrize("value", [None, 7, "", "=", [], {}])
-def test_what_is_no_evidence_is_refused(name: str, value: Any) -> None:
-    """With a sentence, whatever stands there."""
-    vote = signed_vote(verbatim=name in ("clientDataJSON", "rpId"))
+def test_missing_or_odd_evidence_is_refused(name: str, value: Any) -> None:
+    """With a sentence, whatever is in its place."""
+    vote = sign_vote(verbatim=name in ("clientDataJSON", "rpId"))
     vote["passkey"][name] = value
     with pytest.raises(receipts.ReceiptError, match=r"^[A-Z].*\.$"):
-        check(receipt_with(vote))
+        check_with_passkeys(build_receipt(vote))
     del vote["passkey"][name]
     with pytest.raises(receipts.ReceiptError, match=r"is incomplete|or at another address"):
-        check(receipt_with(vote))
+        check_with_passkeys(build_receipt(vote))
 
 
 @pytest.mark.parametrize("value", [None, 7, "signed", [1]])
-def test_evidence_has_the_form_of_a_passkeys(value: Any) -> None:
-    """A vote that is said to be signed has to have all that a signature takes."""
+def test_signed_evidence_without_its_parts_is_refused(value: Any) -> None:
+    """A vote that says it is signed has all that a signature takes."""
     with pytest.raises(receipts.ReceiptError, match="is incomplete"):
-        check(receipt_with(signed_vote(passkey=value)))
+        check_with_passkeys(build_receipt(sign_vote(passkey=value)))
 
 
-def test_it_is_written_in_one_way_only() -> None:
-    """A browser's own text, or what it is made of."""
-    vote = signed_vote()
-    vote["passkey"] |= signed_vote(verbatim=True)["passkey"]
+def test_evidence_in_both_forms_at_once_is_refused() -> None:
+    """The browser's own text, or the origin from which it can be built."""
+    vote = sign_vote()
+    vote["passkey"] |= sign_vote(verbatim=True)["passkey"]
     with pytest.raises(receipts.ReceiptError, match="is incomplete"):
-        check(receipt_with(vote))
+        check_with_passkeys(build_receipt(vote))
 
 
 def test_a_weak_key_is_refused() -> None:
-    """RSA below 2048 bits."""
+    """RSA with fewer than 2048 bits."""
     key = Authenticator(key=rsa.generate_private_key(65537, 1024))
     with pytest.raises(receipts.ReceiptError, match="of a kind that this program does not know"):
-        check(receipt_with(signed_vote(key)))
+        check_with_passkeys(build_receipt(sign_vote(key)))
 
 
 VECTORS = Path(__file__).parents[2] / "docs" / "receipt-vectors.json"
 
 
-def test_the_published_examples_hold_and_fail_as_they_say() -> None:
-    """Good ones of each kind of passkey, and bad ones, each with the reason."""
+def test_published_signed_examples_pass_and_fail_as_stated() -> None:
+    """Good ones of each kind of passkey, and bad ones with the reason."""
     found = json.loads(VECTORS.read_text("utf-8"))
     keys = receipts.read_public_keys(json.dumps(found["keys"]))
 

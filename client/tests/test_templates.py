@@ -1,5 +1,5 @@
-"""Which places a command behind `countersign ask … --` may have: no shell, interpreter or program
-that hands on to one reads a value as code.
+"""Which places a command behind `countersign ask … --` may have: no shell, interpreter or wrapper
+may read a value as code.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ sqlcmd -Q {v}
 ./deploy.sh "to {v}"
 ./deploy.sh "a	{v}"
 """
-TAKEN = r"""
+ACCEPTED = r"""
 rg {v} x
 git checkout {v}
 apt-get install {v}
@@ -158,26 +158,26 @@ flock /tmp/x ./deploy.sh {v}
 """
 
 
-def lines(table: str) -> list[list[str]]:
-    """The commands of a table, as words."""
+def read_commands(table: str) -> list[list[str]]:
+    """The commands of a table, each as words."""
     return [shlex.split(each) for each in table.strip().splitlines()]
 
 
-@pytest.mark.parametrize("words", lines(REFUSED), ids=shlex.join)
-def test_a_place_that_would_be_code_is_refused(words: list[str]) -> None:
-    """By the sentence that says how to hand it on, whether the program is there or not."""
+@pytest.mark.parametrize("words", read_commands(REFUSED), ids=shlex.join)
+def test_a_value_that_would_be_read_as_code_is_refused(words: list[str]) -> None:
+    """The error says how to pass the value, whether the program exists or not."""
     with pytest.raises(UsageError, match=r"pass it as an argument|must be fixed"):
         CommandTemplate(tuple(words)).validate({"v"})
 
 
-@pytest.mark.parametrize("words", lines(TAKEN), ids=shlex.join)
-def test_a_place_that_is_an_argument_is_taken(words: list[str]) -> None:
+@pytest.mark.parametrize("words", read_commands(ACCEPTED), ids=shlex.join)
+def test_a_value_that_is_an_argument_is_accepted(words: list[str]) -> None:
     """Whatever else the command is."""
     assert list(list_words_read_as_code(words)) == []
 
 
-def test_who_says_so_has_their_template_as_it_is() -> None:
-    """Only which command it is, and which values there are, stays fixed."""
+def test_an_unsafe_template_is_accepted_on_demand() -> None:
+    """The command and the names of values stay fixed."""
     words = ["sh", "-c", "echo {v}"]
     CommandTemplate(tuple(words), is_unsafe=True).validate({"v"})
     with pytest.raises(UsageError, match="not one of the values"):
@@ -186,8 +186,8 @@ def test_who_says_so_has_their_template_as_it_is() -> None:
         CommandTemplate(("{v}",), is_unsafe=True).validate({"v"})
 
 
-def test_the_option_is_for_a_command_alone() -> None:
-    """What is said and cannot count is refused."""
+def test_unsafe_template_needs_a_command() -> None:
+    """An option without effect is refused."""
     parser = argparse.ArgumentParser()
     ask.add_arguments(parser)
     with pytest.raises(UsageError, match="--unsafe-template"):

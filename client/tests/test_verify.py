@@ -1,4 +1,4 @@
-"""`countersign verify`: what it says of each decision; nothing it is given is passed over."""
+"""`countersign verify`: what it says of each decision; none of its options is ignored."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from client.tests.test_receipts import JWK, VOTE, signed, statement
+from client.tests.test_receipts import JWK, VOTE, build_statement, sign_statement
 from countersign import receipts
 from countersign.cli.commands import main
 
 DELEGATE = VOTE | {"person": "UDAN00001", "for": "UANA00001"}
 
 
-def line(**content: Any) -> str:
+def build_line(**content: Any) -> str:
     """A line of a file of receipts."""
-    return json.dumps({"decision": signed(statement(**content)), "end": None})
+    return json.dumps({"decision": sign_statement(build_statement(**content)), "end": None})
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the files are, with that of the keys."""
+    """The folder with the files, and the file of the keys."""
     monkeypatch.chdir(tmp_path)
     Path("keys").write_text(json.dumps(JWK))
     return tmp_path
@@ -55,21 +55,23 @@ def verify(text: str, *options: str) -> int:
         ({"decision": "cancelled"}, "Cancelled on 2026-"),
     ],
 )
-def test_it_says_what_was_decided_and_by_whom(
+def test_verify_says_what_was_decided_and_by_whom(
     content: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a sentence, whatever it was."""
-    assert verify(line(**content)) == 0
+    """In a sentence for each kind of decision."""
+    assert verify(build_line(**content)) == 0
     assert capsys.readouterr().out.startswith(said)
 
 
-def test_how_it_ended_is_said_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is no time of an end then."""
-    decision = signed(statement())
+def test_verify_says_that_an_end_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Then there is no time of an end."""
+    decision = sign_statement(build_statement())
     keys = receipts.read_public_keys(json.dumps(JWK))
     named = {"sha256": receipts.verify_receipt(json.dumps(decision), keys).digest}
     said = {"decision": named, "status": "unknown", "endedAt": None, "note": ""}
-    end = signed(statement() | {"predicateType": receipts.END_KIND, "predicate": said})
+    end = sign_statement(
+        build_statement() | {"predicateType": receipts.END_KIND, "predicate": said}
+    )
     assert verify(json.dumps({"decision": decision, "end": end})) == 0
     assert "How it ended: unknown\n" in capsys.readouterr().out
     assert verify(json.dumps(end)) == 1
@@ -90,43 +92,43 @@ def test_how_it_ended_is_said_where_nobody_knows(capsys: pytest.CaptureFixture[s
         ('{"x": "\\ud800"}', "not Unicode"),
     ],
 )
-def test_odd_arguments_are_not_passed_over(
+def test_odd_files_of_arguments_are_refused(
     text: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing was checked where the file said null, and the last one of two values was taken."""
+    """Once null meant that nothing was checked, and the last of two values counted."""
     Path("a").write_text(text)
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1_000)  # as a command has it
+    sys.setrecursionlimit(1_000)  # the limit of a command
     try:
-        assert verify(line(), "--arguments", "a") == 1
+        assert verify(build_line(), "--arguments", "a") == 1
     finally:
         sys.setrecursionlimit(before)
     assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("decision", ["approved", "granted", "break_glass", "rejected"])
-def test_what_is_given_is_checked_of_every_decision(
+def test_given_tool_and_arguments_are_checked_for_every_decision(
     decision: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An auditor's tool and arguments as well, where nobody approved it."""
+    """An auditor's tool and arguments, even if nobody approved."""
     Path("a").write_text('{"amount": "400.00"}')
-    assert verify(line(decision=decision), "--tool", "cancel_order") == 1
-    assert verify(line(decision=decision), "--arguments", "a") == 1
+    assert verify(build_line(decision=decision), "--tool", "cancel_order") == 1
+    assert verify(build_line(decision=decision), "--arguments", "a") == 1
     told = capsys.readouterr().err
     assert "What was approved is refund_order, not cancel_order." in told
     assert "The arguments are not the ones that were approved." in told
 
 
 def test_each_receipt_of_a_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    """One that does not hold is named, and does not keep the rest from being checked."""
-    wrong = json.dumps({"decision": signed(statement(decidedAt=7)), "end": None})
-    assert verify(f"{line()}\n\n{wrong}\n{line(decision='expired')}\n") == 1
+    """An invalid one is named, and the others are still checked."""
+    wrong = json.dumps({"decision": sign_statement(build_statement(decidedAt=7)), "end": None})
+    assert verify(f"{build_line()}\n\n{wrong}\n{build_line(decision='expired')}\n") == 1
     told = capsys.readouterr()
     assert (
         told.err == "Receipt 2 of 3 is not valid. The receipt does not say when it was decided.\n"
     )
     assert [each[:8] for each in told.out.splitlines()[::2]] == ["Approved", "Expired "]
-    assert verify(f"{line()}\n{{\n") == 1
+    assert verify(f"{build_line()}\n{{\n") == 1
     assert capsys.readouterr().err == "Line 2 is not JSON.\n"
     assert verify("{\n") == 1
     assert capsys.readouterr().err == "The receipt is not JSON.\n"

@@ -1,1 +1,1 @@
-"""Programs that ask people by HTTP, against the whole bot."""
+"""Programs that ask people over HTTP, against the whole bot."""

@@ -1,4 +1,4 @@
-"""One bot that serves the API, for all programs of these tests."""
+"""One bot that serves the API for all programs of these tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.stories.harness import Harness
 
 @pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
-    """The bot, and a key for all actions whose name begins with deploy."""
+    """The bot, and a key for all actions whose name begins with deploy, and a few others."""
     folder = tmp_path_factory.mktemp("asked")
     harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
     yield harness, key_for(harness, "deployer", "deploy*,claude_*,note,ask_person")
@@ -24,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, 
 
 @pytest.fixture
 def shop(served: tuple[Harness, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    """People at work, and a program with that key in its environment; at rest."""
+    """People, and a program with that key in its environment, with nothing going on."""
     harness, key = served
     web = harness.app.endpoints.web
     assert web is not None

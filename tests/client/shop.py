@@ -1,4 +1,4 @@
-"""What these stories are told in: a program that deploys, and the people who decide about it."""
+"""A program that deploys, and the people who decide about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.stories.steps import arrived, open_modal, reject, typed, vote
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PATIENCE = 30  # seconds for what needs no second
+PATIENCE = 30  # seconds, for results that take less than one
 DEPLOY = OwnAction(
     "deploy",
     "Deploy",
@@ -31,7 +31,7 @@ DEPLOY = OwnAction(
 
 
 def key_for(harness: Harness, name: str, tools: str) -> str:
-    """A key of that name, for which Ben answers."""
+    """Make a key of that name, for which Ben is responsible."""
     record = harness.settings().database_path
     return make_key(record, name, "@ben", tools.split(","), per_hour=10_000).key
 
@@ -52,17 +52,17 @@ class Shop:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def begin(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Call it on a thread of its own, in the context of here."""
+    def start(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Call the function on a thread of its own, with a copy of this context."""
         return self._pool.submit(copy_context().run, function, *args, **kwargs)
 
     def ask(self, version: str, **more: Any) -> Request:
-        """The program asks without the decorator."""
+        """Ask without the decorator."""
         around = {"channel": SUPPORT, **more}
         return self.client.request(DEPLOY, {"version": version, "env": "prod"}, **around)
 
-    def card(self, text: str, having: str = "approve") -> dict[str, Any]:
-        """The card about this, at which Ana can decide."""
+    def wait_for_card(self, text: str, having: str = "approve") -> dict[str, Any]:
+        """Return the card with this text on which Ana can decide."""
 
         def look() -> dict[str, Any] | None:
             seen = self.harness.person("ana").everything(SUPPORT)
@@ -71,33 +71,33 @@ class Shop:
         found: dict[str, Any] = self.harness.slack.wait(look, self.patience)
         return found
 
-    def cards(self, text: str) -> int:
-        """How many cards are about this."""
+    def count_cards(self, text: str) -> int:
+        """How many cards have this text."""
         seen = self.harness.person("ana").everything(SUPPORT)
         return sum("more" in action_ids(m) and text in words(m) for m in seen)
 
-    def calls(self, text: str) -> list[Call]:
-        """The calls with this in their arguments, as they were in any revision."""
+    def list_calls(self, text: str) -> list[Call]:
+        """The calls that have this text in the arguments of any revision."""
         with_it = {each.call_id for each in self.harness.all(Revision) if text in each.arguments}
         return [each for each in self.harness.all(Call) if each.id in with_it]
 
     def approve(self, text: str, who: str = "ana") -> None:
-        """Somebody approves it."""
-        vote(self.harness, who, self.card(text))
+        """Approve its card."""
+        vote(self.harness, who, self.wait_for_card(text))
 
     def edit(self, text: str, **fields: str) -> None:
-        """Ana edits it."""
-        open_modal(self.harness, "ana", SUPPORT, self.card(text), "edit")
+        """Have Ana edit it."""
+        open_modal(self.harness, "ana", SUPPORT, self.wait_for_card(text), "edit")
         self.harness.person("ana").submit(typed(**fields))
         arrived(self.harness)
 
     def reject(self, text: str, why: str) -> None:
-        """Ana rejects it in these words."""
-        reject(self.harness, "ana", SUPPORT, self.card(text), why)
+        """Have Ana reject it with these words."""
+        reject(self.harness, "ana", SUPPORT, self.wait_for_card(text), why)
         arrived(self.harness)
 
-    def told(self, text: str) -> str:
-        """The first message of #support that says this, waited for."""
+    def wait_for_text(self, text: str) -> str:
+        """Return the first message in #support with this text, once it is there."""
 
         def look() -> str | None:
             seen = self.harness.person("ana").everything(SUPPORT)
@@ -106,6 +106,6 @@ class Shop:
         return str(self.harness.slack.wait(look))
 
 
-def ended(future: Future[R]) -> R:
-    """What came of it."""
+def get_result(future: Future[R]) -> R:
+    """Return or raise what the function did."""
     return future.result(PATIENCE)

@@ -1,4 +1,4 @@
-"""Functions that run once people have approved the call, and as they approved it."""
+"""Decorated functions run only after approval, with the approved arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from countersign import (
     countersigned,
 )
 from countersign.context import build_idempotency_key
-from tests.client.shop import Shop, ended
+from tests.client.shop import Shop, get_result
 from tests.pages import ROOT
 from tests.stories.harness import SUPPORT
 
@@ -62,28 +62,28 @@ async def deploy_slowly(context: Any, version: int) -> int:
     return version + 1
 
 
-def test_it_runs_with_the_arguments_as_people_approved_them(shop: Shop) -> None:
-    """Ana edits the version, Cleo approves: the edited one is deployed, once, and told so."""
+def test_a_function_runs_with_the_approved_arguments(shop: Shop) -> None:
+    """Ana edits the version, Cleo approves; the edited one is deployed, once."""
     DEPLOYED.clear()
-    future = shop.begin(deploy, "1.1")
+    future = shop.start(deploy, "1.1")
     shop.edit("Deploy 1.1 to prod", version="1.1.1")
     assert not future.done()
     shop.approve("Deploy 1.1.1 to prod", "cleo")
-    assert ended(future) == {"deployed": "1.1.1", "to": "prod"}
+    assert get_result(future) == {"deployed": "1.1.1", "to": "prod"}
     assert DEPLOYED == {"1.1.1": 1}
     shop.harness.settle()
-    [call] = shop.calls('"1.1.1"')
+    [call] = shop.list_calls('"1.1.1"')
     assert "1.1.1" in call.output
     assert call.status.value == S.SUCCEEDED.value
 
 
-def test_what_is_rejected_does_not_run(shop: Shop) -> None:
-    """The caller is told the words; what policy or the key does not allow is told as well."""
+def test_a_rejected_function_does_not_run(shop: Shop) -> None:
+    """It raises with the words; so does what policy or the key does not allow."""
     DEPLOYED.clear()
-    future = shop.begin(deploy, "1.2")
+    future = shop.start(deploy, "1.2")
     shop.reject("Deploy 1.2 to prod", "not on a Friday")
     with pytest.raises(Rejected, match="not on a Friday") as told:
-        ended(future)
+        get_result(future)
     assert told.value.request is not None
     assert told.value.request.decided_by == ("UANA00001",)
 
@@ -96,8 +96,8 @@ def test_what_is_rejected_does_not_run(shop: Shop) -> None:
     assert not DEPLOYED
 
 
-def test_an_agent_is_told_why_instead(shop: Shop) -> None:
-    """With `tells_why` a rejection is what the tool returns, sync and async."""
+def test_with_tells_why_a_rejection_is_the_result(shop: Shop) -> None:
+    """Sync and async."""
 
     @countersigned(effect="Deploy {version} if liked", channel=SUPPORT, tells_why=True)
     def deploy_if_liked(version: str) -> str:
@@ -107,59 +107,59 @@ def test_an_agent_is_told_why_instead(shop: Shop) -> None:
     async def wipe_softly() -> None:
         """Not allowed to this key."""
 
-    future = shop.begin(deploy_if_liked, "1.25")
+    future = shop.start(deploy_if_liked, "1.25")
     shop.reject("Deploy 1.25 if liked", "nobody likes it")
-    assert "nobody likes it" in ended(future)
+    assert "nobody likes it" in get_result(future)
     assert str(asyncio.run(wipe_softly())).startswith("It was not done.")
 
 
-def test_what_it_raises_is_reported_and_raised(shop: Shop) -> None:
-    """The function fails: its caller hears it as ever, and the record has it."""
-    future = shop.begin(deploy, "3.0")
+def test_an_exception_of_the_function_is_reported_and_raised(shop: Shop) -> None:
+    """Its caller sees the exception, and the record has it."""
+    future = shop.start(deploy, "3.0")
     shop.approve("Deploy 3.0 to prod")
     with pytest.raises(RuntimeError, match="no such version"):
-        ended(future)
+        get_result(future)
     shop.harness.settle()
-    call = next(each for each in shop.calls('"3.0"') if "no such version" in each.output)
+    call = next(each for each in shop.list_calls('"3.0"') if "no such version" in each.output)
     assert call.status.value == S.FAILED.value
 
 
-def test_async_functions_wait_without_the_loop(shop: Shop) -> None:
-    """Two wait at once while the loop goes on; the context is the caller's own, and unseen."""
+def test_async_functions_wait_without_blocking_the_loop(shop: Shop) -> None:
+    """Two wait at once. The context is the caller's own, and not shown."""
     DEPLOYED.clear()
 
     async def both() -> list[int]:
         return await asyncio.gather(deploy_slowly("mine", 41), deploy_slowly("yours", version=42))
 
-    future = shop.begin(asyncio.run, both())
+    future = shop.start(asyncio.run, both())
     for version in (42, 41):
-        card = shop.card(f"Deploy {version} slowly")
+        card = shop.wait_for_card(f"Deploy {version} slowly")
         assert "yours" not in str(card)
         assert not DEPLOYED or version == 41
         shop.approve(f"Deploy {version} slowly")
-    assert ended(future) == [42, 43]
+    assert get_result(future) == [42, 43]
     assert DEPLOYED == {"mine 41": 1, "yours 42": 1}
 
 
-def test_who_is_cancelled_takes_it_back(shop: Shop) -> None:
-    """A task that is cancelled while people decide takes its request back; nothing runs."""
+def test_cancelling_a_task_cancels_its_request(shop: Shop) -> None:
+    """While people decide; nothing runs."""
 
     async def impatient() -> None:
         task = asyncio.create_task(deploy_slowly("gone", 77))
-        await asyncio.to_thread(shop.card, "Deploy 77 slowly")
+        await asyncio.to_thread(shop.wait_for_card, "Deploy 77 slowly")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(impatient())
-    shop.harness.slack.wait(lambda: shop.calls(":77")[0].status.value == S.CANCELLED.value)
+    shop.harness.slack.wait(lambda: shop.list_calls(":77")[0].status.value == S.CANCELLED.value)
     assert not DEPLOYED["gone 77"]
 
 
-def test_who_is_cancelled_as_it_is_claimed_leaves_no_question(shop: Shop) -> None:
-    """Claimed before the loop has heard of it: nothing runs, and that is on record."""
+def test_a_task_cancelled_after_the_claim_is_recorded_as_failed(shop: Shop) -> None:
+    """The call was claimed before the loop knew of it. It did not run, and that is recorded."""
     DEPLOYED.clear()
-    stands = partial(shop.calls, '"version":78')
+    stands = partial(shop.list_calls, '"version":78')
 
     async def give_up() -> None:
         threads = set(threading.enumerate())
@@ -180,11 +180,11 @@ def test_who_is_cancelled_as_it_is_claimed_leaves_no_question(shop: Shop) -> Non
     assert not DEPLOYED
 
 
-def test_in_one_run_nothing_is_asked_or_done_twice(shop: Shop) -> None:
-    """The same call in the same run: one card and one effect, and the earlier result."""
+def test_the_same_call_in_one_run_is_asked_and_done_once(shop: Shop) -> None:
+    """There is one card and one effect, and the earlier result is returned."""
     DEPLOYED.clear()
     with asking(run="release 7"):
-        both = [shop.begin(deploy, "1.7") for _ in range(2)]
+        both = [shop.start(deploy, "1.7") for _ in range(2)]
         shop.approve("Deploy 1.7 to prod")
         results = [future.exception(30) or future.result() for future in both]
         assert deploy("1.7") == {"deployed": "1.7", "to": "prod"}
@@ -192,32 +192,32 @@ def test_in_one_run_nothing_is_asked_or_done_twice(shop: Shop) -> None:
     assert done
     assert all(each in done or isinstance(each, AlreadyTaken) for each in results)
     assert DEPLOYED == {"1.7": 1}
-    shop.harness.settle()  # until its card is drawn as it ended
-    assert shop.cards("1.7") == 1
+    shop.harness.settle()  # until its card shows the end
+    assert shop.count_cards("1.7") == 1
 
 
-def test_what_was_handed_out_is_not_run_again(shop: Shop) -> None:
-    """A process that took it and died: its next life is told, and nothing runs twice."""
+def test_the_same_call_in_another_run_is_asked_again(shop: Shop) -> None:
+    """The same call of another run is another request."""
     DEPLOYED.clear()
     arguments = {"version": "1.8", "env": "prod"}
     assert build_idempotency_key("release 8", "own deploy", arguments) == build_idempotency_key(
         "release 8", "own deploy", dict(reversed(arguments.items()))
     )
-    future = shop.begin(deploy, "1.8", "prod")  # of another run: it is another request
+    future = shop.start(deploy, "1.8", "prod")  # in another run
     shop.approve("Deploy 1.8 to prod")
-    ended(future)
+    get_result(future)
     with asking(run="release 8"):
-        again = shop.begin(deploy, "1.8")
-        shop.harness.slack.wait(lambda: shop.cards("1.8") == 2)
-        assert len({each.run_id for each in shop.calls('"1.8"')}) == 2
+        again = shop.start(deploy, "1.8")
+        shop.harness.slack.wait(lambda: shop.count_cards("1.8") == 2)
+        assert len({each.run_id for each in shop.list_calls('"1.8"')}) == 2
         shop.approve("Deploy 1.8 to prod")
-        ended(again)
+        get_result(again)
     assert DEPLOYED == {"1.8": 2}
 
 
 @pytest.mark.long
-def test_a_process_that_dies_amid_it_does_it_once(shop: Shop) -> None:
-    """It is killed while the function runs, and started again: the second is told why not."""
+def test_a_process_killed_in_the_function_does_not_run_it_again(shop: Shop) -> None:
+    """Killed while the function runs, and started again, it is refused."""
     with subprocess.Popen(
         [sys.executable, "-c", DIES], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as first:
@@ -229,19 +229,19 @@ def test_a_process_that_dies_amid_it_does_it_once(shop: Shop) -> None:
     assert "handed out" in second.stdout, second.stderr
 
 
-def test_it_waits_over_a_restart_of_the_bot(shop: Shop) -> None:
-    """The bot goes and comes back while people decide: the program waits on, and it runs once."""
+def test_a_program_waits_while_the_bot_restarts(shop: Shop) -> None:
+    """The function runs once."""
     DEPLOYED.clear()
-    future = shop.begin(deploy, "1.9")
-    shop.card("Deploy 1.9 to prod")
+    future = shop.start(deploy, "1.9")
+    shop.wait_for_card("Deploy 1.9 to prod")
     shop.harness.restart()
     shop.approve("Deploy 1.9 to prod")
-    assert ended(future)["deployed"] == "1.9"
+    assert get_result(future)["deployed"] == "1.9"
     assert DEPLOYED == {"1.9": 1}
 
 
-def test_nobody_decides_in_time(shop: Shop) -> None:
-    """The time that people have is over: the caller is told, and it can be approved no more."""
+def test_a_call_nobody_decided_in_time_raises_expired(shop: Shop) -> None:
+    """It can no longer be approved."""
 
     @countersigned(effect="Deploy {version} soon", channel=SUPPORT, wait=2)
     def deploy_soon(version: str) -> None:
@@ -250,35 +250,35 @@ def test_nobody_decides_in_time(shop: Shop) -> None:
     with pytest.raises(Expired):
         deploy_soon("2.1")
     assert not DEPLOYED["2.1"]
-    [call] = shop.calls('"2.1"')
+    [call] = shop.list_calls('"2.1"')
     assert call.status.value in (S.EXPIRED, S.CANCELLED)
 
 
-def test_what_failed_in_a_run_is_told_and_not_tried_again(shop: Shop) -> None:
-    """An earlier attempt of the run had failed: the next is told so."""
+def test_a_call_that_failed_in_a_run_is_not_tried_again(shop: Shop) -> None:
+    """The next call in the run raises the reason."""
     with asking(run="release 3"):
-        future = shop.begin(deploy, "3.0", "test")
+        future = shop.start(deploy, "3.0", "test")
         shop.approve("Deploy 3.0 to test")
         with pytest.raises(RuntimeError):
-            ended(future)
+            get_result(future)
         before = DEPLOYED["3.0"]
         with pytest.raises(DidNotWork, match="no such version"):
             deploy("3.0", "test")
     assert DEPLOYED["3.0"] == before
 
 
-def test_a_person_is_asked_for_information(shop: Shop) -> None:
-    """Ben is asked in his own name, and what he answers is returned."""
+def test_a_program_can_ask_a_person_for_information(shop: Shop) -> None:
+    """Ben is asked in his own name, and his answer is returned."""
     ben = shop.harness.person("ben")
-    future = shop.begin(shop.client.ask_person, "Which region is it?", channel=SUPPORT)
-    card = shop.card("Which region is it?", "answer")
+    future = shop.start(shop.client.ask_person, "Which region is it?", channel=SUPPORT)
+    card = shop.wait_for_card("Which region is it?", "answer")
     assert card
     ben.say(SUPPORT, "the north", card.get("thread_ts", card["ts"]))
-    assert "the north" in str(ended(future))
+    assert "the north" in str(get_result(future))
 
 
 class WordlessError(Exception):
-    """What cannot even say what went wrong."""
+    """An error whose text cannot be read."""
 
     def __str__(self) -> str:
         raise LookupError("no words")
@@ -302,18 +302,18 @@ def deploy_oddly(what: str) -> Any:
 
 
 @pytest.mark.parametrize("what", ODD_RESULTS)
-def test_whatever_comes_of_it_is_reported(shop: Shop, what: str) -> None:
-    """Of what is done the record knows it, and the caller gets what there was, as it was."""
+def test_odd_results_and_errors_are_reported(shop: Shop, what: str) -> None:
+    """The caller gets the result or the exception unchanged."""
     result, words = ODD_RESULTS[what]
-    future = shop.begin(deploy_oddly, what)
+    future = shop.start(deploy_oddly, what)
     shop.approve(f"Return {what}")
     if isinstance(result, Exception):
         with pytest.raises(type(result)):
-            ended(future)
+            get_result(future)
     else:
-        assert ended(future) is result
+        assert get_result(future) is result
     shop.harness.settle()
-    [call] = shop.calls(f'"{what}"')
+    [call] = shop.list_calls(f'"{what}"')
     assert words in call.output
     failed = S.FAILED if isinstance(result, Exception) else S.SUCCEEDED
     assert call.status.value == (S.UNKNOWN if what == "late" else failed).value

@@ -1,4 +1,4 @@
-"""The jobs of docs/integrations.md ask, wait and run what was approved, as they stand there."""
+"""The jobs of docs/integrations.md work as written: they ask, wait, and run what was approved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bot.approvals.receipts import ReceiptWriter
-from tests.client.shop import Shop, ended, key_for
+from tests.client.shop import Shop, get_result, key_for
 from tests.pages import ROOT, blocks
 from tests.stories.steps import cards_of, press
 
@@ -38,8 +38,10 @@ SERVICES = {
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_job_deploys_what_was_approved(shop: Shop, name: str, tmp_path: Path) -> None:
-    """With the keys in the repository, and the version as an argument, which no shell reads."""
+def test_the_job_of_the_page_deploys_what_was_approved(
+    shop: Shop, name: str, tmp_path: Path
+) -> None:
+    """The repository holds the keys, and no shell reads the version."""
     shell, [install, deploy], variables = SERVICES[name]
     assert install == "pip install 'countersign-client[verify]'"
     core, web = shop.harness.app.core, shop.harness.app.endpoints.web
@@ -62,11 +64,11 @@ def test_a_job_deploys_what_was_approved(shop: Shop, name: str, tmp_path: Path) 
         )
         return done.returncode, done.stderr
 
-    job = shop.begin(run_job)
+    job = shop.start(run_job)
     version = next(each for each in variables.values() if each.startswith("v1."))
     harness, text = shop.harness, f"deploy {version} to prod"
     [card] = harness.slack.wait(lambda: cards_of(harness, "ana", text))
     press(harness, "ana", harness.person("ana").dm_channel, card, "approve")
-    code, said = ended(job)
+    code, said = get_result(job)
     assert (code, "It ended with exit code 0." in said) == (0, True), said
     assert tmp_path.joinpath("deployed").read_text() == f"prod|{version}|"

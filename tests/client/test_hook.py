@@ -1,4 +1,4 @@
-"""`countersign hook`: what Claude Code is told before it uses a tool, and says afterwards."""
+"""`countersign hook`: what it answers Claude Code before a tool is used, and reports afterwards."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 from countersign.cli.commands import main
 from countersign.cli.hook import BLOCKED_EXIT_CODE
-from tests.client.shop import Shop, ended
+from tests.client.shop import Shop, get_result
 from tests.pages import ROOT
 
 
-def use(command: str, **more: Any) -> str:
+def build_input(command: str, **more: Any) -> str:
     """What Claude Code says that it is about to do."""
     said = {
         "session_id": "5c1e",
@@ -32,110 +32,113 @@ def use(command: str, **more: Any) -> str:
     return json.dumps({**said, **more})
 
 
-def hook(monkeypatch: pytest.MonkeyPatch, said: str, wait: str = "1m") -> int:
-    """Claude Code starts the hook."""
+def run_hook(monkeypatch: pytest.MonkeyPatch, said: str, wait: str = "1m") -> int:
+    """Run the hook as Claude Code does."""
     monkeypatch.setattr("sys.stdin", io.StringIO(said))
     return main(["hook", "--channel", "C0SUPPORT", "--wait", wait])
 
 
-def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What it is answered."""
+def read_answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What the hook answered."""
     found: dict[str, Any] = json.loads(capsys.readouterr().out)["hookSpecificOutput"]
     assert found["hookEventName"] == "PreToolUse"
     return found
 
 
-def test_an_approved_tool_is_used_as_it_was_edited(
+def test_an_approved_tool_is_used_with_the_edited_input(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Approved as it is: nothing is changed, and how it went is said. Edited: all of the input."""
-    future = shop.begin(hook, monkeypatch, use("make release"))
-    card = shop.card("Use Bash: make release")
+    """Unedited, nothing is changed, and the end is reported.
+
+    Edited, the whole input is replaced.
+    """
+    future = shop.start(run_hook, monkeypatch, build_input("make release"))
+    card = shop.wait_for_card("Use Bash: make release")
     assert "/home/ben/shop" in str(card)
     shop.approve("Use Bash: make release")
-    assert ended(future) == 0
-    said = answer(capsys)
+    assert get_result(future) == 0
+    said = read_answer(capsys)
     assert said["permissionDecision"] == "allow"
     assert "UANA00001" in said["permissionDecisionReason"]
     assert "updatedInput" not in said
-    [call] = shop.calls("make release")
+    [call] = shop.list_calls("make release")
     assert call.status.value == "running"
-    done = use("make release", hook_event_name="PostToolUse", duration_ms=4187)
-    assert (hook(monkeypatch, done), capsys.readouterr().out) == (0, "")
-    [call] = shop.calls("make release")
+    done = build_input("make release", hook_event_name="PostToolUse", duration_ms=4187)
+    assert (run_hook(monkeypatch, done), capsys.readouterr().out) == (0, "")
+    [call] = shop.list_calls("make release")
     assert (call.status.value, call.note) == ("succeeded", "done in 4.2 s")
 
-    future = shop.begin(hook, monkeypatch, use("rm -rf build"))
+    future = shop.start(run_hook, monkeypatch, build_input("rm -rf build"))
     shop.edit("Use Bash: rm -rf build", command="rm -r build/cache")
     shop.approve("Use Bash: rm -r build/cache", "cleo")
-    ended(future)
-    assert answer(capsys)["updatedInput"] == {"command": "rm -r build/cache", "timeout": 5000}
+    get_result(future)
+    assert read_answer(capsys)["updatedInput"] == {"command": "rm -r build/cache", "timeout": 5000}
 
 
 def test_a_rejected_tool_is_not_used(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Claude is told the words, and that there is no way around it."""
-    future = shop.begin(hook, monkeypatch, use("git push --force"))
+    """Claude gets the words, and is told not to work around it."""
+    future = shop.start(run_hook, monkeypatch, build_input("git push --force"))
     shop.reject("Use Bash: git push --force", "not on main")
-    assert ended(future) == 0
-    said = answer(capsys)
+    assert get_result(future) == 0
+    said = read_answer(capsys)
     assert said["permissionDecision"] == "deny"
     assert "not on main" in said["permissionDecisionReason"]
 
 
-def test_where_nobody_can_be_asked_no_tool_is_used(
+def test_no_tool_is_used_if_nobody_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No key, no sense in what comes in, no such address: never an allow, never a quiet end."""
+    """No key, nonsense as input, no address: never an allow, never a quiet end."""
     monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
-    assert hook(monkeypatch, use("ls")) == 0
-    assert answer(capsys)["permissionDecision"] == "deny"
-    deep = use("ls").replace("5000", "[" * 100_000 + "]" * 100_000)
-    for said in ("", "{}", "[]", "null", deep, use("ls", hook_event_name="Stop")):
-        assert hook(monkeypatch, said) == BLOCKED_EXIT_CODE
+    assert run_hook(monkeypatch, build_input("ls")) == 0
+    assert read_answer(capsys)["permissionDecision"] == "deny"
+    deep = build_input("ls").replace("5000", "[" * 100_000 + "]" * 100_000)
+    for said in ("", "{}", "[]", "null", deep, build_input("ls", hook_event_name="Stop")):
+        assert run_hook(monkeypatch, said) == BLOCKED_EXIT_CODE
         assert not capsys.readouterr().out
-    monkeypatch.setattr("sys.stdin", None)  # closed by whoever has started it
+    monkeypatch.setattr("sys.stdin", None)  # closed by the caller
     assert main(["hook"]) == BLOCKED_EXIT_CODE
     with pytest.raises(SystemExit) as end:
         main(["hook", "--wait", "for ever"])
     assert end.value.code == BLOCKED_EXIT_CODE
-    # afterwards nothing depends on it: no code that Claude Code takes for a no
-    assert hook(monkeypatch, use("ls", hook_event_name="PostToolUse")) == 1
+    # after the use nothing depends on it: not the exit code that blocks
+    assert run_hook(monkeypatch, build_input("ls", hook_event_name="PostToolUse")) == 1
     assert "was not told" in capsys.readouterr().err
 
 
-def test_the_hook_waits_over_a_restart(
+def test_the_hook_waits_while_the_bot_restarts(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bot that is started anew meanwhile loses nothing: the same request is waited for."""
-    future = shop.begin(hook, monkeypatch, use("make patiently"), "4h")
-    shop.card("Use Bash: make patiently")
+    """It waits for the same request."""
+    future = shop.start(run_hook, monkeypatch, build_input("make patiently"), "4h")
+    shop.wait_for_card("Use Bash: make patiently")
     shop.harness.restart()
     shop.approve("Use Bash: make patiently")
-    assert ended(future) == 0
-    said = answer(capsys)
+    assert get_result(future) == 0
+    said = read_answer(capsys)
     assert said["permissionDecision"] == "allow", said
-    assert len(shop.calls("make patiently")) == 1
+    assert len(shop.list_calls("make patiently")) == 1
 
 
 @pytest.mark.long
-def test_a_hook_that_is_ended_takes_it_back(shop: Shop) -> None:
-    """Claude Code ends its hook while people decide: the request is cancelled."""
+def test_ending_a_hook_cancels_its_request(shop: Shop) -> None:
+    """Claude Code ends it while people decide."""
     words = [sys.executable, "-m", "bot", "hook", "--channel", "C0SUPPORT"]
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        process.stdin.write(use("make ended"))
+        process.stdin.write(build_input("make ended"))
         process.stdin.close()
-        shop.card("Use Bash: make ended")
+        shop.wait_for_card("Use Bash: make ended")
         assert "Asked at" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == BLOCKED_EXIT_CODE
     shop.harness.settle()
-    [call] = shop.calls("make ended")
+    [call] = shop.list_calls("make ended")
     assert call.status.value == "cancelled"
 
 
@@ -143,35 +146,37 @@ def test_a_hook_that_is_ended_takes_it_back(shop: Shop) -> None:
 def test_a_request_for_permission_is_answered_in_its_form(
     number: str, shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where Claude Code would ask whoever sits before it: allowed as edited, or denied with why."""
+    """Claude Code would ask its user: allowed with the edited input, or denied with the reason."""
     command = f"make permitted{number}"
     asks = {"hook_event_name": "PermissionRequest", "tool_use_id": number}
-    future = shop.begin(hook, monkeypatch, use(command, **asks))
+    future = shop.start(run_hook, monkeypatch, build_input(command, **asks))
     shop.edit(f"Use Bash: {command}", command=f"{command} -n")
     shop.approve(f"Use Bash: {command} -n", "cleo")
-    assert ended(future) == 0
-    allowed = permission(capsys)
+    assert get_result(future) == 0
+    allowed = read_permission(capsys)
     given = {"command": f"{command} -n", "timeout": 5000}
     assert allowed == {"behavior": "allow", "updatedInput": given}
-    assert len(shop.calls(f"{command} -n")) == 1
-    future = shop.begin(hook, monkeypatch, use(f"{command} now", **{**asks, "tool_use_id": ""}))
+    assert len(shop.list_calls(f"{command} -n")) == 1
+    future = shop.start(
+        run_hook, monkeypatch, build_input(f"{command} now", **{**asks, "tool_use_id": ""})
+    )
     shop.reject(f"Use Bash: {command} now", "not today")
-    assert ended(future) == 0
-    denied = permission(capsys)
+    assert get_result(future) == 0
+    denied = read_permission(capsys)
     assert (denied["behavior"], "not today" in denied["message"]) == ("deny", True)
 
 
-def test_permission_is_denied_where_nobody_can_be_asked(
+def test_permission_is_denied_if_nobody_can_be_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In words that its hook takes."""
+    """In the form of that event."""
     monkeypatch.delenv("COUNTERSIGN_URL", raising=False)
-    assert hook(monkeypatch, use("ls", hook_event_name="PermissionRequest")) == 0
-    assert permission(capsys)["behavior"] == "deny"
+    assert run_hook(monkeypatch, build_input("ls", hook_event_name="PermissionRequest")) == 0
+    assert read_permission(capsys)["behavior"] == "deny"
 
 
-def permission(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What a request for permission is answered."""
+def read_permission(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The hook's answer to a request for permission."""
     found = json.loads(capsys.readouterr().out)["hookSpecificOutput"]
     assert set(found) == {"hookEventName", "decision"}
     assert found["hookEventName"] == "PermissionRequest"

@@ -1,4 +1,4 @@
-"""`countersign hook` as Claude Code starts it: whatever keeps it from an answer, it is a no."""
+"""`countersign hook` as Claude Code starts it: whatever goes wrong blocks the tool."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from countersign.cli.hook import BLOCKED_EXIT_CODE
-from tests.client.test_hook import use
+from tests.client.test_hook import build_input
 from tests.pages import ROOT
 
 HOOK = [sys.executable, "-m", "bot", "hook", "--wait", "30s"]
-# what goes wrong in the process: done before the command line begins
+# faults in the process, planted before the command line begins
 BREAKS = {
     "nothing of ours can be imported": "sys.modules['countersign.client'] = None",
     "a module fails": "import countersign.cli.approval_wait as w; del w.parse_wait_option",
@@ -44,15 +44,15 @@ BREAKS = {
 
 
 @pytest.fixture
-def silent() -> Iterator[dict[str, str]]:
-    """The environment of a hook whose Countersign takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+def silent_server() -> Iterator[dict[str, str]]:
+    """The environment of a hook whose server accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         yield {**os.environ, "COUNTERSIGN_URL": url, "COUNTERSIGN_API_KEY": "csk_x"}
 
 
-def is_no(code: int, said: str) -> bool:
-    """Whether Claude Code takes this for a no."""
+def is_blocked(code: int, said: str) -> bool:
+    """Whether Claude Code takes this as blocked."""
     if code == BLOCKED_EXIT_CODE:
         return True
     found: dict[str, Any] = json.loads(said)["hookSpecificOutput"]
@@ -60,8 +60,8 @@ def is_no(code: int, said: str) -> bool:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
-    """In the process itself, at its edges, and in what it is answered."""
+def test_any_fault_of_the_hook_blocks_the_tool(name: str, silent_server: dict[str, str]) -> None:
+    """In the process, in its input and output, and in the server's answer."""
     code = (
         f"import sys\n{BREAKS[name]}\n"
         "from countersign.cli.commands import main\nsys.exit(main(['hook', '--wait', '30s']))"
@@ -70,7 +70,7 @@ def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env=silent,
+        env=silent_server,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,16 +79,16 @@ def test_whatever_breaks_is_a_no(name: str, silent: dict[str, str]) -> None:
         assert hook.stdin is not None
         assert hook.stdout is not None
         if not never_comes:
-            hook.stdin.write(use("ls"))
+            hook.stdin.write(build_input("ls"))
             hook.stdin.close()
         said = hook.stdout.read()
-        assert is_no(hook.wait(60), said), said
+        assert is_blocked(hook.wait(60), said), said
         assert name != "no answer in time" or "Countersign did not answer in time." in said
 
 
 @pytest.mark.parametrize("where", ["/dev/full", "a pipe that nobody reads", "closed"])
-def test_an_answer_that_cannot_be_written_is_a_no(where: str) -> None:
-    """Not the exit code 0, and none that says something else at the very end."""
+def test_an_answer_that_cannot_be_written_blocks_the_tool(where: str) -> None:
+    """Not exit code 0, nor any other code at the very end."""
     command, pipe = [*HOOK], subprocess.DEVNULL
     if where == "closed":
         command = ["sh", "-c", 'exec "$@" >&-', "sh", *HOOK]
@@ -99,17 +99,23 @@ def test_an_answer_that_cannot_be_written_is_a_no(where: str) -> None:
         os.close(reader)
     env = {name: text for name, text in os.environ.items() if "COUNTERSIGN" not in name}
     found = subprocess.run(
-        command, cwd=ROOT, env=env, input=use("ls").encode(), stdout=pipe, check=False, timeout=60
+        command,
+        cwd=ROOT,
+        env=env,
+        input=build_input("ls").encode(),
+        stdout=pipe,
+        check=False,
+        timeout=60,
     )
     assert found.returncode == BLOCKED_EXIT_CODE
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_hook_that_is_ended_is_a_no(
-    sent: signal.Signals, times: int, silent: dict[str, str]
+def test_a_hook_ended_by_a_signal_blocks_the_tool(
+    sent: signal.Signals, times: int, silent_server: dict[str, str]
 ) -> None:
-    """While it reads what Claude Code says; however often."""
+    """While it reads its input, however often it is signalled."""
     script = (
         "import json, sys\n"
         "def load(source):\n    print('loads', file=sys.stderr, flush=True)\n    source.read()\n"
@@ -119,7 +125,7 @@ def test_a_hook_that_is_ended_is_a_no(
     with subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=ROOT,
-        env=silent,
+        env=silent_server,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -133,16 +139,16 @@ def test_a_hook_that_is_ended_is_a_no(
 
 
 @pytest.mark.long  # it waits as long as Claude Code would
-def test_claude_code_gets_a_no_over_a_dead_line(silent: dict[str, str]) -> None:
-    """Nobody answers there, for as long as people have."""
+def test_a_server_that_never_answers_blocks_the_tool(silent_server: dict[str, str]) -> None:
+    """Nobody answers for as long as people have."""
     found = subprocess.run(
         [*HOOK[:-1], "1s"],
         cwd=ROOT,
-        env=silent,
-        input=use("ls"),
+        env=silent_server,
+        input=build_input("ls"),
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert is_no(found.returncode, found.stdout), found
+    assert is_blocked(found.returncode, found.stdout), found

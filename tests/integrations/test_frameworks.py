@@ -67,7 +67,7 @@ def test_its_agent_waits_for_people(
     with at_work(served, framework, script, version) as (shop, agent):
         ended_well(agent)
         assert f"{version}.7 is on prod" in last_told(shop)
-        assert len(shop.calls(f"{version}.7")) == 1
+        assert len(shop.list_calls(f"{version}.7")) == 1
 
 
 def test_its_agent_is_told_of_a_rejection(

@@ -70,7 +70,7 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
     assert work.run(*everything) == [WAITS] * 4
     shop = work.shop
     for version in everything:
-        shop.card(f"Deploy {version} to prod")
+        shop.wait_for_card(f"Deploy {version} to prod")
     assert work.run(edited) == [WAITS]
     shop.edit(f"Deploy {edited} to prod", version=f"{edited}.7")
     shop.approve(f"Deploy {edited}.7 to prod", "cleo")
@@ -82,7 +82,7 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
     work.run(dies, dies=Dies.AT_WORK)
     work.run(reported, dies=Dies.ONCE_REPORTED)
     shop.harness.clock.advance(CLAIM_LEASE_DURATION.total_seconds() + 1)
-    shop.harness.slack.wait(lambda: shop.calls(f'"{dies}"')[0].status is CallStatus.UNKNOWN)
+    shop.harness.slack.wait(lambda: shop.list_calls(f'"{dies}"')[0].status is CallStatus.UNKNOWN)
     assert work.run(dies, reported, rejected) == [DONE] * 3
 
     assert work.effects(*everything) == [f"{edited}.7", dies, reported]
@@ -99,7 +99,7 @@ def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
     one, other = f"{work.number}.5", f"{work.number}.6"
     shop = work.shop
     assert work.run(f"{one}+{other}") == [WAITS]
-    shop.card(f"Deploy {other} to prod")
+    shop.wait_for_card(f"Deploy {other} to prod")
     shop.approve(f"Deploy {one} to prod")
     assert work.run(f"{one}+{other}") == [WAITS]
     shop.reject(f"Deploy {other} to prod", "not both")
@@ -108,7 +108,7 @@ def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
     results = " ".join(work.told(one))
     assert f"{one} is on prod" in results
     assert "not both" in results
-    assert len(shop.calls(f'"{one}"')) == len(shop.calls(f'"{other}"')) == 1
+    assert len(shop.list_calls(f'"{one}"')) == len(shop.list_calls(f'"{other}"')) == 1
 
 
 @pytest.mark.parametrize("work", FRAMEWORKS[:1], ids=["langgraph"], indirect=True)

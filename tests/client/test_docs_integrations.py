@@ -1,4 +1,4 @@
-"""What docs/integrations.md says is so: its commands, its settings, its code."""
+"""docs/integrations.md is right: its commands, its settings, its code."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from countersign.cli.approval_wait import parse_wait_option
 from countersign.cli.ask import CommandTemplate
 from countersign.cli.console import parse_assignments
 from countersign.request import CountersignError
-from tests.client.shop import Shop, ended
+from tests.client.shop import Shop, get_result
 from tests.pages import ROOT, blocks, blocks_in, section
 from tests.stories.harness import SUPPORT
 
 PAGE = ROOT / "docs" / "integrations.md"
 
 
-def scripts(found: Any) -> list[str]:
+def list_shell_lines(found: Any) -> list[str]:
     """The lines of shell anywhere in a job's description."""
     match found:
         case dict():
             mine = [found["run"]] if isinstance(found.get("run"), str) else found.get("script", [])
-            return [*mine, *(line for each in found.values() for line in scripts(each))]
+            return [*mine, *(line for each in found.values() for line in list_shell_lines(each))]
         case list():
-            return [line for each in found for line in scripts(each)]
+            return [line for each in found for line in list_shell_lines(each)]
     return []
 
 
-def test_jobs_ask_with_options_that_are_there() -> None:
-    """Both examples are YAML, and what they type is understood; so is the shell's."""
+def test_the_pages_jobs_use_options_that_exist() -> None:
+    """In the two YAML examples and in the shell example."""
     parser = argparse.ArgumentParser()
     ask.add_arguments(parser)
-    jobs = [scripts(yaml.safe_load(text)) for text in blocks(PAGE, "yaml")]
+    jobs = [list_shell_lines(yaml.safe_load(text)) for text in blocks(PAGE, "yaml")]
     typed = [line for job in [*jobs, blocks(PAGE, "sh")] for line in job]
     asked = [line for line in typed if line.startswith("countersign ask")]
     assert len(asked) == 3
@@ -58,9 +58,10 @@ def test_jobs_ask_with_options_that_are_there() -> None:
         assert len(found.values) == 2
 
 
-def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
-    """Its settings are JSON; each ends before its time-out, and blocks where it fails; the same
-    tools are asked about and told of.
+def test_the_pages_hook_waits_less_than_claude_code() -> None:
+    """It ends before Claude Code's time-out, and blocks if it fails.
+
+    The same tools are asked about and reported.
     """
     by_command, by_http = (json.loads(text)["hooks"] for text in blocks(PAGE, "json"))
     assert by_command.keys() == {"PreToolUse", "PostToolUse", "PostToolUseFailure"}
@@ -86,14 +87,14 @@ def test_the_hook_of_the_page_waits_less_than_claude_code() -> None:
         assert wait < mine["timeout"]
 
 
-def test_the_policy_of_the_page_is_one() -> None:
-    """Its rule is read."""
+def test_the_pages_policy_is_valid() -> None:
+    """Its rule can be read."""
     [text] = blocks(PAGE, "toml")
     assert parse(text)
 
 
-def test_all_troubles_are_explained() -> None:
-    """Each error that a program may meet is in the page, and importable."""
+def test_every_error_of_the_client_is_explained() -> None:
+    """And can be imported."""
     text = section(PAGE, "Any Python function")
     for each in CountersignError.__subclasses__():
         if each.__module__ == CountersignError.__module__:
@@ -102,20 +103,20 @@ def test_all_troubles_are_explained() -> None:
 
 
 @pytest.mark.parametrize("code", blocks(PAGE, "python"))
-def test_the_code_of_the_page_is_python(code: str) -> None:
-    """Each example can be read."""
+def test_the_pages_code_is_valid_python(code: str) -> None:
+    """Each example compiles."""
     compile(code, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def test_the_function_of_the_page(shop: Shop) -> None:
-    """It is asked as the page says, in Ben's name, and says what came of it."""
+def test_the_pages_function_works_as_described(shop: Shop) -> None:
+    """It asks in Ben's name, and handles a rejection and an approval."""
     decorated, around = blocks_in(section(PAGE, "Any Python function"), "python")
     example: dict[str, Any] = {}
     exec(decorated, example)
-    future = shop.begin(exec, around, example)
+    future = shop.start(exec, around, example)
     shop.reject("Deploy 1.2 to prod", "not yet")
-    ended(future)
+    get_result(future)
     with countersign.asking(channel=SUPPORT):
-        again = shop.begin(example["release"], "1.2.3")
+        again = shop.start(example["release"], "1.2.3")
         shop.approve("Deploy 1.2.3 to prod")
-        assert ended(again) == "1.2.3 is on prod"
+        assert get_result(again) == "1.2.3 is on prod"

@@ -1,4 +1,4 @@
-"""What the proxy remembers of calls that hosts have made: never more than it has room for."""
+"""What the proxy remembers of calls made by MCP hosts is limited."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from countersign import Countersign
 from countersign.mcp_proxy.held_calls import MAX_KNOWN_CALLS, OpenHostCalls
 
 
-def test_what_no_host_waits_for_is_forgotten_in_the_end() -> None:
-    """A host that makes one call after the other and gives each up fills no memory; a call that one
-    waits for stays the same wish.
+def test_host_calls_given_up_are_forgotten_in_the_end() -> None:
+    """A host that makes call after call and gives each up fills no memory.
+
+    A call that one waits for is kept.
     """
     wishes = OpenHostCalls(Countersign("http://localhost:1", "csk_x"), {}, "server")
     waits = wishes.find_or_add_host_call("note", {"text": "somebody waits"})

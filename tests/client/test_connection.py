@@ -1,4 +1,4 @@
-"""The line to Countersign: what is tried again, and what is told to whom."""
+"""The client's connection to Countersign: retries, refusals, and where its key is sent."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.stories.over_http import free_port
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[tuple[str, list[str]]]:
-    """An address that leads on to another, and the paths that were asked for."""
+def redirecting_server() -> Iterator[tuple[str, list[str]]]:
+    """An address that redirects, and the paths that were asked for."""
     heard: list[str] = []
 
-    class LeadsOn(BaseHTTPRequestHandler):
+    class RedirectHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             heard.append(self.path)
             self.send_response(HTTPStatus.TEMPORARY_REDIRECT)
@@ -31,9 +31,9 @@ def elsewhere() -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
-    server = HTTPServer(("127.0.0.1", 0), LeadsOn)
+    server = HTTPServer(("127.0.0.1", 0), RedirectHandler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", heard
@@ -42,9 +42,9 @@ def elsewhere() -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def test_the_key_goes_to_no_other_address(elsewhere: tuple[str, list[str]]) -> None:
-    """Where the address leads on to another, that one is named and not asked."""
-    url, heard = elsewhere
+def test_the_key_goes_to_no_other_address(redirecting_server: tuple[str, list[str]]) -> None:
+    """A redirect is named in the error, not followed."""
+    url, heard = redirecting_server
     with pytest.raises(Unreachable, match=f"{url}/somewhere"):
         Countersign(url, "csk_x").get_request("anything")
     assert len(heard) == 1
@@ -67,10 +67,10 @@ def test_the_key_goes_to_no_other_address(elsewhere: tuple[str, list[str]]) -> N
         ("https://countersign.example.com", "a-signing-key", "COUNTERSIGN_API_KEY"),
     ],
 )
-def test_what_cannot_be_right_is_said(
+def test_an_impossible_address_or_key_is_refused(
     url: str, key: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an address or a key of ours nothing is sent; the variable is named, not its value."""
+    """Nothing is sent. The error names the variable, not its value."""
     for name in ("COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(NotAllowed, match=says) as told:
@@ -78,31 +78,31 @@ def test_what_cannot_be_right_is_said(
     assert not key.startswith("a-") or key not in str(told.value)
 
 
-def test_the_end_of_a_files_line_is_no_part_of_it(shop: Shop, monkeypatch: Any) -> None:
-    """As a secret has it that was made from a file."""
+def test_a_line_end_in_address_or_key_is_ignored(shop: Shop, monkeypatch: Any) -> None:
+    """Secrets made from files end with one."""
     for name in ("COUNTERSIGN_URL", "COUNTERSIGN_API_KEY"):
         monkeypatch.setenv(name, f"{os.environ[name]}\n")
     with pytest.raises(NotAllowed, match="has no request none"):
         Countersign().get_request("none")
 
 
-def test_who_has_to_have_approved_is_not_passed_over(shop: Shop, monkeypatch: Any) -> None:
-    """Only a receipt says that: where none is checked, nothing is asked."""
+def test_demands_on_approvers_need_verification(shop: Shop, monkeypatch: Any) -> None:
+    """Only a receipt says who approved: without checking it, nothing is asked."""
     monkeypatch.delenv("COUNTERSIGN_VERIFY", raising=False)
     for demanded in ({"approvers": 2}, {"passkeys": True}):
         with pytest.raises(NotAllowed, match="`verify`"):
             Countersign(**demanded)
 
 
-def test_no_answer_is_tried_again_and_then_said() -> None:
-    """Where nobody listens, it is tried for as long as it may take, and then said."""
+def test_a_server_that_does_not_answer_is_tried_again() -> None:
+    """For as long as it may take; then it raises."""
     wire = ApiTransport(f"http://127.0.0.1:{free_port()}", "csk_x")
     with pytest.raises(Unreachable, match="does not answer"):
         wire.get("/v1/requests/x", patience=0.6)
 
 
-def test_refusals_are_told_in_their_words(shop: Shop) -> None:
-    """A key that is none, a request of nobody's, fields that do not fit: each says so at once."""
+def test_refusals_raise_with_the_servers_words(shop: Shop) -> None:
+    """A wrong key, somebody else's request, fields that do not fit."""
     web = shop.harness.app.endpoints.web
     assert web is not None
     with pytest.raises(NotAllowed, match="key"):
@@ -113,8 +113,8 @@ def test_refusals_are_told_in_their_words(shop: Shop) -> None:
         shop.client.request("note", {"env": "prod"}, channel=SUPPORT)
 
 
-def test_the_same_again_is_the_same(shop: Shop) -> None:
-    """Asked, claimed and reported twice, as after a lost answer: it counts once."""
+def test_asking_claiming_and_reporting_twice_counts_once(shop: Shop) -> None:
+    """As after a lost answer."""
     first, again = (shop.ask("5.1", run="twice") for _ in range(2))
     assert first.id == again.id
     shop.approve("Deploy 5.1 to prod")

@@ -1,4 +1,4 @@
-"""What people are shown of a Python function, and what cannot be shown to them."""
+"""How the parameters of a Python function are shown to people, and which cannot be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLIENT = Path(__file__).parents[1]
 
 
 class Window(BaseModel):
-    """When."""
+    """A day and a number of hours."""
 
     day: date
     hours: int = 2
@@ -50,7 +50,7 @@ def move(
 
 
 def test_parameters_become_a_schema() -> None:
-    """Types, bounds, titles and defaults are there; what is needed is required."""
+    """With types, bounds, titles and defaults; parameters without a default are required."""
     schema = build_function_codec(move, list_shown_parameters(move, ())).schema
     assert schema["required"] == ["order", "amount", "when"]
     assert schema["properties"]["order"] == {"minimum": 1, "title": "Order", "type": "integer"}
@@ -58,8 +58,8 @@ def test_parameters_become_a_schema() -> None:
     assert "day" in schema["$defs"]["Window"]["properties"]
 
 
-def test_arguments_go_and_come_back_as_what_they_are() -> None:
-    """What is sent is JSON; what comes back, edited, is of the function's types again."""
+def test_arguments_survive_the_way_to_json_and_back() -> None:
+    """JSON is sent; edited JSON becomes the function's types again."""
     shape = build_function_codec(move, list_shown_parameters(move, ()))
     when = Window(day=date(2026, 11, 24))
     sent = shape.arguments_to_json(
@@ -81,7 +81,7 @@ def test_arguments_go_and_come_back_as_what_they_are() -> None:
 
 
 class Account(BaseModel):
-    """Whose."""
+    """An account with its password."""
 
     name: str
     password: SecretStr
@@ -97,8 +97,8 @@ class Account(BaseModel):
         ({"account": None, "attempts": b"\xff"}, "utf-8"),
     ],
 )
-def test_what_would_run_as_something_else_is_not_asked(given: dict[str, Any], why: str) -> None:
-    """Pydantic writes a secret as asterisks and infinity as null: with that nothing may run."""
+def test_arguments_that_json_would_change_are_refused(given: dict[str, Any], why: str) -> None:
+    """Pydantic writes a secret as asterisks and infinity as null."""
 
     def log_in_if_given(account: Account | None, attempts: Any = 1) -> None:
         """Log in."""
@@ -108,8 +108,8 @@ def test_what_would_run_as_something_else_is_not_asked(given: dict[str, Any], wh
         codec.arguments_to_json(given)
 
 
-def test_a_default_in_pydantics_field_is_the_default() -> None:
-    """A title may stand beside it, as in a model."""
+def test_a_default_in_a_pydantic_field_is_used() -> None:
+    """With a title beside it."""
 
     def tell(whom: str = Field("@ben", title="Whom")) -> None:
         """Tell somebody."""
@@ -121,14 +121,14 @@ def test_a_default_in_pydantics_field_is_the_default() -> None:
 
 
 class Freeze(BaseModel):
-    """When, by the names of another program."""
+    """A time span with the names of another program."""
 
     begins: date = Field(alias="from")
     ends: date | None = Field(None, alias="to")
 
 
-def test_a_field_goes_by_its_alias() -> None:
-    """What is sent has the names of the schema, and comes back as it was."""
+def test_a_field_is_sent_under_its_alias() -> None:
+    """As in the schema; it comes back unchanged."""
 
     def freeze(span: Freeze) -> None:
         """Freeze."""
@@ -141,8 +141,8 @@ def test_a_field_goes_by_its_alias() -> None:
     assert codec.arguments_from_json(sent) == {"span": span}
 
 
-def test_types_that_need_not_be_json_may_be_missing() -> None:
-    """What it returns, and what people are not shown, is any class, also a type checker's alone."""
+def test_types_that_are_not_sent_may_be_unknown() -> None:
+    """The result and hidden parameters may have any type, even one only a type checker knows."""
 
     def deploy(context: Missing, version: str) -> Missing:  # type: ignore[name-defined] # noqa: F821 # on purpose
         """Deploy."""
@@ -157,29 +157,29 @@ def test_types_that_need_not_be_json_may_be_missing() -> None:
         assert codec.result_from_json("done") == "done"
 
 
-def anything(*things: Any) -> None:
+def take_anything(*things: Any) -> None:
     """Take anything."""
 
 
-def with_socket(line: Iterator[Any], version: str) -> None:
-    """Take what is no JSON."""
+def take_iterator(line: Iterator[Any], version: str) -> None:
+    """Take a value that is no JSON."""
 
 
-def numbers() -> Iterator[int]:
-    """Yield some."""
+def yield_number() -> Iterator[int]:
+    """Yield a number."""
     yield 1
 
 
-def test_what_people_cannot_be_told_is_refused_at_once() -> None:
-    """Arguments without names, an effect of no parameter, generators: when it is decorated."""
+def test_functions_that_cannot_be_shown_are_refused_when_decorated() -> None:
+    """Arguments without names, an effect with an unknown parameter, generators, and the like."""
     with pytest.raises(TypeError, match="give them names"):
-        countersigned()(anything)
+        countersigned()(take_anything)
     with pytest.raises(ValueError, match=r"names \{place\}"):
         countersigned(effect="Deploy to {place}")(move)
     with pytest.raises(TypeError, match="no parameter ctx"):
         countersigned(without={"ctx"})(move)
     with pytest.raises(TypeError, match="generator"):
-        countersigned()(numbers)
+        countersigned()(yield_number)
     for nameless in (partial(move, 1), lambda: 1):
         with pytest.raises(TypeError, match="cannot be the name of an action"):
             countersigned()(nameless)
@@ -194,8 +194,8 @@ def test_what_people_cannot_be_told_is_refused_at_once() -> None:
             countersigned(wait=wrong)  # type: ignore[arg-type] # on purpose
 
 
-def test_it_keeps_what_frameworks_read() -> None:
-    """Name, documentation and signature are the function's own."""
+def test_decorating_keeps_name_documentation_and_signature() -> None:
+    """Frameworks read them."""
     import inspect
 
     gated = countersigned()(move)
@@ -204,14 +204,14 @@ def test_it_keeps_what_frameworks_read() -> None:
 
 
 class Wordless:
-    """What cannot be written, as a row of a closed session."""
+    """An object without a text, like a row of a closed session."""
 
     def __str__(self) -> str:
         raise LookupError("the session is closed")
 
 
 def test_results_that_are_no_json_are_reported_as_text() -> None:
-    """Whatever a function returns can be reported, and what is very long says how long."""
+    """A very long result is cut, with its length."""
     assert convert_result_to_json({"at": date(2026, 11, 24), "who": {1}}) == {
         "at": "2026-11-24",
         "who": [1],
@@ -233,16 +233,16 @@ def test_results_that_are_no_json_are_reported_as_text() -> None:
     assert len(cut) < MAX_RESULT_BYTES
 
 
-def test_values_alone_make_a_schema() -> None:
-    """What a job or a coding agent gives is of its kinds, and nothing may be added."""
+def test_a_schema_can_be_inferred_from_values() -> None:
+    """For jobs and coding agents; nothing may be added to the values."""
     schema = infer_schema_from_values({"command": "ls", "timeout": 5, "quiet": True, "other": None})
     kinds = {name: each.get("type") for name, each in schema["properties"].items()}
     assert kinds == {"command": "string", "timeout": "integer", "quiet": "boolean", "other": None}
     assert humanize_identifier("deploy_app") == "Deploy app"
 
 
-def test_importing_it_loads_the_standard_library_alone() -> None:
-    """A program that imports the client loads nothing of the bot's weight."""
+def test_importing_the_client_loads_the_standard_library_only() -> None:
+    """And nothing of the bot's libraries."""
     code = "import sys; from countersign import countersigned; print([m for m in sys.modules"
     code += " if m.startswith(('pydantic', 'sqlalchemy', 'slack', 'httpx', 'bot.'))])"
     command = [sys.executable, "-S", "-c", code]

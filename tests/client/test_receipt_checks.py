@@ -1,4 +1,4 @@
-"""A program that checks the receipt of what it runs: without a right one it runs nothing."""
+"""A program that checks the receipt runs nothing without a valid one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from countersign.mcp_proxy.held_calls import HeldCallRunner, HeldOutcome
 from countersign.request import Does, OwnAction
 from countersign.schema import infer_schema_from_values
 from storage.states import CallStatus
-from tests.client.shop import Shop, ended, key_for
+from tests.client.shop import Shop, get_result, key_for
 
 RAN: list[str] = []
 
@@ -41,15 +41,15 @@ def others(tmp_path: Path) -> Path:
     return path
 
 
-def client_of(shop: Shop, keys: Path, approvers: int = 1, name: str = "program") -> Countersign:
+def build_client(shop: Shop, keys: Path, approvers: int = 1, name: str = "program") -> Countersign:
     web = shop.harness.app.endpoints.web
     assert web is not None
     key = key_for(shop.harness, f"{name}-{keys.stem}-{approvers}", "*")
     return Countersign(web.url, key, verify=keys, approvers=approvers)
 
 
-def deploys(client: Countersign, version: str) -> str:
-    """A decorated function, called."""
+def deploy_with(client: Countersign, version: str) -> str:
+    """Call a decorated function."""
 
     @countersigned(effect="Deploy {version}", does="write", client=client, channel="C0SUPPORT")
     def deploy(version: str) -> str:
@@ -59,38 +59,38 @@ def deploys(client: Countersign, version: str) -> str:
     return deploy(version)
 
 
-def test_a_right_receipt_lets_it_run(shop: Shop, keys: Path) -> None:
+def test_a_valid_receipt_lets_the_function_run(shop: Shop, keys: Path) -> None:
     """For exactly what people approved, edited or not."""
-    future = shop.begin(deploys, client_of(shop, keys), "7.1")
+    future = shop.start(deploy_with, build_client(shop, keys), "7.1")
     shop.edit("Deploy 7.1", version="7.1.1")
     shop.approve("Deploy 7.1.1", "cleo")
-    assert ended(future) == "7.1.1 is out"
+    assert get_result(future) == "7.1.1 is out"
     assert RAN[-1] == "7.1.1"
 
 
 def test_a_receipt_of_another_installation_lets_nothing_run(shop: Shop, others: Path) -> None:
-    """What answers at the address may be anybody; the call is reported as failed."""
-    future = shop.begin(deploys, client_of(shop, others), "7.2")
+    """Anybody may answer at the address. The call is reported as failed."""
+    future = shop.start(deploy_with, build_client(shop, others), "7.2")
     shop.approve("Deploy 7.2")
     with pytest.raises(NotVerified, match="key that was not given"):
-        ended(future)
+        get_result(future)
     assert "7.2" not in RAN
-    [call] = shop.calls("7.2")
+    [call] = shop.list_calls("7.2")
     assert call.status is CallStatus.FAILED
     assert "Not run: its receipt is not valid." in call.note
 
 
 def test_too_few_approvers_let_nothing_run(shop: Shop, keys: Path) -> None:
-    """The program asks for more than the policy."""
-    future = shop.begin(deploys, client_of(shop, keys, approvers=2), "7.3")
+    """The program demands more than the policy."""
+    future = shop.start(deploy_with, build_client(shop, keys, approvers=2), "7.3")
     shop.approve("Deploy 7.3")
     with pytest.raises(NotVerified, match="1 person has approved it, but 2 are needed"):
-        ended(future)
+        get_result(future)
     assert "7.3" not in RAN
 
 
-def test_a_call_of_an_mcp_host_is_checked_as_well(shop: Shop, keys: Path, others: Path) -> None:
-    """`mcp-proxy` with COUNTERSIGN_VERIFY claims as a decorated function does."""
+def test_receipts_of_an_mcp_hosts_calls_are_checked(shop: Shop, keys: Path, others: Path) -> None:
+    """`mcp-proxy` with COUNTERSIGN_VERIFY claims like a decorated function."""
     schema = infer_schema_from_values({"version": "7.7"})
     action = OwnAction("deploy", "Deploy", "Deploy {version}", Does.WRITE, schema)
 
@@ -101,35 +101,35 @@ def test_a_call_of_an_mcp_host_is_checked_as_well(shop: Shop, keys: Path, others
         return HeldOutcome("out", True, "out")
 
     for path, version in ((keys, "7.7"), (others, "7.8")):
-        held = HeldCallRunner(client_of(shop, path, name="host"), {"channel": "C0SUPPORT"}, 30.0)
+        held = HeldCallRunner(build_client(shop, path, name="host"), {"channel": "C0SUPPORT"}, 30.0)
         call = partial(held.run_after_approval, action, {"version": version}, run, tell)
-        future = shop.begin(anyio.run, call)
+        future = shop.start(anyio.run, call)
         shop.approve(f"Deploy {version}")
         if path is keys:
-            assert ended(future) == "out"
+            assert get_result(future) == "out"
         else:
             with pytest.raises(NotVerified, match="its receipt is not valid"):
-                ended(future)
+                get_result(future)
         assert (version in RAN) is (path is keys)
 
 
-def test_a_job_checks_before_it_runs_its_command(
+def test_a_job_checks_the_receipt_before_its_command_runs(
     shop: Shop, keys: Path, others: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`ask --verify` runs it with the right keys, and with others ends with 3."""
+    """`ask --verify` runs it with the right keys; with others it ends with exit code 3."""
     for path, version, code in ((keys, "7.4", ExitCode.APPROVED), (others, "7.5", 3)):
         done = tmp_path / version
         words = ["ask", "deploy", f"version={version}", "--title", "Deploy"]
         words += ["--effect", "Deploy {version}", "--channel", "C0SUPPORT"]
         words += ["--verify", str(path), "--", "touch", str(done)]
-        future = shop.begin(main, words)
+        future = shop.start(main, words)
         shop.approve(f"Deploy {version}")
-        assert ended(future) == code
+        assert get_result(future) == code
         assert done.exists() is (code == ExitCode.APPROVED)
     assert "its receipt is not valid" in capfd.readouterr().err
 
 
-def test_a_file_without_keys_is_said_at_once(shop: Shop, tmp_path: Path) -> None:
+def test_a_file_without_keys_is_refused_at_once(shop: Shop, tmp_path: Path) -> None:
     """Before anybody is asked."""
     empty = tmp_path / "empty.json"
     empty.write_text("{}")
@@ -138,4 +138,4 @@ def test_a_file_without_keys_is_said_at_once(shop: Shop, tmp_path: Path) -> None
         with pytest.raises(SystemExit) as left:
             main([*words, "--verify", str(path)])
         assert left.value.code == 3
-    assert not shop.cards("7.6")
+    assert not shop.count_cards("7.6")

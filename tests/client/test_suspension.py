@@ -1,4 +1,4 @@
-"""Calls that are suspended while people decide: what any framework's adapter is made of."""
+"""Calls that are suspended while people decide, which adapters of frameworks use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from countersign.context import (
     suspend_undecided_calls,
 )
 from countersign.decorated import request_approval
-from tests.client.shop import Shop, ended
+from tests.client.shop import Shop, get_result
 from tests.stories.harness import SUPPORT
 
 DEPLOYED: Counter[str] = Counter()
@@ -36,10 +36,11 @@ async def deploy_slowly(version: str) -> str:
     return f"{version} is there"
 
 
-def test_what_is_suspended_waits_for_nobody(shop: Shop) -> None:
-    """Undecided, it raises at once, however often it is called, and is asked once. Approved, it
-    runs once with the arguments as they were edited, and again gives the same; the same arguments
-    under another call's id are another call.
+def test_a_suspended_call_does_not_wait_for_the_decision(shop: Shop) -> None:
+    """It raises at once and is asked once.
+
+    Approved, it runs once with the edited arguments, and its result is repeated. Under another
+    call's id the same arguments are another call.
     """
     with suspend_undecided_calls(CallSuspension("thread 1", "call_1")):
         for _ in range(2):
@@ -55,11 +56,14 @@ def test_what_is_suspended_waits_for_nobody(shop: Shop) -> None:
     DEPLOYED.clear()
 
 
-def test_a_framework_suspends_in_its_own_way(shop: Shop) -> None:
-    """What it raises comes out, also of an async function; where it returns, it is looked again."""
+def test_a_framework_can_raise_its_own_interruption(shop: Shop) -> None:
+    """Its exception comes out, also of an async function.
+
+    If it returns, the decision is looked up again.
+    """
 
     class Interrupted(Exception):
-        """A framework's own."""
+        """A framework's own exception."""
 
     asked: list[Request] = []
 
@@ -78,9 +82,9 @@ def test_a_framework_suspends_in_its_own_way(shop: Shop) -> None:
     DEPLOYED.clear()
 
 
-def test_what_is_declined_raises_while_it_is_suspended(shop: Shop) -> None:
-    """An adapter tells its framework, also where the function tells why: that nothing was done, or
-    that nobody knows.
+def test_a_rejected_suspended_call_raises(shop: Shop) -> None:
+    """Though the function returns reasons: the adapter tells its framework that nothing was done,
+    or that nobody knows.
     """
     with suspend_undecided_calls(CallSuspension("thread 3")):
         with pytest.raises(Undecided):
@@ -95,20 +99,20 @@ def test_what_is_declined_raises_while_it_is_suspended(shop: Shop) -> None:
     assert not DEPLOYED
 
 
-def test_one_of_two_lives_runs_it_and_the_other_waits(shop: Shop) -> None:
-    """The same suspended work goes on in eight threads at once: one effect, told to all."""
+def test_a_suspended_call_resumed_twice_runs_once(shop: Shop) -> None:
+    """Eight threads resume the same work; all of them get the one result."""
     with suspend_undecided_calls(CallSuspension("thread 4", "call_1")):
         with pytest.raises(Undecided):
             deploy("7.4")
         shop.approve("Deploy 7.4 to prod")
-        lives = [shop.begin(deploy, "7.4") for _ in range(8)]
-        assert {ended(each) for each in lives} == {"7.4 is on prod"}
+        lives = [shop.start(deploy, "7.4") for _ in range(8)]
+        assert {get_result(each) for each in lives} == {"7.4 is on prod"}
     assert DEPLOYED == {"7.4": 1}
     DEPLOYED.clear()
 
 
-def test_only_decorated_functions_are_asked_for() -> None:
-    """A function that nobody gated is no mistake that goes unseen; nor is a missing package."""
+def test_only_decorated_functions_can_be_asked_for() -> None:
+    """Neither an undecorated function nor a missing package goes unnoticed."""
     with pytest.raises(TypeError, match="print is not decorated"):
         request_approval(print, {})
     assert "pip install 'haystack-ai'" in str(build_missing_package_error("haystack-ai"))
