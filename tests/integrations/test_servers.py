@@ -24,9 +24,9 @@ from bot.mcp.server_file import read_server_file, write_accepted_tools
 from bot.mcp.server_tools import build_prefixed_tool_name
 from tests.client_keys import make_key
 from tests.pages import ROOT
-from tests.proxy.host import hosting, said
-from tests.proxy.test_hosts import Hosts
-from tests.proxy.test_hosts import said as said_to_host
+from tests.proxy.host import get_text, run_host
+from tests.proxy.test_http_hosts import Hosts
+from tests.proxy.test_http_hosts import get_text as get_host_text
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.over_http import free_port
@@ -209,22 +209,22 @@ def test_a_host_over_http_is_offered_their_tools(served: Served) -> None:
     with start_blocking_portal() as portal:
         hosts = Hosts(served.harness, FakeTools(), portal, key, "auto")
         given = {"source_timezone": "UTC", "time": "13:00", "target_timezone": "Asia/Tokyo"}
-        call = hosts.calls("time_convert_time", **given)
-        card = hosts.card("Convert time")
+        call = hosts.start_call("time_convert_time", **given)
+        card = hosts.wait_for_card("Convert time")
         ana = served.harness.person("ana")
         ana.click(ana.dm_channel, card["ts"], "approve")
-        assert "22:00" in said_to_host(call.result(30))
+        assert "22:00" in get_host_text(call.result(30))
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_behind_the_proxy(served: Served, tmp_path: Path, mode: str) -> None:
     """A host's calls of them run once they are approved."""
     everything = [NODE, str(EVERYTHING), "stdio"]
-    with hosting(served.harness, f"every-{mode}", everything, tmp_path, mode) as host:
-        call = host.calls("get-sum", a=20, b=22)
-        host.approves("20")
-        assert "42" in said(call.result(30))
-    with hosting(served.harness, f"time-{mode}", [str(TIME)], tmp_path, mode) as host:
-        call = host.calls("get_current_time", timezone="Asia/Tokyo")
-        host.approves("Asia/Tokyo")
-        assert "Asia/Tokyo" in said(call.result(30))
+    with run_host(served.harness, f"every-{mode}", everything, tmp_path, mode) as host:
+        call = host.start_call("get-sum", a=20, b=22)
+        host.approve("20")
+        assert "42" in get_text(call.result(30))
+    with run_host(served.harness, f"time-{mode}", [str(TIME)], tmp_path, mode) as host:
+        call = host.start_call("get_current_time", timezone="Asia/Tokyo")
+        host.approve("Asia/Tokyo")
+        assert "Asia/Tokyo" in get_text(call.result(30))

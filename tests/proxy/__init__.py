@@ -1,1 +1,1 @@
-"""MCP hosts before the proxy, and servers behind it."""
+"""MCP hosts that use the proxy, and the servers behind it."""

@@ -1,4 +1,4 @@
-"""An MCP host that has started the proxy before a server, and the server itself."""
+"""An MCP host that has started the proxy, and a server behind it."""
 
 from __future__ import annotations
 
@@ -78,32 +78,32 @@ server.run()
 
 @dataclass
 class Host:
-    """An MCP host that has started the proxy, in the SDK's own words."""
+    """An MCP host, made of the SDK's classes, that has started the proxy."""
 
     harness: Harness
     portal: BlockingPortal
     client: Client
     book: Path
     parameters: StdioServerParameters
-    told: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
 
     @contextmanager
-    def another(self) -> Iterator[Host]:
-        """A host that starts the same proxy once more, and ends it."""
+    def start_another(self) -> Iterator[Host]:
+        """Run a second host with the same proxy command, until the block ends."""
         client = Client(self.parameters)
         with self.portal.wrap_async_context_manager(client):
-            yield replace(self, client=client, told=[])
+            yield replace(self, client=client, progress=[])
 
-    def calls(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
-        """Call a tool; what it is told meanwhile is noted."""
+    def start_call(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
+        """Start a call of a tool; its progress messages are kept."""
 
         async def tell(_at: float, _of: float | None, message: str | None) -> None:
-            self.told.append(message or "")
+            self.progress.append(message or "")
 
         call = partial(self.client.call_tool, tool, arguments, progress_callback=tell)
         return self.portal.start_task_soon(call)
 
-    def card(self, text: str, having: str = "approve") -> dict[str, Any]:
+    def wait_for_card(self, text: str, having: str = "approve") -> dict[str, Any]:
         """The card with this text that Ana sees, once it has that button."""
 
         def look() -> dict[str, Any] | None:
@@ -114,18 +114,18 @@ class Host:
         found: dict[str, Any] = self.harness.slack.wait(look, 20)
         return found
 
-    def approves(self, text: str) -> None:
-        """Ana approves the card with this text."""
-        card = self.card(text)
+    def approve(self, text: str) -> None:
+        """Have Ana approve the card with this text."""
+        card = self.wait_for_card(text)
         self.harness.person("ana").click(SUPPORT, card["ts"], "approve")
 
-    def lines(self) -> list[str]:
-        """What was written in the book."""
+    def read_book(self) -> list[str]:
+        """The lines that the server wrote into the book."""
         return self.book.read_text().splitlines() if self.book.exists() else []
 
 
 @contextmanager
-def hosting(
+def run_host(
     harness: Harness,
     name: str,
     server: list[str],
@@ -134,9 +134,9 @@ def hosting(
     *options: str,
     **more: str,
 ) -> Iterator[Host]:
-    """A host that has started the proxy before this server, with a key of this name.
+    """Run a host whose proxy stands before this server, with a key of this name.
 
-    `more` stands in the proxy's environment.
+    `more` is added to the proxy's environment.
     """
     key = make_key(harness.app.core.store.path, name, "@ben", ["*"]).key
     web = harness.app.endpoints.web
@@ -157,6 +157,6 @@ def hosting(
             yield Host(harness, portal, client, book, parameters)
 
 
-def said(result: CallToolResult) -> str:
-    """The words of a result."""
+def get_text(result: CallToolResult) -> str:
+    """The text of a result."""
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))

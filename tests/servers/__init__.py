@@ -1,1 +1,1 @@
-"""MCP servers as tools: connections, what is accepted, results, and what people see of it."""
+"""MCP servers as tools: connections, accepted tools, results, logins, questions."""

@@ -15,7 +15,7 @@ from tests.servers.support import ServerTools, over_http, over_stdio
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerTools]:
-    """The tools of a depot that stays as it is."""
+    """The tools of a depot that stays unchanged."""
     folder = tmp_path_factory.mktemp("depot")
     with ExitStack() as stack:
         over = over_stdio(folder) if request.param == "stdio" else None
@@ -26,7 +26,7 @@ def shared(
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[ServerTools]:
-    """The tools of a depot that a test changes."""
+    """The tools of a depot that a test may change."""
     with over_http(tmp_path, timeout=5) as server:
         made = ServerTools(tmp_path, server)
         yield made

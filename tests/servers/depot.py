@@ -1,7 +1,7 @@
-"""An MCP server of the SDK's own classes, for tests: `python depot.py FOLDER` speaks over stdio.
+"""An MCP server for tests, made of the SDK's classes: `python depot.py FOLDER` uses stdio.
 
-It notes in FOLDER what happens to it: each start, each parcel, each call that was cancelled. A file
-`description` there is what one of its tools says of itself.
+It records in FOLDER each start, each parcel and each cancelled call. A file `description` there is
+the description of one of its tools.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydantic import BaseModel, Field
 
 
 class Parcel(BaseModel):
-    """What is sent."""
+    """A parcel to send."""
 
     to: str
     grams: int = 500
@@ -43,13 +43,13 @@ class Place(BaseModel):
 
 
 class Lock(BaseModel):
-    """What nobody is to be asked for."""
+    """A secret, for which nobody is to be asked."""
 
     door_pin: str
 
 
 def where(item: str) -> Elicit[Place]:
-    """Ask where something is put."""
+    """Ask where the item is put."""
     return Elicit(f"Where do I put {item}?", Place)
 
 
@@ -59,7 +59,7 @@ def lock() -> Elicit[Lock]:
 
 
 def depot(folder: Path) -> MCPServer:
-    """Return the server, noting in `folder`."""
+    """Return the server, which records in `folder`."""
     server = MCPServer("depot", log_level="ERROR")
     said = folder / "description"
 
@@ -99,7 +99,7 @@ def depot(folder: Path) -> MCPServer:
 
 
 def add_plain(server: MCPServer, note: Callable[[str, str], None]) -> None:
-    """Add what fails, waits, shows, tells and ends."""
+    """Add tools that fail, wait, show, ask and end."""
 
     @server.tool()
     def fail() -> str:

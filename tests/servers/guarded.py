@@ -1,5 +1,6 @@
-"""A server whose tools are for who has logged in, and the one that people log in at; both are made
-of the SDK, each at an address of its own.
+"""An MCP server that needs a login, and the server at which people log in.
+
+Both are made of the SDK's classes, each at an address of its own.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-AGE = 3600  # seconds that an access token is good for
+AGE = 3600  # seconds until an access token expires
 
 
 @dataclass
 class Logins:
-    """Who may do what, as the server for logins keeps it; a person who asks is let in."""
+    """The state of the login server; whoever asks is let in."""
 
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
     tokens: dict[str, AccessToken] = field(default_factory=dict)
     renewals: dict[str, RefreshToken] = field(default_factory=dict)
-    given: list[str] = field(default_factory=list)  # by which way tokens were given
+    given: list[str] = field(default_factory=list)  # how each token was obtained
     lets_in: bool = True
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -111,13 +112,13 @@ class Logins:
 
 @dataclass
 class Doorman:
-    """Stands before the server and does to calls what a gateway may; each is noted."""
+    """A gateway before the server, which can disturb calls; each call is recorded."""
 
     app: ASGIApp
     calls: list[str] = field(default_factory=list)
-    after: int = 0  # the status that a call is answered with once it was done
-    moved: str = ""  # "all": to the path with a slash; "calls": a call to itself; "loop": all
-    lost: bool = False  # the connection breaks under a call
+    after: int = 0  # the status that answers a call after it was done
+    moved: str = ""  # redirects: "all" to the path with a slash, "calls" or "loop" to themselves
+    lost: bool = False  # the connection breaks during a call
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -175,14 +176,14 @@ class Guarded:
     url: str
     logins: Logins
     doorman: Doorman
-    done: list[str]  # what the tool has really done
-    goes_on: threading.Event  # a call that waits for it
-    away: list[int] = field(default_factory=list)  # the status that wishes for tokens get
+    done: list[str]  # what the tool really did
+    goes_on: threading.Event  # lets a waiting call go on
+    away: list[int] = field(default_factory=list)  # the status that answers requests for tokens
 
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[Guarded]:
-    """Run them until the block ends."""
+    """Run both servers until the block ends."""
     logins, done, goes_on = Logins(), list[str](), threading.Event()
     with (
         socket.create_server(("127.0.0.1", 0)) as own,
@@ -214,12 +215,12 @@ def guarded(folder: Path) -> Iterator[Guarded]:
 
 
 def _away(app: ASGIApp, made: Guarded) -> ASGIApp:
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if made.away and scope.get("path") == "/token":
             return await _answer(send, made.away[0], "")
         return await app(scope, receive, send)
 
-    return answered
+    return answer
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""A server that says what a test has written for it, over stdio, line by line or over HTTP.
+"""A server with scripted answers, over stdio line by line, or over HTTP.
 
-`python scripted.py FOLDER`: FOLDER/answers.json has, for a tool, what is written when it is called;
-"$ID" stands for the id of the call; its "asking" tools are shown only to clients that can be asked.
-FOLDER/calls has a line for each call that came.
+`python scripted.py FOLDER`: FOLDER/answers.json has the lines that answer a call of each tool;
+"$ID" is replaced by the id of the call. Its "asking" tools are listed only for clients that can be
+asked. FOLDER/calls has a line for each call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-END = "end"  # the server ends in the midst of the call
+END = "end"  # the server ends during the call
 PROMISE = {
     "type": "object",
     "properties": {"number": {"type": "integer"}},
@@ -21,7 +21,7 @@ PROMISE = {
 }
 
 
-def answered(folder: Path, message: dict[str, Any]) -> list[str]:
+def answer_message(folder: Path, message: dict[str, Any]) -> list[str]:
     """Return the lines that answer a message."""
     script = json.loads((folder / "answers.json").read_text())
     number, method = message.get("id"), message.get("method")
@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
     with (folder / "starts").open("a") as file:
         file.write(f"{os.getpid()}\n")
     for line in sys.stdin:
-        for each in answered(folder, json.loads(line)):
+        for each in answer_message(folder, json.loads(line)):
             if each == END:
                 os._exit(3)
             sys.stdout.write(f"{each}\n")

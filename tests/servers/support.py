@@ -1,4 +1,4 @@
-"""The depot as a server to speak to: over stdio and over HTTP, and its tools as they are called."""
+"""The depot as a server over stdio and over HTTP, and its tools as the bot calls them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def over_stdio(folder: Path, **options: Any) -> Server:
 
 @contextmanager
 def over_http(folder: Path, **options: Any) -> Iterator[Server]:
-    """The depot at an address."""
+    """The depot at an address, until the block ends."""
     with at_an_address(depot(folder)) as url:
         yield Server.model_validate({"name": "depot", "url": url, **options})
 
 
 @contextmanager
 def at_an_address(server: MCPServer) -> Iterator[str]:
-    """Any server at an address, until the block ends."""
+    """Run any server at an address, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
         serving = uvicorn.Server(config)
@@ -59,7 +59,7 @@ class ServerTools:
     """The accepted tools of one server, called as the bot calls them."""
 
     def __init__(self, folder: Path, server: Server, accept: Server | None = None) -> None:
-        """Accept all that there is now (of `accept`, where another one is to be accepted)."""
+        """Accept all tools that there are now (those of `accept`, if given)."""
         self.folder, self.server = folder, server
         self.file = ServerFile(folder / "servers.toml", (server,))
         write_accepted_tools(
@@ -70,7 +70,7 @@ class ServerTools:
         self.read()
 
     def read(self) -> None:
-        """Make the tools, as a start does."""
+        """Make the tools, as the bot does when it starts."""
         self.tools: dict[str, Tool[Any]] = {
             each.name: each for each in load_server_tools(self.file)
         }
@@ -81,8 +81,8 @@ class ServerTools:
         args = load_arguments(tool, canonical_json(arguments))
         return run_tool(tool, args, context(), portal=self.portal, executor=self.pool)
 
-    def noted(self, name: str) -> list[str]:
-        """What the server noted."""
+    def read_notes(self, name: str) -> list[str]:
+        """The lines that the server recorded."""
         path = self.folder / name
         return path.read_text().splitlines() if path.exists() else []
 
@@ -91,8 +91,8 @@ class ServerTools:
         self.portal.close()
 
 
-def until(found: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Wait until there is something, and return it."""
+def wait_until(found: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Wait until `found` returns something, and return it."""
     end = time.monotonic() + seconds
     while not (there := found()):
         assert time.monotonic() < end, "it did not happen"

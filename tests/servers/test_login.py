@@ -1,5 +1,5 @@
-"""Servers that want somebody to log in: who is asked when, what is kept, and what of a call is
-known whatever becomes of the login.
+"""MCP servers that need a login: who is asked when, what is stored, and what is known of a call
+when the login fails.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from countersign.mcp_client.sent_calls import (
     UnknownOutcome,
 )
 from tests.servers.guarded import Guarded, guarded
-from tests.servers.support import until
+from tests.servers.support import wait_until
 
 
 class Person:
-    """Whoever is asked to log in, and the connection that asks them."""
+    """The person who is asked to log in, and the connection that asks."""
 
     def __init__(self, at: Guarded, folder: Path) -> None:
         self.at, self.folder = at, folder
         self.asked: list[str] = []
-        self.connection = self.connected()
+        self.connection = self.connect()
 
-    def connected(self) -> ServerConnection:
-        """A connection as a process of its own makes it."""
+    def connect(self) -> ServerConnection:
+        """A new connection, as another process would make it."""
         file = LoginFile(build_login_path(self.folder, self.at.url))
         login = ServerLogin(self.at.url, file, self.asked.append)
         return ServerConnection(UrlAddress(self.at.url, login=login), open_within=20)
 
     @property
     def file(self) -> Path:
-        """Where the login is kept."""
+        """The file of the login."""
         return build_login_path(self.folder, self.at.url)
 
-    async def logs_in(self) -> None:
+    async def log_in(self) -> None:
         """Be asked, and log in."""
         with pytest.raises(ServerNotReachedError, match="somebody must log in there, at http"):
             await self.connection.list_current_tools()
-        await self.opens(self.asked[-1])
+        await self.open(self.asked[-1])
         assert await self.connection.wait_for_login()
 
-    async def opens(self, address: str) -> httpx2.Response:
-        """Open an address in a browser, which goes where it is sent."""
+    async def open(self, address: str) -> httpx2.Response:
+        """Open an address in a browser that follows redirects."""
         async with httpx2.AsyncClient(follow_redirects=True) as browser:
             return await browser.get(address)
 
-    async def paints(self, shed: str, *, waits: bool = False) -> CallOutcome:
+    async def paint(self, shed: str, *, waits: bool = False) -> CallOutcome:
         """Call the tool."""
         given: dict[str, Any] = {"shed": shed, "waits": waits}
         return await self.connection.call(
@@ -73,8 +73,8 @@ def at(tmp_path: Path) -> Iterator[Guarded]:
         yield made
 
 
-def with_person(at: Guarded, folder: Path, work: Callable[[Person], Awaitable[None]]) -> None:
-    """Do it with a person and a connection."""
+def run_with_person(at: Guarded, folder: Path, work: Callable[[Person], Awaitable[None]]) -> None:
+    """Run this with a person and a connection."""
 
     async def worked() -> None:
         person = Person(at, folder)
@@ -87,154 +87,155 @@ def with_person(at: Guarded, folder: Path, work: Callable[[Person], Awaitable[No
 
 
 def test_somebody_is_asked_once_and_their_login_is_kept(at: Guarded, tmp_path: Path) -> None:
-    """Until they have, nothing is called; then all is, also by the next process; the file is
-    theirs alone.
+    """Nothing is called before; afterwards the next process uses it, too.
+
+    Only its owner can read the file.
     """
 
     async def work(person: Person) -> None:
-        assert isinstance(await person.paints("red"), NotSentOutcome)
-        assert isinstance(await person.paints("red"), NotSentOutcome)
+        assert isinstance(await person.paint("red"), NotSentOutcome)
+        assert isinstance(await person.paint("red"), NotSentOutcome)
         assert len(person.asked) == 1
-        await person.opens(person.asked[0])
+        await person.open(person.asked[0])
         assert await person.connection.wait_for_login()
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        assert isinstance(await person.paint("blue"), ResultOutcome)
         await person.connection.close()
-        person.connection = person.connected()
-        assert isinstance(await person.paints("green"), ResultOutcome)
+        person.connection = person.connect()
+        assert isinstance(await person.paint("green"), ResultOutcome)
         assert len(person.asked) == 1
         assert stat.S_IMODE(person.file.stat().st_mode) == 0o600
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["blue", "green"]
     assert at.logins.given == ["login"]
 
 
-def test_a_token_that_has_aged_is_renewed(at: Guarded, tmp_path: Path) -> None:
-    """Of itself, in a process that was started anew as well; a server that takes it no more before
-    that is asked again with a new one. Nobody is asked.
-    """
+def test_an_expired_token_is_renewed_without_asking(at: Guarded, tmp_path: Path) -> None:
+    """Without asking anybody, also in a new process, and if the server refuses it early."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.logins.tokens.clear()
-        assert isinstance(await person.paints("early"), ResultOutcome)
+        assert isinstance(await person.paint("early"), ResultOutcome)
         kept = json.loads(person.file.read_text())
         person.file.write_text(json.dumps({**kept, "expires_at": 1.0}))
         at.logins.tokens.clear()
         await person.connection.close()
-        person.connection = person.connected()
-        assert isinstance(await person.paints("anew"), ResultOutcome)
+        person.connection = person.connect()
+        assert isinstance(await person.paint("anew"), ResultOutcome)
         assert json.loads(person.file.read_text())["tokens"] != kept["tokens"]
         assert len(person.asked) == 1
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.logins.given == ["login", "renewal", "renewal"]
     assert at.doorman.calls == ["paint", "paint"]
 
 
-def test_what_another_process_has_renewed_counts_here(at: Guarded, tmp_path: Path) -> None:
-    """Two hosts have a proxy each; a renewed token ends the one before."""
+def test_a_token_renewed_by_another_process_is_used(at: Guarded, tmp_path: Path) -> None:
+    """Two hosts have a proxy each; a renewed token ends the previous one."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
-        first, person.connection = person.connection, person.connected()
+        await person.log_in()
+        first, person.connection = person.connection, person.connect()
         at.logins.tokens.clear()
-        assert isinstance(await person.paints("by the second"), ResultOutcome)
+        assert isinstance(await person.paint("by the second"), ResultOutcome)
         await person.connection.close()
         person.connection = first
-        assert isinstance(await person.paints("by the first"), ResultOutcome)
+        assert isinstance(await person.paint("by the first"), ResultOutcome)
         assert len(person.asked) == 1
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.logins.given == ["login", "renewal"]
 
 
-def test_somebody_is_asked_again_where_it_cannot_be_renewed(at: Guarded, tmp_path: Path) -> None:
-    """And nothing is called meanwhile."""
+def test_somebody_is_asked_again_if_renewing_is_refused(at: Guarded, tmp_path: Path) -> None:
+    """Nothing is called meanwhile."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.logins.tokens.clear()
         at.logins.renewals.clear()
-        found = await person.paints("red")
+        found = await person.paint("red")
         assert isinstance(found, NotSentOutcome)
         assert person.asked[1] in found.why
-        await person.opens(person.asked[1])
+        await person.open(person.asked[1])
         assert await person.connection.wait_for_login()
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        assert isinstance(await person.paint("blue"), ResultOutcome)
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["blue"]
 
 
-def test_nobody_is_asked_where_tokens_cannot_be_given_now(at: Guarded, tmp_path: Path) -> None:
-    """It is said, and the next try renews it."""
+def test_nobody_is_asked_if_the_login_server_is_down(at: Guarded, tmp_path: Path) -> None:
+    """The call says so, and the next one renews the token."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.logins.tokens.clear()
         at.away.append(503)
-        found = await person.paints("red")
+        found = await person.paint("red")
         assert found == NotSentOutcome("the login there could not be renewed (HTTP 503)")
         at.away.clear()
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        assert isinstance(await person.paint("blue"), ResultOutcome)
         assert len(person.asked) == 1
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
-def test_a_call_that_was_sent_is_not_known_by_a_status(
+def test_a_call_answered_by_a_status_alone_is_unknown(
     at: Guarded, tmp_path: Path, status: int
 ) -> None:
-    """It was done, and then the token was refused: it is not sent again with another, and nobody
-    is asked to log in for it; the next call goes on.
+    """The call was done, then the token was refused.
+
+    It is not sent again, nobody has to log in for it, and the next call goes on.
     """
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.doorman.after = status
-        assert await person.paints("red") == UnknownOutcome(f"the only answer was HTTP {status}")
+        assert await person.paint("red") == UnknownOutcome(f"the only answer was HTTP {status}")
         assert at.done == ["red"]
         assert at.doorman.calls == ["paint"]
         at.doorman.after = 0
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        assert isinstance(await person.paint("blue"), ResultOutcome)
         assert len(person.asked) == 1
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["red", "blue"]
 
 
-def test_a_connection_that_is_lost_under_a_call_leaves_it_open(at: Guarded, tmp_path: Path) -> None:
-    """It was done; it is not sent again, and the next call begins anew."""
+def test_a_call_whose_connection_is_lost_is_unknown(at: Guarded, tmp_path: Path) -> None:
+    """The call was done and is not sent again; the next one connects again."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.doorman.lost = True
-        assert isinstance(await person.paints("red"), UnknownOutcome)
+        assert isinstance(await person.paint("red"), UnknownOutcome)
         at.doorman.lost = False
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        assert isinstance(await person.paint("blue"), ResultOutcome)
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["red", "blue"]
 
 
-def test_a_redirect_is_followed_for_no_call(at: Guarded, tmp_path: Path) -> None:
-    """Where a server has moved is learned by asking for its tools; a call that is sent on is not
-    known, and what goes round in circles is not reached.
+def test_a_redirect_of_a_call_is_not_followed(at: Guarded, tmp_path: Path) -> None:
+    """The server's new place is learned when its tools are listed.
+
+    An endless redirect counts as not reached.
     """
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         at.doorman.moved = "all"
-        assert isinstance(await person.paints("red"), ResultOutcome)
+        assert isinstance(await person.paint("red"), ResultOutcome)
         at.doorman.moved = "calls"
-        assert await person.paints("blue") == UnknownOutcome("the only answer was HTTP 307")
+        assert await person.paint("blue") == UnknownOutcome("the only answer was HTTP 307")
         assert at.doorman.calls == ["paint", "paint"]
         at.doorman.moved = "loop"
-        assert isinstance(await person.paints("green"), NotSentOutcome)
+        assert isinstance(await person.paint("green"), NotSentOutcome)
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["red"]
 
 
@@ -242,27 +243,28 @@ def test_a_long_call_holds_up_no_other(at: Guarded, tmp_path: Path) -> None:
     """Each is sent with the token by itself."""
 
     async def work(person: Person) -> None:
-        await person.logs_in()
+        await person.log_in()
         found: list[CallOutcome] = []
 
         async def paint(shed: str) -> None:
-            found.append(await person.paints(shed, waits=shed == "long"))
+            found.append(await person.paint(shed, waits=shed == "long"))
 
         async with anyio.create_task_group() as both:
             both.start_soon(paint, "long")
-            await to_thread.run_sync(until, lambda: at.doorman.calls)
+            await to_thread.run_sync(wait_until, lambda: at.doorman.calls)
             await paint("short")
             at.goes_on.set()
         assert len(found) == 2
         assert all(isinstance(each, ResultOutcome) for each in found)
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.done == ["short", "long"]
 
 
-def test_what_comes_from_elsewhere_is_no_login(at: Guarded, tmp_path: Path) -> None:
-    """Only the answer to this very question is believed; who is refused is told why, and asked
-    again with the next call.
+def test_a_forged_login_answer_is_ignored(at: Guarded, tmp_path: Path) -> None:
+    """Only the answer to this very request counts.
+
+    Who is refused gets the reason, and is asked again at the next call.
     """
 
     async def work(person: Person) -> None:
@@ -270,15 +272,15 @@ def test_what_comes_from_elsewhere_is_no_login(at: Guarded, tmp_path: Path) -> N
             await person.connection.list_current_tools()
         back = str(httpx2.URL(person.asked[0]).params["redirect_uri"])
         for query in ("", "?code=1", "?code=1&state=", "?code=1&state=x", "?error=x&state=x"):
-            assert (await person.opens(back + query)).status_code == 404
-        assert (await person.opens(back.replace("callback", "else"))).status_code == 404
+            assert (await person.open(back + query)).status_code == 404
+        assert (await person.open(back.replace("callback", "else"))).status_code == 404
         at.logins.lets_in = False
-        assert "not logged in" in (await person.opens(person.asked[0])).text
+        assert "not logged in" in (await person.open(person.asked[0])).text
         with pytest.raises(ServerNotReachedError, match="refused: access_denied"):
             await person.connection.wait_for_login()
         at.logins.lets_in = True
-        await person.logs_in()
-        assert isinstance(await person.paints("blue"), ResultOutcome)
+        await person.log_in()
+        assert isinstance(await person.paint("blue"), ResultOutcome)
 
-    with_person(at, tmp_path, work)
+    run_with_person(at, tmp_path, work)
     assert at.logins.given == ["login"]

@@ -1,5 +1,5 @@
-"""What came of a call: only the server's own answer says failed, all else that was sent is unknown,
-and what was given as a result is kept.
+"""Outcomes of calls: only the server's own error means failed, any other trouble after sending is
+unknown, and a result is kept.
 """
 
 from __future__ import annotations
@@ -38,55 +38,58 @@ from countersign.mcp_client.sent_calls import (
     UnknownOutcome,
     extract_result_text,
 )
-from tests.servers.scripted import END, answered
+from tests.servers.scripted import END, answer_message
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 TEXT = [{"type": "text", "text": "seven"}]
 
 
-def result(**found: Any) -> list[str]:
+def build_result(**found: Any) -> list[str]:
     """A result as a line."""
     return [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": found})]
 
 
-def error(code: Any, message: Any = "it says no") -> list[str]:
+def build_error(code: Any, message: Any = "it says no") -> list[str]:
     """An error as a line."""
     body = {"code": code, "message": message}
     return [json.dumps({"jsonrpc": "2.0", "id": "$ID", "error": body})]
 
 
-GIVEN = {
-    "fits": result(content=TEXT, structuredContent={"number": 7}),
-    "misses_a_value": result(content=TEXT, structuredContent={"other": 7}),
-    "has_another_type": result(content=TEXT, structuredContent={"number": "7"}),
-    "has_no_values": result(content=TEXT),
+RESULTS = {
+    "fits": build_result(content=TEXT, structuredContent={"number": 7}),
+    "misses_a_value": build_result(content=TEXT, structuredContent={"other": 7}),
+    "has_another_type": build_result(content=TEXT, structuredContent={"number": "7"}),
+    "has_no_values": build_result(content=TEXT),
     "cut": [
         '{"jsonrpc": "2.0", "id": "$ID", "result": {"content": [{"type": "text", "text": "seven", '
         '"_meta": {"half": "\\ud83d \\\\ud83d \\ud83d\\ude00"}}]}}'
     ],
 }
-SAID_NO = {
-    "is_error": result(content=TEXT, isError=True),
-    "own_words": error(-1),
-    **{f"code_{-code}": error(code) for code in (-32000, -32001, -32600, -32601, -32602, -32603)},
-    "sdk_words": error(-32000, "Connection closed"),
-    "parse": error(-32700),
+ERRORS = {
+    "is_error": build_result(content=TEXT, isError=True),
+    "own_words": build_error(-1),
+    **{
+        f"code_{-code}": build_error(code)
+        for code in (-32000, -32001, -32600, -32601, -32602, -32603)
+    },
+    "sdk_words": build_error(-32000, "Connection closed"),
+    "parse": build_error(-32700),
 }
-NOT_TOLD = {
-    "no_content": result(other=1),
-    "content_is_text": result(content="seven"),
-    "unknown_content": result(content=[{"type": "hologram"}]),
+UNCLEAR = {
+    "no_content": build_result(other=1),
+    "content_is_text": build_result(content="seven"),
+    "unknown_content": build_result(content=[{"type": "hologram"}]),
     "result_is_text": [json.dumps({"jsonrpc": "2.0", "id": "$ID", "result": "seven"})],
     "nothing_in_it": [json.dumps({"jsonrpc": "2.0", "id": "$ID"})],
     "error_is_text": [json.dumps({"jsonrpc": "2.0", "id": "$ID", "error": "seven"})],
-    "code_is_text": error("seven"),
+    "code_is_text": build_error("seven"),
 }
 LEFT = {"ends": [END], "says_nothing": list[str]()}
-TOOLS = {**GIVEN, **SAID_NO, **NOT_TOLD, **LEFT}
+TOOLS = {**RESULTS, **ERRORS, **UNCLEAR, **LEFT}
 
 
-def write(folder: Path, **more: Any) -> None:
-    """Write what the server says."""
+def write_script(folder: Path, **more: Any) -> None:
+    """Write the server's answers."""
     (folder / "answers.json").write_text(json.dumps({"tools": TOOLS, **more}))
 
 
@@ -97,22 +100,22 @@ def over_stdio(folder: Path) -> Address:
 
 @contextmanager
 def over_http(folder: Path, how: str, status: int = 200) -> Iterator[Address]:
-    """The server at an address, its calls answered as JSON, as events, or by this status alone."""
+    """The server at an address; calls are answered as JSON, as events, or by this status alone."""
 
     async def answer(request: Request) -> Response:
         if request.method != "POST":
             return Response(status_code=405)
         message = await request.json()
-        lines = answered(folder, message)
+        lines = answer_message(folder, message)
         if not lines:
             return Response(status_code=202)
-        calls = message["method"] == "tools/call"
-        if how == "html" and calls:
+        is_call = message["method"] == "tools/call"
+        if how == "html" and is_call:
             return Response("<h1>oh</h1>", status, media_type="text/html")
         if how == "events":
             body = "".join(f"event: message\r\ndata: {each}\r\n\r\n" for each in lines)
             return Response(body, media_type="text/event-stream")
-        return Response(lines[0], status if calls else 200, media_type="application/json")
+        return Response(lines[0], status if is_call else 200, media_type="application/json")
 
     app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -124,8 +127,8 @@ def over_http(folder: Path, how: str, status: int = 200) -> Iterator[Address]:
         thread.join(30)
 
 
-def called(address: Address, *tools: str, seconds: float = 20.0) -> list[CallOutcome]:
-    """What came of calls of these tools, one after the other."""
+def call_tools(address: Address, *tools: str, seconds: float = 20.0) -> list[CallOutcome]:
+    """The outcomes of calls of these tools, one after the other."""
 
     async def work() -> list[CallOutcome]:
         connection = ServerConnection(address, open_within=20)
@@ -142,15 +145,15 @@ def called(address: Address, *tools: str, seconds: float = 20.0) -> list[CallOut
     return anyio.run(work)
 
 
-def calls(folder: Path) -> list[str]:
-    """The calls that came to the server."""
+def read_calls(folder: Path) -> list[str]:
+    """The calls that reached the server."""
     return (folder / "calls").read_text().split() if (folder / "calls").exists() else []
 
 
 @pytest.fixture(params=["stdio", "json", "events"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
-    """The server over each way there is."""
-    write(tmp_path)
+    """The server, over each transport."""
+    write_script(tmp_path)
     if request.param == "stdio":
         yield over_stdio(tmp_path)
         return
@@ -158,13 +161,14 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]
         yield found
 
 
-def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> None:
-    """A result is a result, whatever was promised; the server's own error is one, whatever its
-    code; and no other answer says what came of the call. Each call is sent once.
+def test_each_kind_of_answer_has_its_outcome(address: Address, tmp_path: Path) -> None:
+    """A result is success and the server's own error a failure; no other answer tells.
+
+    Each call is sent once.
     """
-    names = [*GIVEN, *SAID_NO, *NOT_TOLD]
-    found = dict(zip(names, called(address, *names), strict=True))
-    for name in GIVEN:
+    names = [*RESULTS, *ERRORS, *UNCLEAR]
+    found = dict(zip(names, call_tools(address, *names), strict=True))
+    for name in RESULTS:
         outcome = found[name]
         assert isinstance(outcome, ResultOutcome), (name, outcome)
         assert extract_result_text(outcome.result) == "seven"
@@ -172,58 +176,59 @@ def test_every_answer_means_what_it_says(address: Address, tmp_path: Path) -> No
     cut = found["cut"]
     assert isinstance(cut, ResultOutcome)
     assert cut.result.content[0].meta == {"half": "\ufffd \\ud83d \U0001f600"}
-    for name in SAID_NO:
+    for name in ERRORS:
         assert isinstance(found[name], FailedOutcome), (name, found[name])
-    for name in NOT_TOLD:
+    for name in UNCLEAR:
         outcome = found[name]
         assert isinstance(outcome, UnknownOutcome), (name, outcome)
         assert outcome.unread_answer, name
-    assert calls(tmp_path) == names
+    assert read_calls(tmp_path) == names
 
 
 def test_no_call_is_sent_again_to_a_changed_tool(tmp_path: Path) -> None:
-    """A server of the newer protocol says that the tool is another one by now: the SDK would look
-    at it and send the call once more, and nobody has approved a call of what is there now.
+    """A server of the newer protocol says that the tool has changed.
+
+    The SDK would look at it and send the call again, but nobody approved a call of the new tool.
     """
     newer = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
     about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
     listed = {"tools": [{"name": "fits", "inputSchema": {"type": "object"}}]}
     instead = {"server/discover": {**about, **newer}, "tools/list": {**listed, **newer}}
-    write(tmp_path, tools={"fits": error(HEADER_MISMATCH)}, instead=instead)
-    [outcome] = called(over_stdio(tmp_path), "fits")
+    write_script(tmp_path, tools={"fits": build_error(HEADER_MISMATCH)}, instead=instead)
+    [outcome] = call_tools(over_stdio(tmp_path), "fits")
     assert outcome == FailedOutcome("it says no", HEADER_MISMATCH)
-    assert calls(tmp_path) == ["fits"]
+    assert read_calls(tmp_path) == ["fits"]
 
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 429, 500, 502, 503])
-def test_a_status_of_http_says_nothing_of_the_call(status: int, tmp_path: Path) -> None:
-    """A page of a gateway's is no answer of the server's; a JSON-RPC error beside a status is."""
-    write(tmp_path)
+def test_an_http_status_alone_leaves_a_call_unknown(status: int, tmp_path: Path) -> None:
+    """A gateway's page is no answer of the server; a JSON-RPC error with that status is."""
+    write_script(tmp_path)
     with over_http(tmp_path, "html", status) as found:
-        [outcome] = called(found, "fits")
+        [outcome] = call_tools(found, "fits")
     assert isinstance(outcome, UnknownOutcome), outcome
     if status >= 400:
         with over_http(tmp_path, "json", status) as found:
-            [outcome] = called(found, "own_words")
+            [outcome] = call_tools(found, "own_words")
         assert isinstance(outcome, FailedOutcome), outcome
 
 
-def test_a_server_that_ends_or_says_nothing(tmp_path: Path) -> None:
-    """Nobody knows what it did; the next call begins it anew."""
-    write(tmp_path)
-    ended, after = called(over_stdio(tmp_path), "ends", "fits")
+def test_a_call_of_a_server_that_ends_or_hangs_is_unknown(tmp_path: Path) -> None:
+    """The next call starts the server again."""
+    write_script(tmp_path)
+    ended, after = call_tools(over_stdio(tmp_path), "ends", "fits")
     assert isinstance(ended, UnknownOutcome)
     assert isinstance(after, ResultOutcome)
     assert len((tmp_path / "starts").read_text().split()) == 2
-    [silent] = called(over_stdio(tmp_path), "says_nothing", seconds=0.5)
+    [silent] = call_tools(over_stdio(tmp_path), "says_nothing", seconds=0.5)
     assert silent == UnknownOutcome("it did not answer in time", timed_out=True)
 
 
-def test_one_odd_byte_ends_nothing(tmp_path: Path) -> None:
-    """A log line in another encoding, where only messages belong, is passed over."""
-    write(tmp_path)
+def test_a_line_that_is_no_message_is_ignored(tmp_path: Path) -> None:
+    """Such as a log line in another encoding among the messages."""
+    write_script(tmp_path)
     line = f'printf "\\377\\n"; exec {sys.executable} {SCRIPTED} {tmp_path}'
-    [outcome] = called(CommandAddress("sh", ("-c", line)), "fits")
+    [outcome] = call_tools(CommandAddress("sh", ("-c", line)), "fits")
     assert isinstance(outcome, ResultOutcome), outcome
 
 
@@ -242,13 +247,11 @@ LISTED: list[Any] = [
 
 
 @pytest.mark.parametrize("how", ["stdio", "json", "events"])
-def test_tools_that_cannot_be_read_take_no_others_away(
+def test_unreadable_tools_are_left_out_of_the_list(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a list the tools remain that can be read, and whose names stand for no other; which are
-    left out, and why, is said in a line each, once.
-    """
-    write(tmp_path, instead={"tools/list": {"tools": LISTED}})
+    """Tools that cannot be read or share a name are left out, each with one line in the log."""
+    write_script(tmp_path, instead={"tools/list": {"tools": LISTED}})
 
     async def listed(address: Address) -> list[str]:
         connection = ServerConnection(address, open_within=20)
@@ -267,14 +270,14 @@ def test_tools_that_cannot_be_read_take_no_others_away(
     assert lines[0] == f"{said}: 'no_type', inputSchema.type: Field required"
 
 
-def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
-    """It may be made again; a list of tools that does not end is no list."""
-    write(tmp_path, endless=True)
-    [outcome] = called(over_stdio(tmp_path), "fits")
+def test_a_call_of_an_unreachable_server_was_not_sent(tmp_path: Path) -> None:
+    """So the call may be made again. An endless list of tools counts as not reached."""
+    write_script(tmp_path, endless=True)
+    [outcome] = call_tools(over_stdio(tmp_path), "fits")
     assert outcome == NotSentOutcome("its list of tools has more than 50 pages")
-    [outcome] = called(CommandAddress("/nowhere/x"), "fits")
+    [outcome] = call_tools(CommandAddress("/nowhere/x"), "fits")
     assert outcome == NotSentOutcome("there is no /nowhere/x")
-    assert calls(tmp_path) == []
+    assert read_calls(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -288,20 +291,20 @@ def test_what_cannot_be_reached_was_not_started(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_said_in_words(
+def test_an_answer_that_cannot_be_read_is_reported_in_words(
     tmp_path: Path, method: str, answer: dict[str, Any]
 ) -> None:
-    """Whatever the server was asked, and without what it has answered."""
-    write(tmp_path, instead={method: answer})
-    [outcome] = called(over_stdio(tmp_path), "fits")
+    """Without the server's own text."""
+    write_script(tmp_path, instead={method: answer})
+    [outcome] = call_tools(over_stdio(tmp_path), "fits")
     assert isinstance(outcome, NotSentOutcome)
     assert outcome.why.startswith("its answer cannot be read: ")
     assert "secret" not in outcome.why
 
 
-def test_the_next_try_waits_for_longer_each_time(tmp_path: Path) -> None:
-    """A server that dies whenever it is asked is not begun without end."""
-    write(tmp_path)
+def test_a_failed_connection_delays_the_next_try(tmp_path: Path) -> None:
+    """So a server that ends whenever it is asked is not started without end."""
+    write_script(tmp_path)
     told: list[str] = []
 
     async def work() -> str:

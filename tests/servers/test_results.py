@@ -1,4 +1,4 @@
-"""What of a server's result the model and people are shown: all of it, and each thing once."""
+"""A server's result as the model and people see it: complete, and nothing twice."""
 
 from __future__ import annotations
 
@@ -28,27 +28,30 @@ MIRRORED: dict[str, tuple[list[str], dict[str, Any]]] = {
 }
 
 
-def made(texts: list[str], given: dict[str, Any] | None) -> CallToolResult:
+def build_result(texts: list[str], given: dict[str, Any] | None) -> CallToolResult:
     """A result with these texts and values."""
     content = [{"type": "text", "text": each} for each in texts]
     return CallToolResult.model_validate({"content": content, "structuredContent": given})
 
 
 @pytest.mark.parametrize("name", MIRRORED)
-def test_what_mirrors_the_values_is_not_shown_beside_them(name: str) -> None:
-    """In whichever layout a server writes it for clients that read text alone."""
+def test_text_that_repeats_the_values_is_left_out(name: str) -> None:
+    """However the server formats it for clients that read only text."""
     texts, given = MIRRORED[name]
-    assert convert_tool_result(made(texts, given)) in (given, given.get("result"))
+    assert convert_tool_result(build_result(texts, given)) in (given, given.get("result"))
 
 
-def test_what_is_said_beside_the_values_stays() -> None:
-    """With the values once, though they are mirrored as well."""
+def test_other_text_is_shown_beside_the_values() -> None:
+    """The values are shown once, even if the text repeats them."""
     for texts in (["Found seven."], ["Found seven.", json.dumps(VALUES, indent=2)]):
-        assert convert_tool_result(made(texts, VALUES)) == f"Found seven.\n{json.dumps(VALUES)}"
+        assert (
+            convert_tool_result(build_result(texts, VALUES))
+            == f"Found seven.\n{json.dumps(VALUES)}"
+        )
     other = json.dumps({**VALUES, "number": 8})
-    assert convert_tool_result(made([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
-    assert convert_tool_result(made([json.dumps(VALUES)], None)) == VALUES
-    assert convert_tool_result(made(["[1, 2"], None)) == "[1, 2"
+    assert convert_tool_result(build_result([other], VALUES)) == f"{other}\n{json.dumps(VALUES)}"
+    assert convert_tool_result(build_result([json.dumps(VALUES)], None)) == VALUES
+    assert convert_tool_result(build_result(["[1, 2"], None)) == "[1, 2"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,6 @@ def test_what_is_said_beside_the_values_stays() -> None:
     ids=["image", "audio", "link", "text of a resource", "file of a resource"],
 )
 def test_each_kind_of_content_is_shown(block: dict[str, Any], shown: str) -> None:
-    """A text that is embedded as a resource is read as well; other data is named with its size."""
+    """Text embedded as a resource is read; other data is named with its size."""
     result = CallToolResult.model_validate({"content": [block]})
     assert shown in str(convert_tool_result(result))

@@ -1,4 +1,4 @@
-"""MCP hosts over HTTP: Countersign's own tools, each with the key of whoever asks."""
+"""MCP hosts over HTTP use Countersign's own tools, each with its own key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass
 class Hosts:
-    """A bot over HTTP, and hosts that have a key of it."""
+    """A bot over HTTP, and hosts with a key of it."""
 
     harness: Harness
     fakes: FakeTools
@@ -48,7 +48,7 @@ class Hosts:
     key: str
     mode: str
 
-    def does(
+    def run(
         self, work: Callable[[Client], Awaitable[T]], key: str = "", **headers: str
     ) -> Future[T]:
         """Connect a host that sends these headers as well, and have it do this."""
@@ -59,9 +59,9 @@ class Hosts:
 
         return self.portal.start_task_soon(all_of_it)
 
-    def calls(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
-        """Connect a host, and call a tool."""
-        return self.does(lambda client: client.call_tool(tool, arguments))
+    def start_call(self, tool: str, **arguments: Any) -> Future[CallToolResult]:
+        """Connect a host, and start a call of a tool."""
+        return self.run(lambda client: client.call_tool(tool, arguments))
 
     @asynccontextmanager
     async def _connected(self, key: str, more: dict[str, str]) -> AsyncIterator[Client]:
@@ -73,8 +73,8 @@ class Hosts:
             async with Client(line, mode=self.mode) as client:
                 yield client
 
-    def card(self, text: str, channel: str = "") -> dict[str, Any]:
-        """The card with this text in Ana's direct messages, or this channel, with its buttons."""
+    def wait_for_card(self, text: str, channel: str = "") -> dict[str, Any]:
+        """The card with this text in Ana's direct messages or this channel, with its buttons."""
         ana = self.harness.person("ana")
 
         def look() -> dict[str, Any] | None:
@@ -89,7 +89,7 @@ class Hosts:
 def hosts(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Hosts]:
-    """Both protocol generations."""
+    """Once for each generation of the protocol."""
     fakes = FakeTools()
     harness = Harness(tmp_path_factory.mktemp("hosts"), fakes.tools, POLICY, Transport.HTTP)
     tools = ("note", "request_approval", "ask_person")
@@ -99,50 +99,51 @@ def hosts(
     harness.close()
 
 
-def said(result: CallToolResult) -> str:
-    """The words of a result."""
+def get_text(result: CallToolResult) -> str:
+    """The text of a result."""
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
 
 
-def test_a_host_is_offered_what_its_key_may_ask_for(hosts: Hosts) -> None:
-    """Nothing else, and nothing at all without a key that is good."""
-    listed = hosts.does(lambda client: client.list_tools()).result(30)
+def test_a_host_is_offered_only_what_its_key_may_ask_for(hosts: Hosts) -> None:
+    """Nothing else, and nothing at all without a valid key."""
+    listed = hosts.run(lambda client: client.list_tools()).result(30)
     assert [each.name for each in listed.tools] == ["note", "ask_person", "request_approval"]
     with pytest.raises(BaseException) as refused:
-        hosts.does(lambda client: client.list_tools(), key="csk_no_such_key").result(30)
+        hosts.run(lambda client: client.list_tools(), key="csk_no_such_key").result(30)
     assert refused.value is not None
 
 
 def test_a_tool_runs_once_it_is_approved(hosts: Hosts) -> None:
-    """By the bot itself, which says what came of it; the reason stands on the card."""
-    call = hosts.calls("note", text="from a host", reason_for_approver="The desk wants it.")
-    card = hosts.card("from a host")
+    """The bot runs it and returns the result; the card shows the reason."""
+    call = hosts.start_call("note", text="from a host", reason_for_approver="The desk wants it.")
+    card = hosts.wait_for_card("from a host")
     assert "The desk wants it." in words(card)
     ana = hosts.harness.person("ana")
     ana.click(ana.dm_channel, card["ts"], "approve")
-    assert said(call.result(30)) == "noted from a host"
+    assert get_text(call.result(30)) == "noted from a host"
     assert hosts.fakes.did("note", "from a host") == 1
 
 
-def test_what_is_rejected_or_not_the_keys_is_told(hosts: Hosts) -> None:
-    """A sentence as the tool's error; nothing has run."""
-    call = hosts.calls("note", text="not this one")
+def test_a_rejected_or_forbidden_call_is_a_tool_error(hosts: Hosts) -> None:
+    """With a sentence, and nothing runs."""
+    call = hosts.start_call("note", text="not this one")
     ana = hosts.harness.person("ana")
-    reject(hosts.harness, "ana", ana.dm_channel, hosts.card("not this one"), "no more notes")
+    reject(
+        hosts.harness, "ana", ana.dm_channel, hosts.wait_for_card("not this one"), "no more notes"
+    )
     result = call.result(30)
-    assert (result.is_error, "no more notes" in said(result)) == (True, True)
-    result = hosts.calls("wipe", text="everything").result(30)
+    assert (result.is_error, "no more notes" in get_text(result)) == (True, True)
+    result = hosts.start_call("wipe", text="everything").result(30)
     assert result.is_error
     assert hosts.fakes.did("note", "not this one") + hosts.fakes.did("wipe", "everything") == 0
 
 
 @pytest.mark.parametrize("way", ["metadata", "headers", "both"])
 @pytest.mark.parametrize("tool", ["note", "request_approval"])
-def test_a_call_is_asked_where_and_for_whom_the_host_says(
-    hosts: Hosts, way: str, tool: str
-) -> None:
-    """By the call's metadata, which go before, or by headers: the card stands in that channel,
-    whose people may decide where policy says so.
+def test_a_host_chooses_channel_and_requester_of_a_call(hosts: Hosts, way: str, tool: str) -> None:
+    """By the call's metadata, which go before headers.
+
+    The card is in that channel, whose people may decide if policy says so.
     """
     text = f"{tool} by {way}"
     meta = {"countersign/channel": "#support", "countersign/requester": "@cleo"}
@@ -150,7 +151,7 @@ def test_a_call_is_asked_where_and_for_whom_the_host_says(
     if way == "both":
         headers = {"Countersign-Channel": "#nowhere", "Countersign-Requester": "@nobody"}
     given = {"text": text} if tool == "note" else {**WISH, "title": text}
-    call = hosts.does(
+    call = hosts.run(
         lambda client: client.call_tool(
             tool,
             given,
@@ -158,8 +159,8 @@ def test_a_call_is_asked_where_and_for_whom_the_host_says(
         ),
         **({} if way == "metadata" else headers),
     )
-    card = hosts.card(text, SUPPORT)
-    [asked] = [each for each in hosts.harness.all(Run) if each.id == run_of(hosts, tool)]
+    card = hosts.wait_for_card(text, SUPPORT)
+    [asked] = [each for each in hosts.harness.all(Run) if each.id == get_run_id(hosts, tool)]
     assert (asked.channel, asked.requester) == (SUPPORT, "UCLEO0001")
     hosts.harness.person("ana").click(SUPPORT, card["ts"], "approve")
     result = call.result(30)
@@ -168,7 +169,7 @@ def test_a_call_is_asked_where_and_for_whom_the_host_says(
         assert hosts.fakes.did("note", text) == 1
 
 
-def run_of(hosts: Hosts, tool: str) -> str:
+def get_run_id(hosts: Hosts, tool: str) -> str:
     """The request of the newest call of a tool."""
     found: Call = hosts.harness.all(Call, Call.tool == tool)[-1]
     return found.run_id
@@ -182,14 +183,14 @@ def run_of(hosts: Hosts, tool: str) -> str:
         ({"countersign/requester": "@nobody"}, "nobody"),
     ],
 )
-def test_a_place_or_person_that_is_not_there_is_refused(
+def test_an_unknown_channel_or_requester_is_refused(
     hosts: Hosts, meta: dict[str, Any], why: str
 ) -> None:
     """Nothing is asked elsewhere instead."""
     before = len(hosts.harness.all(Run))
-    call = hosts.does(
+    call = hosts.run(
         lambda client: client.call_tool("note", {"text": "lost"}, meta=meta)  # type: ignore[arg-type] # any keys
     )
     result = call.result(30)
-    assert (result.is_error, why in said(result)) == (True, True)
+    assert (result.is_error, why in get_text(result)) == (True, True)
     assert len(hosts.harness.all(Run)) == before

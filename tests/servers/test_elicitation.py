@@ -1,4 +1,4 @@
-"""What a server wants to know, as a question; and the answers, as it wants them."""
+"""What a server asks as a question to people, and the answers in the form it wants."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from bot.tools.person_question import AnswerKind
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
 
 
-def wants(message: str = "About the order", **properties: Any) -> Elicitation:
-    """A wish for these values, all required."""
+def build_elicitation(message: str = "About the order", **properties: Any) -> Elicitation:
+    """An elicitation of these values, all required."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     return Elicitation(message, schema)
 
 
-def answered(wish: Elicitation, *given: Any) -> Any:
-    """What the server is given for these answers to its one question."""
+def answer(wish: Elicitation, *given: Any) -> Any:
+    """What the server gets for these answers to its one question."""
     [(_, part)] = wish.build_questions()
     return convert_answers_for_server(
         part, {f"a{number}": each for number, each in enumerate(given)}
     )
 
 
-def test_each_kind_of_value_has_its_kind_of_answer() -> None:
-    """Titles are shown, and what stands for them is sent; defaults are suggested."""
+def test_each_type_of_value_has_its_kind_of_answer() -> None:
+    """Titles are shown, and the values behind them sent; defaults are suggested."""
     several = {"type": "array", "items": {"enum": ["mon", "tue"]}}
-    wish = wants(
+    wish = build_elicitation(
         orderColour={"type": "string", "default": "b", **COLOURS},
         count={"type": "integer", "title": "How many", "default": 3},
         gift={"type": "boolean"},
@@ -51,7 +51,7 @@ def test_each_kind_of_value_has_its_kind_of_answer() -> None:
         ("Days (some of mon, tue)", AnswerKind.TEXT, ""),
     ]
     assert asked.fields[0].options == ["Red", "Blue"]
-    assert answered(wish, "Red", "4", True, "2026-05-04", "Tue, mon") == {
+    assert answer(wish, "Red", "4", True, "2026-05-04", "Tue, mon") == {
         "orderColour": "r",
         "count": 4,
         "gift": True,
@@ -61,8 +61,10 @@ def test_each_kind_of_value_has_its_kind_of_answer() -> None:
 
 
 def test_one_value_is_asked_without_a_form() -> None:
-    """It has the buttons that a question has; what may be left out is asked with one."""
-    [(asked, _)] = wants("Which colour?", colour={"type": "string", **COLOURS}).build_questions()
+    """It gets the buttons of a question. An optional value gets a form."""
+    [(asked, _)] = build_elicitation(
+        "Which colour?", colour={"type": "string", **COLOURS}
+    ).build_questions()
     assert (asked.kind, asked.options) == (AnswerKind.CHOICE, ["Red", "Blue"])
     optional = Elicitation("A note?", {"properties": {"note": {"type": "string"}}})
     [(asked, part)] = optional.build_questions()
@@ -70,18 +72,18 @@ def test_one_value_is_asked_without_a_form() -> None:
     assert convert_answers_for_server(part, {"a0": None}) == {}
 
 
-def test_an_option_is_read_as_it_is_shown() -> None:
-    """Blanks at its ends are not seen in Slack, and are the server's own."""
-    wish = wants(colour={"type": "string", "enum": ["red ", "deep  blue"]})
+def test_an_option_with_blanks_is_matched_as_shown() -> None:
+    """Slack does not show blanks at its ends; the server's own option has them."""
+    wish = build_elicitation(colour={"type": "string", "enum": ["red ", "deep  blue"]})
     [(asked, _)] = wish.build_questions()
     assert asked.options == ["red", "deep blue"]
-    assert answered(wish, "red") == {"colour": "red "}
+    assert answer(wish, "red") == {"colour": "red "}
 
 
 def test_many_values_are_asked_in_turn() -> None:
-    """Five at most in one dialog."""
+    """At most five in a dialog."""
     numbers = {f"value{number}": {"type": "number"} for number in range(7)}
-    wish = wants(**numbers)
+    wish = build_elicitation(**numbers)
     assert [(asked.question, len(part)) for asked, part in wish.build_questions()] == [
         ("About the order (1 of 2)", 5),
         ("About the order (2 of 2)", 2),
@@ -102,10 +104,10 @@ def test_many_values_are_asked_in_turn() -> None:
         ),
     ],
 )
-def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: str) -> None:
-    """In words for whoever answered."""
+def test_an_answer_outside_the_schema_is_refused(schema: Any, given: Any, said: str) -> None:
+    """In words for the person who answered."""
     with pytest.raises(InvalidAnswerError) as refused:
-        answered(wants(it=schema), given)
+        answer(build_elicitation(it=schema), given)
     assert str(refused.value) == said
 
 
@@ -117,9 +119,9 @@ def test_what_the_server_does_not_take_is_said(schema: Any, given: Any, said: st
         "Any number, but kein Passwort",
     ],
 )
-def test_a_server_may_warn_of_secrets(text: str) -> None:
-    """Who says that none are wanted wants none."""
-    [(asked, _)] = wants(
+def test_a_question_may_warn_against_giving_secrets(text: str) -> None:
+    """It does not ask for any then."""
+    [(asked, _)] = build_elicitation(
         "Your number?", number={"type": "number", "description": text}
     ).build_questions()
     assert asked.question == f"Your number? Number: {text}."
@@ -149,9 +151,11 @@ def test_a_server_may_warn_of_secrets(text: str) -> None:
         ("Broken", {"text": {"type": "string", "oneOf": [{"title": "no value"}]}}),
     ],
 )
-def test_what_nobody_is_asked(message: str, properties: dict[str, Any]) -> None:
-    """Secrets, what cannot be put as a question, and what is no wish at all."""
+def test_questions_that_cannot_be_asked_are_refused(
+    message: str, properties: dict[str, Any]
+) -> None:
+    """Secrets, values that make no question, and broken schemas."""
     began = time.process_time()
     with pytest.raises(UnaskableQuestionError):
-        wants(message, **properties)
+        build_elicitation(message, **properties)
     assert time.process_time() - began < 1

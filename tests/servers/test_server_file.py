@@ -1,4 +1,4 @@
-"""The file that names servers, and the one with what was accepted of them."""
+"""The file that names MCP servers, and the file of their accepted tools."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ timeout = 20
 
 
 def test_servers_are_read_with_their_variables() -> None:
-    """A program or an address each; "$NAME" stands for a variable, and is kept as a secret."""
+    """ "$NAME" is replaced by a variable, and kept as a secret."""
     time, tracker = parse_servers(GOOD, {"TOKEN": "s3cret"})
     assert [each.get_secret_value() for each in time.args] == ["mcp-server-time", "--token=s3cret"]
     assert {name: each.get_secret_value() for name, each in time.env.items()} == {
@@ -73,8 +73,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("why", WRONG)
-def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
-    """File, line, key, what is wrong."""
+def test_a_mistake_is_reported_with_its_line(why: str) -> None:
+    """And with file and key."""
     with pytest.raises(TomlFileError) as error:
         parse_servers(WRONG[why], {}, "servers.toml")
     said = "\n".join(error.value.problems)
@@ -82,14 +82,14 @@ def test_what_is_wrong_is_told_with_its_line(why: str) -> None:
     assert why.rpartition(": ")[2] in said
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """Where it should be, and why it cannot be read."""
+def test_a_missing_server_file_is_reported(tmp_path: Path) -> None:
+    """With the reason why it cannot be read."""
     with pytest.raises(TomlFileError, match="No such file"):
         read_server_file(tmp_path / "none.toml", {})
 
 
-def test_names_are_those_that_models_take() -> None:
-    """Two tools of a server never get one name, however they are written."""
+def test_tool_names_are_accepted_by_models_and_distinct() -> None:
+    """Two tools of a server never get the same name, however they are written."""
     server = Server(name="issue-tracker", command="x")
     assert build_prefixed_tool_name(server, "create_issue") == "issue_tracker_create_issue"
     odd = [
@@ -99,8 +99,8 @@ def test_names_are_those_that_models_take() -> None:
     assert all(len(each) <= 64 and each.replace("_", "a").isalnum() for each in odd)
 
 
-def test_two_servers_whose_tools_get_one_name(tmp_path: Path) -> None:
-    """The start names both, and what to change; with another prefix it has both tools."""
+def test_two_servers_with_one_tool_name_stop_the_start(tmp_path: Path) -> None:
+    """The error names both, and the remedy; with another prefix both tools are there."""
     servers = '[[server]]\nname = "a"\ncommand = "x"\n[[server]]\nname = "a_b"\ncommand = "y"\n'
     path = tmp_path / "servers.toml"
     path.write_text(servers)
@@ -128,8 +128,8 @@ def test_two_servers_whose_tools_get_one_name(tmp_path: Path) -> None:
     assert {"a_b_c", "other_c"} <= tools.keys()
 
 
-def test_what_was_accepted_is_kept_and_compared(tmp_path: Path) -> None:
-    """What is written is read again; each difference is told with its kind and its lines."""
+def test_accepted_tools_are_stored_and_compared(tmp_path: Path) -> None:
+    """Each difference has its kind and its lines."""
     path = tmp_path / "servers.lock.json"
     assert read_accepted_tools(path) == {}
     one = ToolDefinition("a", "A", "Does a.", {"type": "object"}, read_only=True)

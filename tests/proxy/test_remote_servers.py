@@ -1,4 +1,4 @@
-"""`countersign mcp-proxy --url`: before a server at an address, with a login or a header."""
+"""`countersign mcp-proxy --url`: servers at an address, with a login or a header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from countersign.cli.console import UsageError
 from countersign.cli.mcp_proxy import build_remote_address, show_login_address
 from storage.models import Call
 from storage.states import CallStatus
-from tests.proxy.host import Host, hosting, said
+from tests.proxy.host import Host, get_text, run_host
 from tests.servers.guarded import Guarded, guarded
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
@@ -35,7 +35,7 @@ approvers = ["UANA00001", "UCLEO0001"]
 
 @dataclass
 class Remote:
-    """The servers, a host before them, and what the proxy wrote for people."""
+    """The servers, a host, and the proxy between them."""
 
     at: Guarded
     host: Host
@@ -43,21 +43,21 @@ class Remote:
 
 @pytest.fixture(params=["auto", "legacy"])
 def found(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Remote]:
-    """A host whose proxy somebody has logged in for, from a terminal."""
+    """A host whose proxy has a login that somebody made at a terminal."""
     harness = Harness(tmp_path, FakeTools().tools, POLICY, Transport.HTTP)
     state = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
     with guarded(tmp_path) as at:
-        logged_in(at, harness, state)
+        log_in(at, harness, state)
         options = ["--url", at.url]
-        with hosting(
+        with run_host(
             harness, "desk", [], tmp_path / "none", request.param, *options, **state
         ) as host:
             yield Remote(at, host)
     harness.close()
 
 
-def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
-    """Start the proxy at a terminal without a screen, and log in at the address that it writes."""
+def log_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
+    """Start the proxy at a terminal without a screen, and log in at the address that it prints."""
     web = harness.app.endpoints.web
     assert web is not None
     plain = {
@@ -85,54 +85,54 @@ def logged_in(at: Guarded, harness: Harness, state: dict[str, str]) -> None:
     assert proxy.returncode == 0
 
 
-def status(host: Host) -> CallStatus:
-    """How the last call stands in the record."""
+def get_status(host: Host) -> CallStatus:
+    """The status of the last call in the record."""
     call: Call = host.harness.all(Call, Call.tool == "shop_paint")[-1]
     return call.status
 
 
-def test_a_call_at_an_address_runs_once_it_is_approved(found: Remote) -> None:
-    """With the login of the person who has started the proxy at a terminal before; what aged is
-    renewed meanwhile.
-    """
-    call = found.host.calls("paint", shed="the red shed")
+def test_a_call_of_a_remote_server_runs_once_it_is_approved(found: Remote) -> None:
+    """With the login made at a terminal before. An expired token is renewed meanwhile."""
+    call = found.host.start_call("paint", shed="the red shed")
     found.at.logins.tokens.clear()
-    found.host.approves("the red shed")
-    assert said(call.result(60)) == "the red shed is painted"
+    found.host.approve("the red shed")
+    assert get_text(call.result(60)) == "the red shed is painted"
     assert found.at.done == ["the red shed"]
-    assert status(found.host) is CallStatus.SUCCEEDED
+    assert get_status(found.host) is CallStatus.SUCCEEDED
     assert found.at.logins.given == ["login", "renewal"]
 
 
-def test_a_token_refused_after_the_call_leaves_it_open(found: Remote) -> None:
-    """It was done, and HTTP 401 came: the host is told that nobody knows, and people are asked."""
+def test_a_call_answered_by_a_401_has_an_unknown_outcome(found: Remote) -> None:
+    """The call was done and answered by HTTP 401. People are asked what happened."""
     found.at.doorman.after = 401
-    call = found.host.calls("paint", shed="the blue shed")
-    found.host.approves("the blue shed")
+    call = found.host.start_call("paint", shed="the blue shed")
+    found.host.approve("the blue shed")
     answer = call.result(60)
     assert answer.is_error
-    assert "the only answer was HTTP 401: its outcome is unknown" in said(answer)
+    assert "the only answer was HTTP 401: its outcome is unknown" in get_text(answer)
     assert found.at.done == ["the blue shed"]
     assert found.at.doorman.calls == ["paint"]
     found.host.harness.clock.advance(301)
     found.host.harness.settle()
-    assert status(found.host) is CallStatus.UNKNOWN
+    assert get_status(found.host) is CallStatus.UNKNOWN
 
 
-def test_a_header_says_who_asks(tmp_path: Path) -> None:
-    """Its value stands in a variable, and nobody is asked to log in."""
+def test_a_header_can_replace_the_login(tmp_path: Path) -> None:
+    """Its value comes from a variable, and nobody has to log in."""
     harness = Harness(tmp_path, FakeTools().tools, POLICY, Transport.HTTP)
     with guarded(tmp_path) as at:
         at.logins.tokens["s3cret"] = AccessToken(token="s3cret", client_id="desk", scopes=[])
         options = ["--url", at.url, "--header", "Authorization: Bearer $SHOP_TOKEN"]
-        with hosting(
+        with run_host(
             harness, "desk", [], tmp_path / "none", "auto", *options, SHOP_TOKEN="s3cret"
         ) as host:
-            call = host.calls("paint", shed="the shed")
-            host.approves("the shed")
-            assert said(call.result(60)) == "the shed is painted"
+            call = host.start_call("paint", shed="the shed")
+            host.approve("the shed")
+            assert get_text(call.result(60)) == "the shed is painted"
             at.logins.tokens.clear()
-            assert "cannot be reached" in said(host.calls("paint", shed="another").result(60))
+            assert "cannot be reached" in get_text(
+                host.start_call("paint", shed="another").result(60)
+            )
     harness.close()
     assert at.done == ["the shed"]
     assert at.logins.given == []
@@ -151,8 +151,8 @@ def test_a_header_says_who_asks(tmp_path: Path) -> None:
         ("https://x", ["A: é"], "'Name: value'"),
     ],
 )
-def test_what_is_no_address_or_header_is_refused(url: str, headers: list[str], why: str) -> None:
-    """In words, before anything is asked; no message holds what a variable held."""
+def test_a_wrong_address_or_header_is_refused(url: str, headers: list[str], why: str) -> None:
+    """In words, before anything is sent, without the value of a variable."""
     with pytest.raises(UsageError, match=why) as refused:
         build_remote_address(url, headers, {"TWO_LINES": "secret\nx", "HOME": "/nowhere"})
     assert "secret" not in str(refused.value)
@@ -173,10 +173,10 @@ def test_the_server_is_a_command_or_an_address(given: dict[str, object]) -> None
         mcp_proxy.run(SimpleNamespace(**{**usual, **given}))  # type: ignore[arg-type] # as argparse has it
 
 
-def test_an_address_is_opened_only_where_there_is_a_screen(
+def test_a_browser_is_opened_only_if_there_is_a_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The browser gets none of the proxy's own streams; what is written holds no control."""
+    """The browser gets none of the proxy's streams, and no control characters are printed."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho on stdout\necho "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)

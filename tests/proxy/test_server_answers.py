@@ -1,4 +1,4 @@
-"""What a host and the record are told of calls that the server behind answers in its own way."""
+"""What the host and the record get from servers that answer in odd ways."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from bot.config.connection_settings import Transport
 from storage.models import Call, Revision
 from storage.states import CallStatus
-from tests.proxy.host import SERVER, Host, hosting, said
-from tests.servers.test_outcomes import GIVEN, NOT_TOLD, SAID_NO, SCRIPTED, TOOLS, calls
+from tests.proxy.host import SERVER, Host, get_text, run_host
+from tests.servers.test_outcomes import ERRORS, RESULTS, SCRIPTED, TOOLS, UNCLEAR, read_calls
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
 
@@ -38,63 +38,63 @@ verdict = "allow"
 def host(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Host]:
-    """A host before a server that says what is written for it."""
+    """A host before a server with scripted answers."""
     folder = tmp_path_factory.mktemp("scripted")
     script = {"tools": TOOLS, "instructions": "Read\x1b]0;this\x07 \u202eplease."}
     (folder / "answers.json").write_text(json.dumps(script))
     harness = Harness(folder, FakeTools().tools, POLICY, Transport.HTTP)
     command = [sys.executable, str(SCRIPTED), str(folder)]
-    with hosting(harness, "desk", command, folder / "calls", request.param) as made:
+    with run_host(harness, "desk", command, folder / "calls", request.param) as made:
         yield made
     harness.close()
 
 
-def status(host: Host, tool: str) -> CallStatus:
-    """How the last call of a tool stands in the record."""
+def get_status(host: Host, tool: str) -> CallStatus:
+    """The status of the last call of a tool in the record."""
     found: Call = host.harness.all(Call, Call.tool == f"shop_{tool}")[-1]
     return found.status
 
 
-@pytest.mark.parametrize("tool", GIVEN)
-def test_a_result_reaches_the_host_whatever_was_promised(host: Host, tool: str) -> None:
-    """It is no error, and where it is not what was promised that is said; the record has that it
-    was done.
-    """
+@pytest.mark.parametrize("tool", RESULTS)
+def test_a_result_reaches_the_host_though_it_breaks_its_schema(host: Host, tool: str) -> None:
+    """If it is not of the promised form, a note says so. The record has success."""
     host.portal.call(host.client.list_tools)
-    result = host.calls(tool).result(60)
+    result = host.start_call(tool).result(60)
     assert not result.is_error
-    assert "seven" in said(result)
-    assert ("do not make it again" in said(result)) == (tool != "fits")
-    assert status(host, tool) is CallStatus.SUCCEEDED
+    assert "seven" in get_text(result)
+    assert ("do not make it again" in get_text(result)) == (tool != "fits")
+    assert get_status(host, tool) is CallStatus.SUCCEEDED
 
 
-@pytest.mark.parametrize("tool", SAID_NO)
-def test_the_servers_own_error_is_one(host: Host, tool: str) -> None:
-    """With its words, and whatever its code."""
-    result = host.calls(tool).result(60)
+@pytest.mark.parametrize("tool", ERRORS)
+def test_the_servers_own_error_fails_the_call(host: Host, tool: str) -> None:
+    """With its words, whatever its code."""
+    result = host.start_call(tool).result(60)
     assert result.is_error
-    assert any(each in said(result) for each in ("it says no", "seven", "Connection closed"))
-    assert status(host, tool) is CallStatus.FAILED
+    assert any(each in get_text(result) for each in ("it says no", "seven", "Connection closed"))
+    assert get_status(host, tool) is CallStatus.FAILED
 
 
-@pytest.mark.parametrize("tool", [*NOT_TOLD, "ends"])
-def test_what_nobody_knows_is_told_as_that(host: Host, tool: str) -> None:
-    """The host is told what was heard, and not to call again; the call is made once, and people
-    are asked once its claim has lapsed. The server that ended is begun anew.
+@pytest.mark.parametrize("tool", [*UNCLEAR, "ends"])
+def test_an_unclear_answer_leaves_the_outcome_unknown(host: Host, tool: str) -> None:
+    """The host gets the answer and is told not to call again.
+
+    The call is made once; people are asked once its claim has expired. A server that ended is
+    started again.
     """
-    result = host.calls(tool).result(60)
-    assert "Do not make it again" in said(result)
-    assert ("This is what the server said" in said(result)) == (tool != "ends")
-    assert calls(host.book.parent).count(tool) == 1
-    assert status(host, tool) is CallStatus.RUNNING
+    result = host.start_call(tool).result(60)
+    assert "Do not make it again" in get_text(result)
+    assert ("This is what the server said" in get_text(result)) == (tool != "ends")
+    assert read_calls(host.book.parent).count(tool) == 1
+    assert get_status(host, tool) is CallStatus.RUNNING
     host.harness.clock.advance(301)
     host.harness.settle()
-    assert status(host, tool) is CallStatus.UNKNOWN
-    assert said(host.calls("fits").result(60)) == "seven"
+    assert get_status(host, tool) is CallStatus.UNKNOWN
+    assert get_text(host.start_call("fits").result(60)) == "seven"
 
 
-def test_what_a_server_says_of_itself_is_cleaned(host: Host) -> None:
-    """No control character of its words reaches the host."""
+def test_a_servers_descriptions_are_cleaned(host: Host) -> None:
+    """No control characters reach the host."""
     listed = host.portal.call(host.client.list_tools)
     words = [each.description or "" for each in listed.tools] + [host.client.instructions or ""]
     assert "Does fits.⟨U+001B⟩[2J" in words
@@ -102,8 +102,8 @@ def test_what_a_server_says_of_itself_is_cleaned(host: Host) -> None:
     assert not [each for each in words if "\x1b" in each or "\u202e" in each]
 
 
-def started(host: Host, *server: str) -> subprocess.Popen[str]:
-    """The proxy as a process, before this server."""
+def start_proxy(host: Host, *server: str) -> subprocess.Popen[str]:
+    """Start the proxy as a process, before this server."""
     environment = {**os.environ, **(host.parameters.env or {})}
     return subprocess.Popen(
         [sys.executable, "-m", "bot", "mcp-proxy", "--", *server],
@@ -115,9 +115,9 @@ def started(host: Host, *server: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_server_that_ends_at_once_is_told_in_a_line(host: Host) -> None:
-    """And the proxy ends."""
-    with started(host, sys.executable, "-c", "pass") as proxy:
+def test_a_server_that_ends_at_once_is_reported_in_a_line(host: Host) -> None:
+    """The proxy ends, too."""
+    with start_proxy(host, sys.executable, "-c", "pass") as proxy:
         _, complaint = proxy.communicate(timeout=60)
     assert proxy.returncode == 1
     [line] = complaint.splitlines()
@@ -125,7 +125,7 @@ def test_a_server_that_ends_at_once_is_told_in_a_line(host: Host) -> None:
 
 
 def call_raw(proxy: subprocess.Popen[str], tool: str, **arguments: str) -> None:
-    """Call a tool as a host does that writes JSON by itself."""
+    """Call a tool as a host that writes JSON itself."""
     assert proxy.stdin is not None
     assert proxy.stdout is not None
     hello = {
@@ -143,11 +143,11 @@ def call_raw(proxy: subprocess.Popen[str], tool: str, **arguments: str) -> None:
             proxy.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
 
 
-def test_half_a_character_of_a_hosts_is_answered(host: Host, tmp_path: Path) -> None:
-    """Its call is asked with the sign for what cannot be read; it was left without an answer."""
+def test_a_call_with_half_a_character_is_asked(host: Host, tmp_path: Path) -> None:
+    """It is replaced in the request. Once such a call got no answer."""
     (tmp_path / "server.py").write_text(SERVER)
     server = [sys.executable, str(tmp_path / "server.py"), str(tmp_path / "book")]
-    with started(host, *server) as proxy:
+    with start_proxy(host, *server) as proxy:
         call_raw(proxy, "add_line", text="cut \ud83d")
         arguments = partial(host.harness.all, Revision, Revision.arguments.like("%cut \ufffd%"))
         host.harness.slack.wait(arguments, 20)
@@ -155,10 +155,10 @@ def test_half_a_character_of_a_hosts_is_answered(host: Host, tmp_path: Path) -> 
 
 
 def test_a_signal_ends_the_proxy_soon(host: Host, tmp_path: Path) -> None:
-    """Within two seconds, while a call waits for people; the server behind ends with it."""
+    """Within two seconds, while a call waits for people, and with the server behind it."""
     (tmp_path / "server.py").write_text(SERVER)
     server = [sys.executable, str(tmp_path / "server.py"), str(tmp_path / "book")]
-    with started(host, *server) as proxy:
+    with start_proxy(host, *server) as proxy:
         call_raw(proxy, "add_line", text="nobody decides")
         host.harness.slack.wait(lambda: host.harness.all(Call, Call.tool == "add_line"), 20)
         began = time.monotonic()
