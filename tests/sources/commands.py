@@ -1,4 +1,4 @@
-"""A job and a coding agent: `countersign ask`, and Claude Code's hooks, by command and HTTP."""
+"""A CI job and a coding agent: `countersign ask`, and Claude Code's hooks by command and HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from tests.pages import ROOT
 from tests.sources.place import PATIENCE, Place
-from tests.sources.source import Asked, End, Heard, Source, Stage
+from tests.sources.source import Asked, End, ReportedEnd, Source, Stage
 from tests.stories.harness import SUPPORT
 
 HOOK = "POST /v1/hooks/claude-code"
@@ -30,7 +30,7 @@ ServerProxy(sys.argv[1]).did(sys.argv[2])
 
 
 class _Command(Asked):
-    """What a command says; it is waited for on a thread."""
+    """A command, waited for on a thread."""
 
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(place, text)
@@ -39,11 +39,11 @@ class _Command(Asked):
         self._told = self._pool.submit(self._hear)
 
     def start(self) -> subprocess.Popen[str]:
-        """The command, begun."""
+        """Start the command."""
         raise NotImplementedError
 
     def begin(self, *words: str, typed: str = "") -> subprocess.Popen[str]:
-        """Start `countersign` with these words, and type this."""
+        """Start `countersign` with these words and this input."""
         around = {"COUNTERSIGN_URL": self.place.line.url, "COUNTERSIGN_API_KEY": self.place.key}
         process = subprocess.Popen(
             [sys.executable, "-m", "bot", *words],
@@ -61,26 +61,26 @@ class _Command(Asked):
         return process
 
     def take_back(self) -> None:
-        """As Asked says: whoever runs it ends it."""
+        """Its runner ends it."""
         self._process.terminate()
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         with self._pool:
             return self._told.result(PATIENCE)
 
-    def _hear(self) -> Heard:
+    def _hear(self) -> ReportedEnd:
         with self._process as process:
             printed, said = process.communicate(timeout=PATIENCE)
         return self.heard(process.returncode, printed, said)
 
-    def heard(self, code: int, printed: str, said: str) -> Heard:
-        """What the exit code and the output say; what it is allowed is done now."""
+    def heard(self, code: int, printed: str, said: str) -> ReportedEnd:
+        """Return the end that exit code and output report; do what was allowed."""
         raise NotImplementedError
 
 
 class RunningJob(Source):
-    """A CI job whose command is run with what was approved."""
+    """A CI job whose command runs with the approved values."""
 
     name = "ask"
     claims = True
@@ -88,35 +88,35 @@ class RunningJob(Source):
         End.DONE: "exit 0",
         End.REJECTED: "exit 1",
         End.EXPIRED: "exit 2",
-        End.CANCELLED: "exit 130",  # as Ctrl-C ends a command
+        End.CANCELLED: "exit 130",  # the exit code after Ctrl-C
     }
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _RunningJob(self.place, text)
 
 
 class _RunningJob(_Command):
     def start(self) -> subprocess.Popen[str]:
-        """As _Command says."""
+        """See _Command."""
         effect = "Write “{text}” down"
         words = ("ask", "write_for_job", f"text={self.text}", "--effect", effect)
         behind = (sys.executable, "-c", WRITE, self.place.book, "{text}")
         return self.begin(*words, "--channel", SUPPORT, "--", *behind)
 
-    def heard(self, code: int, printed: str, said: str) -> Heard:
-        """As _Command says: the command has been run by then."""
+    def heard(self, code: int, printed: str, said: str) -> ReportedEnd:
+        """See _Command; its own command has run by then."""
         told = [line for line in said.splitlines() if not line.startswith("Asked")]
-        return Heard(f"exit {code}", "\n".join(told))
+        return ReportedEnd(f"exit {code}", "\n".join(told))
 
 
 class PrintingJob(Source):
-    """A CI job to which what was approved is printed, and which says later how it went."""
+    """A CI job that gets the approved values printed, and reports later how it went."""
 
     name = "ask, then outcome"
     claims = True
     hears: ClassVar = RunningJob.hears
-    # it reports twice: handed on, and by another command how it went
+    # it reports twice: that it has the values, and by another command how it went
     says: ClassVar = {
         **Source.says,
         Stage.DONE: 'POST /outcome "succeeded": true',
@@ -124,36 +124,36 @@ class PrintingJob(Source):
     }
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _PrintingJob(self.place, text)
 
 
 class _PrintingJob(_RunningJob):
     def start(self) -> subprocess.Popen[str]:
-        """As _Command says."""
+        """See _Command."""
         words = ("ask", "write_for_job", f"text={self.text}", "--effect", "Write “{text}” down")
         return self.begin(*words, "--channel", SUPPORT)
 
-    def heard(self, code: int, printed: str, said: str) -> Heard:
-        """As _Command says."""
+    def heard(self, code: int, printed: str, said: str) -> ReportedEnd:
+        """See _Command."""
         if code:
             return super().heard(code, printed, said)
         found = json.loads(printed)
         result = self.place.did(found["arguments"]["text"])
         with self.begin("outcome", found["claim"], "succeeded", "--result", result) as process:
             assert process.wait(PATIENCE) == 0
-        return Heard("exit 0", result)
+        return ReportedEnd("exit 0", result)
 
 
 class HookCommand(Source):
-    """A coding agent whose hook asks before it uses a tool, and says afterwards how it went."""
+    """A coding agent whose hook asks before a tool is used, and reports afterwards."""
 
     name = "hook"
     hears: ClassVar = {
         End.DONE: "allow",
         End.REJECTED: "deny",
         End.EXPIRED: "deny",
-        End.CANCELLED: "exit 2",  # by which it takes a no
+        End.CANCELLED: "exit 2",  # which blocks the tool
     }
     says: ClassVar = {
         Stage.STORED: HOOK,
@@ -163,21 +163,21 @@ class HookCommand(Source):
     }
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _HookCommand(self.place, text)
 
 
 class _HookCommand(_Command):
     def start(self) -> subprocess.Popen[str]:
-        """As _Command says."""
+        """See _Command."""
         words = ("hook", "--channel", SUPPORT, "--wait", "55m")
         return self.begin(*words, typed=json.dumps(_use(self.text)))
 
-    def heard(self, code: int, printed: str, said: str) -> Heard:
-        """As _Command says: it uses the tool with the input that it is given."""
+    def heard(self, code: int, printed: str, said: str) -> ReportedEnd:
+        """See _Command; the tool is used with the input in the answer."""
         if code:
-            return Heard(f"exit {code}", said)
-        heard = _answered(self.place, self.text, json.loads(printed))
+            return ReportedEnd(f"exit {code}", said)
+        heard = _read_answer(self.place, self.text, json.loads(printed))
         if heard.how == "allow":
             used = json.dumps(_use(self.text, "PostToolUse"))
             with self.begin("hook", typed=used) as process:
@@ -186,16 +186,16 @@ class _HookCommand(_Command):
 
 
 class HookByHttp(Source):
-    """A coding agent that asks at the bot's address itself."""
+    """A coding agent that calls the bot's address itself."""
 
     name = "HTTP hook"
     hears: ClassVar = {**HookCommand.hears, End.CANCELLED: "deny"}
     says: ClassVar = HookCommand.says
-    # a stop is a no: it has one line, on which it hears one answer
+    # a restart blocks the tool: its one connection gets one answer
     ends: ClassVar = {Stage.WAITING: End.CANCELLED, Stage.APPROVED: End.CANCELLED}
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _HookByHttp(self.place, text)
 
 
@@ -205,20 +205,20 @@ class _HookByHttp(Asked):
         self._pool = ThreadPoolExecutor(1)
         self._told = self._pool.submit(self._hear)
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         with self._pool:
             return self._told.result(PATIENCE)
 
-    def _hear(self) -> Heard:
-        heard = _answered(self.place, self.text, self._say("PreToolUse"))
+    def _hear(self) -> ReportedEnd:
+        heard = _read_answer(self.place, self.text, self._say("PreToolUse"))
         if heard.how == "allow":
-            with suppress(OSError, HTTPException):  # nothing hangs on it but the record
+            with suppress(OSError, HTTPException):  # only the record depends on it
                 self._say("PostToolUse")
         return heard
 
     def _say(self, event: str) -> dict[str, Any]:
-        """Have the agent's own hook say this; its answer."""
+        """Send this event as the agent's own hook; return the answer."""
         url = f"{self.place.line.url}/v1/hooks/claude-code?channel=%23support&wait=55m"
         said = json.dumps(_use(self.text, event)).encode()
         headers = {"Authorization": f"Bearer {self.place.key}", "Content-Type": "application/json"}
@@ -230,7 +230,7 @@ class _HookByHttp(Asked):
 
 
 def _use(text: str, event: str = "PreToolUse") -> dict[str, Any]:
-    """What a coding agent says of this use of a tool."""
+    """A coding agent's description of this use of a tool."""
     return {
         "session_id": "5c1e",
         "cwd": "/home/ben/book",
@@ -242,10 +242,10 @@ def _use(text: str, event: str = "PreToolUse") -> dict[str, Any]:
     }
 
 
-def _answered(place: Place, text: str, said: dict[str, Any]) -> Heard:
-    """What a hook is answered; what it allows is done."""
+def _read_answer(place: Place, text: str, said: dict[str, Any]) -> ReportedEnd:
+    """Read a hook's answer, and do what it allows."""
     answer = said["hookSpecificOutput"]
     if answer["permissionDecision"] == "allow":
         given = answer.get("updatedInput", {"text": text})
-        return Heard("allow", place.did(given["text"]))
-    return Heard(answer["permissionDecision"], answer["permissionDecisionReason"])
+        return ReportedEnd("allow", place.did(given["text"]))
+    return ReportedEnd(answer["permissionDecision"], answer["permissionDecisionReason"])

@@ -1,4 +1,4 @@
-"""One bot for all of these stories, and every source, which begins when it is first wanted."""
+"""One bot for all these tests, and the sources, each started when it is first needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sources.table import SOURCES
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, dict[str, Source]]]:
-    """The place, and the sources that were wanted so far."""
+    """The place, and the sources started so far."""
     place, begun = Place(tmp_path_factory.mktemp("s")), dict[str, Source]()
     yield place, begun
     for each in begun.values():
@@ -23,7 +23,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, di
 
 @pytest.fixture
 def place(shared: tuple[Place, dict[str, Source]]) -> Iterator[Place]:
-    """Where the story is told, at rest; nothing of it is left to the next."""
+    """The place with nothing going on; it is reset after each test."""
     found, _ = shared
     yield found
     found.line.twice = False

@@ -1,4 +1,4 @@
-"""MCP hosts: before a server of others, through the proxy, and at the bot's own address."""
+"""MCP hosts: with the proxy before another server, and at the bot's own address."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mcp.types import CallToolResult, TextContent
 
 from tests.pages import ROOT
 from tests.sources.place import PATIENCE, Place
-from tests.sources.source import Asked, End, Heard, Source, Stage
+from tests.sources.source import Asked, End, ReportedEnd, Source, Stage
 from tests.stories.harness import SUPPORT
 
-TOLD = {
+REPORTED = {
     End.DONE: "result",
     End.REJECTED: "error",
     End.EXPIRED: "error",
@@ -57,21 +57,21 @@ class _Calling(Asked):
         *,
         is_cut: bool = False,
     ) -> None:
-        """`is_cut`: it ends with the bot."""
+        """`is_cut`: its connection ends with the bot."""
         super().__init__(place, text)
         self.is_cut = is_cut
-        self._waits = threading.Event()  # it was told that it does
+        self._waits = threading.Event()  # set once the host was told that it waits
         self._call = partial(call, waits=self._waits)
         self._calling = self._call(text)
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         result = self._calling.result(PATIENCE)
         said = "\n".join(e.text for e in result.content if isinstance(e, TextContent))
-        return Heard("error" if result.is_error else "result", said)
+        return ReportedEnd("error" if result.is_error else "result", said)
 
     def come_back(self) -> None:
-        """As Asked says: it was told to make the same call again, or its line broke, and does."""
+        """Make the same call again, as it was told to, or after its connection broke."""
         if self.is_cut:
             if self._calling.exception(PATIENCE) is None:
                 assert "Make the same call again" in str(self._calling.result().content)
@@ -85,7 +85,7 @@ class BeforeAServer(Source):
 
     name = "mcp-proxy"
     claims = True
-    hears = TOLD
+    hears = REPORTED
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -104,15 +104,15 @@ class BeforeAServer(Source):
         self._ends.enter_context(self._portal.wrap_async_context_manager(self._client))
 
     def close(self) -> None:
-        """As Source says."""
+        """See Source."""
         self._ends.close()
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _Calling(self.place, text, self._calls)
 
     def _calls(self, text: str, waits: threading.Event) -> Future[CallToolResult]:
-        call = partial(self._client.call_tool, progress_callback=_tells(waits))
+        call = partial(self._client.call_tool, progress_callback=_watch_progress(waits))
         return self._portal.start_task_soon(call, "write", {"text": text})
 
 
@@ -120,7 +120,7 @@ class AtTheEndpoint(Source):
     """A host that talks to the bot itself, at /mcp, and is offered the bot's own tools."""
 
     name = "/mcp"
-    hears = TOLD
+    hears = REPORTED
     says: ClassVar = {Stage.STORED: "POST /mcp tools/call"}
 
     def __init__(self, place: Place) -> None:
@@ -129,11 +129,11 @@ class AtTheEndpoint(Source):
         self._portal: BlockingPortal = self._ends.enter_context(start_blocking_portal())
 
     def close(self) -> None:
-        """As Source says."""
+        """See Source."""
         self._ends.close()
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _Calling(self.place, text, self._calls, is_cut=True)
 
     def _calls(self, text: str, waits: threading.Event) -> Future[CallToolResult]:
@@ -145,12 +145,12 @@ class AtTheEndpoint(Source):
             line = streamable_http_client(f"{self.place.line.url}/mcp", http_client=http)
             async with Client(line) as client:
                 return await client.call_tool(
-                    "note", {"text": text}, progress_callback=_tells(waits)
+                    "note", {"text": text}, progress_callback=_watch_progress(waits)
                 )
 
 
-def _tells(waits: threading.Event) -> ProgressFnT:
-    """Notes that a host was told that it waits."""
+def _watch_progress(waits: threading.Event) -> ProgressFnT:
+    """Set the event when the host is told that it waits."""
 
     async def tell(_at: float, _of: float | None, _message: str | None) -> None:
         waits.set()

@@ -1,4 +1,4 @@
-"""What is asked of the bot itself: in a message, with a form, at the operator's terminal."""
+"""Requests to the bot itself: in a message, with a form, at the operator's terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storage.backend import socket_path
 from storage.models import Delivery, Run
 from storage.states import RUN_OPEN_STATUSES
 from tests.sources.place import PATIENCE, Place
-from tests.sources.source import Asked, End, Heard, Source, Stage
+from tests.sources.source import Asked, End, ReportedEnd, Source, Stage
 from tests.stories.follower import followed
 from tests.stories.forms import form, root
 from tests.stories.harness import SUPPORT
@@ -43,15 +43,15 @@ class _InAThread(Asked):
     thread = ""
     channel = SUPPORT
 
-    def outcome(self) -> Heard:
-        """As Asked says: the thread says it, in words."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked; the thread has the words."""
         run = self._run()
         self.place.wait(lambda: self._run_of(run.id).status not in RUN_OPEN_STATUSES)
         self.place.rest()
         reader, ben = Reader(self.place.slack), self.place.harness.person("ben")
         said = [m for m in ben.messages(self.channel, self.thread) if m.get("bot_id")]
         text = "\n".join(line for m in said for line in reader.message(m)[1:])
-        return Heard(self.place.call(self.text).status, re.sub(r"[{}]|:[a-z_]+:", "", text))
+        return ReportedEnd(self.place.call(self.text).status, re.sub(r"[{}]|:[a-z_]+:", "", text))
 
     def _run(self) -> Run:
         run: Run = self.place.wait(self._begun)
@@ -74,7 +74,7 @@ class InAMessage(Source):
     hears = ENDED
 
     def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
-        """As Source says: Slack has no acknowledgement, and sends it again in a minute."""
+        """See Source; Slack gets no acknowledgement, and sends it again in a minute."""
         del stage
         slack = self.place.slack
         slack.faults.lose_ack("events_api", 100, match=lambda body: text in str(body["event"]))
@@ -89,7 +89,7 @@ class InAMessage(Source):
         return is_lost
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         found = _InAThread(self.place, text)
         calls = [("note", {"text": text})]
         self.place.planner.script(Turn(calls=calls), Turn(text=f"{ANSWER} it."))
@@ -109,14 +109,14 @@ class WithAForm(Source):
     hears = ENDED
 
     def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
-        """As Source says: Ben sees Slack's error, and the form stays open."""
+        """See Source; Ben sees Slack's error, and the form stays open."""
         del stage, text
         faults = self.place.slack.faults
         faults.lose_ack("interactive", match=lambda body: body.get("type") == "view_submission")
-        return lambda: True  # who submits waits for it
+        return lambda: True  # submitting waits for the answer
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _WithAForm(self.place, text)
 
 
@@ -134,7 +134,7 @@ class _WithAForm(_InAThread):
         return outcome
 
     def come_back(self) -> None:
-        """As Asked says: where Slack has shown an error, Ben submits what is still open."""
+        """See Asked; if Slack showed an error, Ben submits the open form again."""
         if not self._is_closed:
             assert self._submit() == "closed"
             self.thread = root(self.place.harness, self.text)
@@ -147,14 +147,14 @@ class AtTheTerminal(Source):
     hears = ENDED
 
     def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
-        """As Source says: nothing is begun before the bot ends, so the chat does not hear what."""
+        """See Source; nothing begins before the bot stops, so the chat is told nothing."""
         del stage
         place = self.place
         place.harness.app.loop.pause()
         return lambda: any(text in each.body for each in place.all(Delivery))
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         calls = [("note", {"text": text})]
         self.place.planner.script(Turn(calls=calls), Turn(text=f"{ANSWER} it."))
         return _AtTheTerminal(self.place, text)
@@ -164,18 +164,18 @@ class _AtTheTerminal(Asked):
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(place, text)
         self._pool = ThreadPoolExecutor(1)
-        self._following = ExitStack()  # until the bot goes
+        self._following = ExitStack()  # until the bot stops
         self._chat: Any = None
         self._type()
 
     def _type(self) -> None:
-        """Say it, as somebody who types; what comes of it is heard on a thread."""
+        """Type it; the answer is awaited on a thread."""
         asking = OperatorCommand(CommandKind.SAY, "", f"please: {self.text}")
         self._answer = self._pool.submit(self._say, asking)
         self._pool.submit(self._follow)
 
     def _say(self, asking: OperatorCommand) -> CommandResult | None:
-        """What it is answered; None where no bot is there, as the chat says then."""
+        """Send the command; None if no bot is there, as the chat says then."""
         try:
             return send_command(socket_path(self.place.harness.app.core.store.path), asking)
         except BotUnreachableError:
@@ -189,23 +189,23 @@ class _AtTheTerminal(Asked):
             self._chat = self._following.enter_context(following)
 
     def come_back(self) -> None:
-        """As Asked says: who was told that no bot is there types it again."""
+        """See Asked; a person who was told that no bot is there types it again."""
         if self._answer.result(PATIENCE) is None:
             self._type()
 
     def take_back(self) -> None:
-        """As Asked says."""
+        """See Asked."""
         self.place.card(self.text)
         answer = self._say(OperatorCommand(CommandKind.CANCEL, self._run()))
         assert answer is not None
         assert answer.counted, answer.sentence
 
     def _run(self) -> str:
-        """The request; who was not told of it sees it in Slack."""
+        """The request's id, as seen in Slack, as the chat may not know it."""
         return self.place.call(self.text).run_id
 
-    def outcome(self) -> Heard:
-        """As Asked says: whoever follows the chat is told how the call stands, and in words."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked; the chat shows the call's status, and words."""
         run_id = self._run()
 
         def is_over() -> bool:
@@ -220,4 +220,4 @@ class _AtTheTerminal(Asked):
             again.call(status)
             told = [*(self._chat.told if self._chat else ()), *again.told]
         said = [each.text for each in told if each.kind in SAID]
-        return Heard(status, "\n".join(said))
+        return ReportedEnd(status, "\n".join(said))

@@ -1,4 +1,4 @@
-"""Where these stories are told: one bot, its people, and a ledger of what was done for anybody."""
+"""The setting of these tests: one bot, its people, and a ledger of all effects."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.model_stand_in.planner import StrictPlanner
 from tests.proof.crash.checks import of_slack, of_the_record
 from tests.proof.crash.tools import Ledger, make_tools
 from tests.records import ON_A_SERVER, settings_of, store_of
-from tests.sources.line import Line
+from tests.sources.lossy_proxy import LossyProxy
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, open_modal, press, reject, typed
 
-BEN = "UBEN00001"  # in whose name all is asked
+BEN = "UBEN00001"  # the requester of everything
 APPROVERS = frozenset({"UANA00001", "UCLEO0001"})
-PATIENCE = 40.0  # seconds that anything may take on a machine with much to do
+PATIENCE = 40.0  # seconds, enough for a busy machine
 POLICY = """
 [defaults]
 approvers = ["UANA00001", "UCLEO0001"]
@@ -48,36 +48,36 @@ NUMBERS = itertools.count(1)
 
 
 class Place:
-    """One bot over HTTP, whose operator is Ben; the tools' effects and the programs' are noted."""
+    """One bot over HTTP, with Ben as its operator; effects of tools and programs are recorded."""
 
     def __init__(self, folder: Path) -> None:
         self.ledger = Ledger(folder)
-        self._amid, self._may_end = threading.Event(), threading.Event()
+        self._effect_reached, self._may_end = threading.Event(), threading.Event()
         self._may_end.set()
         tools = make_tools(self.ledger, self._reached, folder)
         (folder / "shelf").write_text("3")
         more = {"COUNTERSIGN_OPERATOR": BEN}
         self.harness = Harness(folder, tools, POLICY, Transport.HTTP, **more)
         self.ledger.store = self.store()
-        self.line = Line(lambda: f"http://127.0.0.1:{self.harness.port}")
+        self.line = LossyProxy(lambda: f"http://127.0.0.1:{self.harness.port}")
         at = self.harness.app.core.store.path
         self.key = make_key(at, "desk", "@ben", ["*"], per_hour=10_000).key
         self._book = SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
         self._book.register_function(self.did)
         self._writing = threading.Thread(target=self._book.serve_forever, args=(0.02,))
         self._writing.start()
-        # where processes say what they do, before they go on
+        # the address to which processes report an effect
         self.book = f"http://127.0.0.1:{self._book.server_address[1]}"
 
     def close(self) -> None:
-        """End it all."""
+        """Stop everything."""
         self._book.shutdown()
         self._writing.join()
         self._book.server_close()
         self.line.close()
         self.harness.close()
 
-    # as the checks of the crash matrix look at a world
+    # what the checks of the crash matrix need
 
     @property
     def slack(self) -> Sandbox:
@@ -95,7 +95,7 @@ class Place:
         return self.harness.folder / "countersign.db"
 
     def store(self) -> Store:
-        """The record, read from outside."""
+        """The record, opened a second time."""
         if ON_A_SERVER:
             return store_of(self.database)
         url = settings_of(self.database)["DATABASE_URL"]
@@ -110,27 +110,27 @@ class Place:
         finally:
             store.close()
 
-    # what was done
+    # effects
 
     def did(self, text: str) -> str:
-        """Note that a program did this; what the record says of the call is noted with it."""
+        """Record that a program did this, with the state of its call."""
         call = self.call(text)
         self.ledger.note(call.tool, text, call.id)
         return f"wrote {text}"
 
     def done(self, text: str) -> int:
-        """How often anybody did this."""
+        """How often this was done."""
         return sum(line["text"] == text for line in self.ledger.lines())
 
     def call(self, text: str) -> Call:
-        """The one call whose arguments have this text, in any revision."""
+        """The one call that has this text in its arguments, in any revision."""
         found = {each.call_id for each in self.all(Revision) if _has(each, text)}
         [call] = [each for each in self.all(Call) if each.id in found]
         assert isinstance(call, Call)
         return call
 
     def wrong_with(self, text: str, needs: int = 1, times: int = 1) -> list[str]:
-        """What is not as it was promised: this many effects, with so many votes; cards, record."""
+        """List broken promises: the number of effects, the votes for each, cards and record."""
         found: list[str] = []
         lines = [line for line in self.ledger.lines() if line["text"] == text]
         if len(lines) != times:
@@ -150,18 +150,18 @@ class Place:
             store.close()
 
     def is_over(self) -> bool:
-        """Whether no request is open, and Slack knows all of it."""
+        """Whether no request is open and no message unsent."""
         unsent = self.all(Message, col(Message.status).in_(MESSAGE_OPEN_STATUSES))
         return not unsent and not self.all(Run, col(Run.status).in_(RUN_OPEN_STATUSES))
 
-    # what people do
+    # people
 
     def rest(self) -> None:
-        """Until nothing is on its way to the bot, and nothing under way in it."""
+        """Wait until nothing is on its way to the bot or being handled."""
         arrived(self.harness)
 
     def wait(self, look: Any) -> Any:
-        """What `look` finds, waited for."""
+        """Wait until `look` returns something, and return it."""
         return self.slack.wait(look, PATIENCE)
 
     def seen_by(self, who: str) -> list[tuple[str, dict[str, Any]]]:
@@ -173,7 +173,7 @@ class Place:
     def card(
         self, text: str, who: str = "ana", having: str = "approve"
     ) -> tuple[str, dict[str, Any]]:
-        """The message about this with such a button, waited for, and where it is."""
+        """Wait for the message with this text and such a button; return it with its channel."""
 
         def look() -> tuple[str, dict[str, Any]] | None:
             for at, message in self.seen_by(who):
@@ -186,12 +186,12 @@ class Place:
         return found
 
     def cards(self, text: str, who: str = "ana") -> int:
-        """How many requests about this text there are."""
+        """How many requests have this text."""
         found = {each.call_id for each in self.all(Revision) if _has(each, text)}
         return len(found)
 
     def approve(self, text: str, who: str = "ana", *, twice: bool = False) -> None:
-        """Somebody approves it; Slack delivers the click once, or twice."""
+        """Have somebody approve it; Slack delivers the click once or twice."""
         at, card = self.card(text, who)
         sent = self.harness.person(who).click(at, card["ts"], "approve", seen=card)
         if twice:
@@ -199,45 +199,45 @@ class Place:
         self.rest()
 
     def _reached(self, what: str) -> None:
-        """Note that a tool of the bot's own is that far; hold it up while that is wanted."""
+        """Note that a tool of the bot got this far; hold it up if a test wants that."""
         if what.startswith("effect of ") and what.endswith("after") and not self._may_end.is_set():
-            self._amid.set()
+            self._effect_reached.set()
             self._may_end.wait(PATIENCE)
 
-    def restart_amid(self, text: str) -> None:
-        """Ana approves, and the bot ends while its tool works on it; she says that it was done."""
-        self._amid.clear()
+    def restart_during_effect(self, text: str) -> None:
+        """Have Ana approve, restart the bot during the tool, and have Ana say that it was done."""
+        self._effect_reached.clear()
         self._may_end.clear()
         at, card = self.card(text)
         self.harness.person("ana").click(at, card["ts"], "approve", seen=card)
-        self.wait(self._amid.is_set)
+        self.wait(self._effect_reached.is_set)
         self.harness.restart()
         at, card = self.card(text, having="resolve_done")
-        self._may_end.set()  # what comes of it now, nobody hears
+        self._may_end.set()  # nobody hears how the tool ends now
         press(self.harness, "ana", at, card, "resolve_done")
         self.rest()
 
     def redeliver(self, sent: Delivery) -> None:
-        """Have Slack deliver it once more, later: in the same second it would be a replay."""
+        """Have Slack deliver it once more; later, as in the same second it would be a replay."""
         self.wait(lambda: sent.outcome != "pending")
         self.harness.clock.advance(2)
         self.slack.redeliver(sent)
 
     def edit(self, text: str, other: str) -> None:
-        """Ana puts another text in its place."""
+        """Have Ana replace the text."""
         at, card = self.card(text)
         open_modal(self.harness, "ana", at, card, "edit")
         assert self.harness.person("ana").submit(typed(text=other))["outcome"] == "closed"
         self.rest()
 
     def reject(self, text: str, why: str) -> None:
-        """Ana rejects it in these words."""
+        """Have Ana reject it with these words."""
         at, card = self.card(text)
         reject(self.harness, "ana", at, card, why)
         self.rest()
 
     def take_back(self, text: str) -> None:
-        """Ben takes the request back in Slack, by its button, or in words where he sees none."""
+        """Have Ben cancel the request in Slack, by its button, or in words if he sees none."""
         [run] = self.all(Run, col(Run.id) == self.call(text).run_id)
         if run.channel == SUPPORT:
             at, card = self.card(text, "ben", "cancel_run")
@@ -247,7 +247,7 @@ class Place:
         self.rest()
 
     def approve_and_restart(self, text: str) -> None:
-        """Ana's click is stored, and the next life of the bot decides it."""
+        """Have Ana's click stored, and decided by the bot after a restart."""
         at, card = self.card(text)
         self.harness.app.loop.pause()
         sent = self.harness.person("ana").click(at, card["ts"], "approve", seen=card)
@@ -256,12 +256,12 @@ class Place:
 
 
 def new_text(story: str, source: str) -> str:
-    """What nobody has asked for before."""
+    """A text that nobody has asked for before."""
     return f"{story} by {source}, number {next(NUMBERS)}"
 
 
 def _has(revision: Revision, text: str) -> bool:
-    """Whether these arguments have that very text, whatever it is the beginning of."""
+    """Whether these arguments have exactly this text as a value."""
     if text not in revision.arguments:
         return False
     given = json.loads(revision.arguments)

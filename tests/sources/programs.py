@@ -1,4 +1,4 @@
-"""Programs: at the socket, over HTTP, and a function that is run once people approved the call."""
+"""Programs: at the socket, over HTTP, and a function that runs after approval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from countersign.client import generate_claimant_id
 from countersign.request import CountersignError, find_request_error
 from tests.sources.place import BEN, PATIENCE, Place
 from tests.sources.relay import Relay
-from tests.sources.source import Asked, End, Heard, Source, Stage
+from tests.sources.source import Asked, End, ReportedEnd, Source, Stage
 from tests.stories.harness import SUPPORT
 
 T = TypeVar("T")
@@ -44,22 +44,22 @@ class AtTheSocket(Source):
         self.relay = Relay(place.harness.folder / "beside", place.database, place.line.cut)
 
     def close(self) -> None:
-        """As Source says."""
+        """See Source."""
         self.relay.close()
 
     def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
-        """As Source says."""
+        """See Source."""
         del stage, text
         return self.relay.losing().is_set
 
     def ask(self, text: str) -> Asked:
-        """As Source says; where no bot is there, again with the same key until one is."""
+        """See Source; while no bot is there it asks again with the same key."""
         return _AtTheSocket(self.place, text, self.relay.database)
 
 
 class _AtTheSocket(Asked):
     def __init__(self, place: Place, text: str, database: Path) -> None:
-        """`database`: beside which the socket stands that it asks at."""
+        """`database`: the socket is beside it."""
         super().__init__(place, text)
         self._client = Countersign.beside(database)
         self._pool = ThreadPoolExecutor(1)
@@ -73,11 +73,11 @@ class _AtTheSocket(Asked):
         where = {"requester": BEN, "channel": SUPPORT}
         return self._client.request("note", {"text": self.text}, run=self.text, **where)
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         ended = self._client.ended(self._asked.result(PATIENCE).id, PATIENCE)
         self._pool.shutdown()
-        return Heard(ended.status.value, str(find_request_error(ended) or ended.result))
+        return ReportedEnd(ended.status.value, str(find_request_error(ended) or ended.result))
 
 
 class OverHttp(Source):
@@ -87,7 +87,7 @@ class OverHttp(Source):
     hears = STATUSES
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _OverHttp(self.place, text)
 
 
@@ -104,21 +104,21 @@ class _OverHttp(Asked):
         self._ended = self._pool.submit(self._hear)
 
     def take_back(self) -> None:
-        """As Asked says."""
+        """See Asked."""
         self.client.cancel(self._asked.result(PATIENCE).id)
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         found = self._ended.result(PATIENCE)
         self._pool.shutdown()
         trouble = find_request_error(found)
-        return Heard(found.status.value, str(trouble or found.result))
+        return ReportedEnd(found.status.value, str(trouble or found.result))
 
     def _hear(self) -> Request:
         return self.does(self._asked.result(PATIENCE).id)
 
     def does(self, request_id: str) -> Request:
-        """What the program does until it has ended."""
+        """What the program does until the request has ended."""
         return self.client.ended(request_id, PATIENCE)
 
 
@@ -130,7 +130,7 @@ class HandedOverHttp(Source):
     hears = STATUSES
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _HandedOver(self.place, text)
 
 
@@ -138,7 +138,7 @@ class _HandedOver(_OverHttp):
     what = WRITE
 
     def does(self, request_id: str) -> Request:
-        """As _OverHttp says."""
+        """See _OverHttp."""
         found = self.client.wait(request_id, PATIENCE)
         if found.status.value != "approved":
             return found
@@ -149,7 +149,7 @@ class _HandedOver(_OverHttp):
 
 
 class Decorated(Source):
-    """A function, awaited, of which each call is approved."""
+    """An async function whose calls need approval."""
 
     name = "@countersigned"
     claims = True
@@ -161,12 +161,12 @@ class Decorated(Source):
     }
 
     def ask(self, text: str) -> Asked:
-        """As Source says."""
+        """See Source."""
         return _Decorated(self.place, text)
 
 
 async def _others_end() -> None:
-    """Return once no other task of this loop is left."""
+    """Wait until no other task of this loop is left."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.gather(*others, return_exceptions=True)
 
@@ -186,21 +186,21 @@ class _Decorated(Asked):
         self._called = asyncio.run_coroutine_threadsafe(write_text(text), self._loop)
 
     def take_back(self) -> None:
-        """As Asked says: whoever awaits it is cancelled."""
+        """Cancel the task that awaits it."""
         self._called.cancel()
 
-    def outcome(self) -> Heard:
-        """As Asked says."""
+    def outcome(self) -> ReportedEnd:
+        """See Asked."""
         try:
-            return Heard("returned", str(self._called.result(PATIENCE)))
+            return ReportedEnd("returned", str(self._called.result(PATIENCE)))
         except CountersignError as error:
-            return Heard(type(error).__name__, str(error))
+            return ReportedEnd(type(error).__name__, str(error))
         except TooLong:
             raise
         except CancelledError:
-            return Heard("cancelled")
+            return ReportedEnd("cancelled")
         finally:
-            # one that was cancelled is still to hear of it, and takes its request back then
+            # a cancelled task still has to take its request back
             asyncio.run_coroutine_threadsafe(_others_end(), self._loop).result(PATIENCE)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._pool.shutdown()

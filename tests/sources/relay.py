@@ -1,4 +1,4 @@
-"""Stands between a program and the bot's socket beside the database, and can lose an answer."""
+"""A relay between a program and the bot's socket, which can lose an answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from storage.backend import socket_path
 
 
 class Relay:
-    """Listens beside `database`, which is no database, and hands on to the bot's own socket."""
+    """Listens beside `database`, which is no database, and passes on to the bot's socket."""
 
     def __init__(self, folder: Path, bots: Path, cut: threading.Event) -> None:
-        """`folder` is made; `bots`: the database that the bot works on; `cut` is set where no bot
-        is there to be asked.
-        """
+        """`folder` is made; `bots`: the bot's database; `cut` is set if there is no bot to ask."""
         folder.mkdir()
         self.database, self._there = folder / bots.name, socket_path(bots)
         self._cut = cut
@@ -28,13 +26,13 @@ class Relay:
         self._thread.start()
 
     def close(self) -> None:
-        """Hand on nothing more."""
+        """Pass on nothing more."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listening.close()
 
     def losing(self) -> threading.Event:
-        """Have the bot do what is said next, and lose its answer; the event is set then."""
+        """Let the bot handle the next request, and lose its answer; then the event is set."""
         lost = threading.Event()
         self._lost.append(lost)
         return lost
@@ -46,7 +44,7 @@ class Relay:
                 threading.Thread(target=self._hand_on, args=(visitor,), daemon=True).start()
 
     def _hand_on(self, visitor: socket.socket) -> None:
-        """Hand on one request, and its answer, which ends with the connection."""
+        """Pass on one request and its answer, which ends with the connection."""
         with visitor, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
             try:
                 bot.connect(str(self._there))
@@ -55,7 +53,7 @@ class Relay:
                 return
             asking = threading.Thread(target=_pump, args=(visitor, bot), daemon=True)
             asking.start()
-            with suppress(OSError):  # one of the two has gone
+            with suppress(OSError):  # one side has closed
                 answer = b"".join(iter(lambda: bot.recv(65_536), b""))
                 if not answer:
                     self._cut.set()

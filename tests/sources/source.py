@@ -1,4 +1,4 @@
-"""What every source can do in these stories: ask, hear how it ended, take it back.
+"""What every source can do in these tests: ask, be told the end, take the request back.
 
 A new source is one class of these, and a line in `table.py`.
 """
@@ -25,7 +25,7 @@ class End(StrEnum):
 
 
 class Stage(StrEnum):
-    """What has happened when the bot is ended and started anew."""
+    """What has happened when the bot is restarted."""
 
     BEFORE = "nobody was there when it was asked"
     STORED = "it is stored, and the answer is lost"
@@ -38,11 +38,11 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What a source was told of an end."""
+class ReportedEnd:
+    """What a source was told of the end of a request."""
 
-    how: str  # its status, exit code, exception, or the like
-    sentence: str = ""  # for people; "" where whoever asked has ended it themselves
+    how: str  # a status, exit code, exception, or the like
+    sentence: str = ""  # for people; "" if the source itself ended the request
 
 
 class Asked(ABC):
@@ -53,25 +53,25 @@ class Asked(ABC):
         self.text = text
 
     @abstractmethod
-    def outcome(self) -> Heard:
-        """What the source hears of the end, waited for."""
+    def outcome(self) -> ReportedEnd:
+        """Wait for the end, and return what the source is told of it."""
 
     def come_back(self) -> None:
-        """Do what it does once the bot is there again; most go on by themselves."""
+        """Do what the source does once the bot runs again; most need nothing."""
         return
 
     def take_back(self) -> None:
-        """Take it back: by the source where it can, else Ben does it in Slack."""
+        """Take it back: the source does if it can, else Ben does in Slack."""
         self.place.take_back(self.text)
 
 
 class Source(ABC):
-    """A way in; `hears` says how it is told of each end."""
+    """A way to ask the bot; `hears` has what it is told of each end."""
 
     name: ClassVar[str]
     hears: ClassVar[Mapping[End, str]]
-    claims: ClassVar[bool] = False  # what was approved is handed out to it
-    # which request is held up, or has its answer lost, at a stage
+    claims: ClassVar[bool] = False  # it claims approved calls and does them itself
+    # the request that is held up, or whose answer is lost, at each stage
     says: ClassVar[Mapping[Stage, str]] = {
         Stage.STORED: "POST /v1/requests",
         Stage.APPROVED: "POST /claim",
@@ -79,31 +79,31 @@ class Source(ABC):
         Stage.DONE: "POST /outcome",
         Stage.REPORTED: "POST /outcome",
     }
-    # how it ends where the bot is started anew at a stage, if not done
+    # the end after a restart at a stage, if it is not DONE
     ends: ClassVar[Mapping[Stage, End]] = {}
 
     def __init__(self, place: Place) -> None:
         self.place = place
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Stop what the source started."""
         return
 
     def losing(self, stage: Stage, text: str) -> Callable[[], bool]:
-        """Have what the bot says about this text at that stage not come back.
+        """Lose the bot's answer about this text at that stage.
 
-        Returns what tells whether it is stored, and its answer lost.
+        Returns a function that says whether the request is stored and its answer lost.
         """
         del text
         return self.place.line.losing(self.says[stage]).met.is_set
 
     @abstractmethod
     def ask(self, text: str) -> Asked:
-        """Begin to ask whether this may be written, in Ben's name; returns at once."""
+        """Start asking in Ben's name whether this text may be written; return at once."""
 
 
 def is_plain(sentence: str) -> bool:
-    """Whether a colleague would say that: words, and nothing of the machine's own."""
+    """Whether the sentence is in plain words, without names or values of the code."""
     odd = r"\bNone\b|Traceback|[A-Za-z]+_[a-z]+\b|[{}<>]|csk_|\bnull\b|Error\b"
-    words = re.sub(r"^(\s*)> ", r"\1", sentence, flags=re.M)  # the model's stand in a quote
+    words = re.sub(r"^(\s*)> ", r"\1", sentence, flags=re.M)  # words of the model are quoted
     return bool(words.strip()) and not re.search(odd, words)

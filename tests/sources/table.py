@@ -1,4 +1,4 @@
-"""The sources, the stories, and what a source cannot have, each with its reason."""
+"""The sources, the stories, and what a source cannot do, each with the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sources.source import Source, Stage
 
 
 class Story(StrEnum):
-    """What is told of each source."""
+    """A story that is tested with each source."""
 
     APPROVE = "approve"
     EDIT = "edit"
@@ -41,7 +41,7 @@ SOURCES: tuple[type[Source], ...] = (
     AtTheEndpoint,
     AtTheTerminal,
 )
-SHORT = ("handed over",)  # told in `make test`, too: it goes the longest way
+SHORT = ("handed over",)  # also in `make test`: its path is the longest
 BY_THE_BOT = dict.fromkeys(
     (Stage.CLAIMED, Stage.DONE, Stage.REPORTED),
     "the bot runs it itself: nothing is handed out and nothing reported",
@@ -78,7 +78,7 @@ CANNOT: dict[str, dict[Story | Stage, str]] = {
         **BY_THE_BOT,
     },
 }
-IN_SLACK = {  # who takes it back in Slack, as the source itself has no way to
+IN_SLACK = {  # sources that cannot cancel: it is done in Slack
     "message": "people take it back where they asked",
     "form": "people take it back where they asked",
     "socket": "its client has no word for it",
@@ -88,8 +88,8 @@ IN_SLACK = {  # who takes it back in Slack, as the source itself has no way to
 }
 
 
-def cells(kinds: type[Story] | type[Stage], *short: Story | Stage) -> list[ParameterSet]:
-    """Each source with each story that it can have; those in `short` are told in `make test`."""
+def build_cases(kinds: type[Story] | type[Stage], *short: Story | Stage) -> list[ParameterSet]:
+    """Each source with each story it can have; only those in `short` are not marked long."""
     return [
         pytest.param(
             source.name,

@@ -1,4 +1,4 @@
-"""The bot is ended and started anew at each stage of a request, with each source."""
+"""The bot is restarted at each stage of a request, with every source."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import pytest
 
 from tests.sources.place import Place, new_text
 from tests.sources.source import Asked, End, Source, Stage
-from tests.sources.table import cells
-from tests.sources.test_each_source import as_told
+from tests.sources.table import build_cases
+from tests.sources.test_each_source import check_reported_end
 
 
-@pytest.mark.parametrize(("name", "stage"), cells(Stage, Stage.APPROVED, Stage.CLAIMED))
-def test_it_outlives_a_restart(
+@pytest.mark.parametrize(("name", "stage"), build_cases(Stage, Stage.APPROVED, Stage.CLAIMED))
+def test_a_request_survives_a_restart_at_every_stage(
     place: Place, source_of: Callable[[str], Source], name: str, stage: Stage
 ) -> None:
-    """Asked once, done once as people approved it, and the source hears so, whenever it was.
+    """It is asked once and done once as approved.
 
-    Where whoever asks takes a stop for a no, nothing is done.
+    If the source takes a restart for a refusal, nothing is done.
     """
     source, text = source_of(name), new_text(stage.name.lower(), name)
-    asked, end = struck(place, source, stage, text), source.ends.get(stage, End.DONE)
-    as_told(source, end, asked.outcome())
+    asked, end = ask_with_restart(place, source, stage, text), source.ends.get(stage, End.DONE)
+    check_reported_end(source, end, asked.outcome())
     assert place.cards(text) == 1
     assert place.wrong_with(text, times=int(end is End.DONE)) == []
 
 
-def struck(place: Place, source: Source, stage: Stage, text: str) -> Asked:
-    """Have it asked and approved, with the bot ended and started anew at that stage."""
+def ask_with_restart(place: Place, source: Source, stage: Stage, text: str) -> Asked:
+    """Have it asked and approved, with the bot restarted at that stage."""
     harness, line = place.harness, place.line
     match stage:
         case Stage.BEFORE:
@@ -58,7 +58,7 @@ def struck(place: Place, source: Source, stage: Stage, text: str) -> Asked:
             place.approve_and_restart(text)
         case Stage.RUNNING:
             asked = source.ask(text)
-            place.restart_amid(text)
+            place.restart_during_effect(text)
         case Stage.APPROVED | Stage.DONE:
             with line.holding(source.says[stage]) as trouble:
                 asked = source.ask(text)

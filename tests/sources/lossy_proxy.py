@@ -1,6 +1,6 @@
-"""The line between the sources and the bot: an HTTP proxy that repeats, loses and holds up.
+"""An HTTP proxy between the sources and the bot, which repeats, loses and holds up requests.
 
-It stands where a network stands; what it hands on is what was sent.
+It stands for the network: it passes requests on unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-LONGEST = 90.0  # seconds that an answer may take
+LONGEST = 90.0  # seconds
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
 STREAM = "text/event-stream"
 Answer = tuple[int, list[tuple[str, str]], Iterator[bytes]]
@@ -23,21 +23,21 @@ Answer = tuple[int, list[tuple[str, str]], Iterator[bytes]]
 
 @dataclass
 class Trouble:
-    """What befalls the next request of one kind."""
+    """What happens to the next request of one kind."""
 
-    kind: str  # POST /claim: the method, how the path ends, and what the body says, if it matters
+    kind: str  # POST /claim: method, end of the path, and text of the body, if it matters
     met: threading.Event = field(default_factory=threading.Event)
-    over: threading.Event = field(default_factory=threading.Event)  # a request that is held goes on
+    over: threading.Event = field(default_factory=threading.Event)  # lets a held request go on
 
 
-class Line:
-    """Listens at `url`, and hands on to the address that `there` says when it is asked."""
+class LossyProxy:
+    """Listens at `url`, and passes on to the address that `there` returns."""
 
     def __init__(self, there: Callable[[], str]) -> None:
-        """All goes well, until something else is said."""
+        """Start without any trouble."""
         self._there = there
-        self.twice = False  # each request reaches the bot two times, at once
-        self.cut = threading.Event()  # a request did not reach the bot
+        self.twice = False  # each request reaches the bot twice at the same time
+        self.cut = threading.Event()  # set when a request did not reach the bot
         self._held: list[Trouble] = []
         self._lost: list[Trouble] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -48,7 +48,7 @@ class Line:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
-        """Hand on nothing more."""
+        """Pass on nothing more."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -65,7 +65,7 @@ class Line:
             trouble.over.set()
 
     def losing(self, kind: str) -> Trouble:
-        """Have the bot do what the next request of this kind says, and lose its answer."""
+        """Let the bot handle the next request of this kind, and lose its answer."""
         trouble = Trouble(kind)
         self._lost.append(trouble)
         return trouble
@@ -80,12 +80,12 @@ class Line:
             do_GET = do_POST = do_DELETE = _handle
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 
     def handle(self, visitor: BaseHTTPRequestHandler) -> None:
-        """Hand on one request and its answer, as is said of its kind."""
+        """Pass on one request and its answer, with the trouble for its kind."""
         said = f"{visitor.command} {visitor.path.partition('?')[0]}"
         body = visitor.rfile.read(int(visitor.headers.get("Content-Length", 0)))
         for trouble in [each for each in self._held if _is(each.kind, said, body)]:
@@ -99,11 +99,11 @@ class Line:
             return
         for trouble in [each for each in self._lost if _is(each.kind, said, body)]:
             self._lost.remove(trouble)
-            next(answer[2], b"")  # it had begun
+            next(answer[2], b"")  # the answer had begun
             trouble.met.set()
             _cut(visitor)
             return
-        with suppress(OSError, HTTPException):  # one of the two has gone
+        with suppress(OSError, HTTPException):  # one side has closed
             _send(visitor, *answer)
 
     def _answer(self, visitor: BaseHTTPRequestHandler, body: bytes) -> Answer:
@@ -154,7 +154,7 @@ def _send(
     visitor.send_response_only(status)
     for name, value in headers:
         visitor.send_header(name, value)
-    visitor.end_headers()  # the end of the connection is that of the answer
+    visitor.end_headers()  # the answer ends with the connection
     for part in parts:
         visitor.wfile.write(part)
         visitor.wfile.flush()
