@@ -1,4 +1,4 @@
-"""The demo begins with two days behind it, which have really happened."""
+"""The demo begins with two days of requests that really went through the bot."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.stories.messages import words
 C = CallStatus
 
 
-def test_all_of_it_happens_and_two_cards_wait(
+def test_the_demos_past_requests_happen_and_some_still_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every request of the past, programs' too, ends as planned, and the clock is at now.
+    """They end as planned, programs' requests too, and the clock is at now.
 
-    Ana sees and decides at a terminal in its folder what waits, without any setting of her own.
+    Ana can list and decide what waits at a terminal in the demo's folder.
     """
     with ExitStack() as stack:
         before = time.process_time()
@@ -54,7 +54,7 @@ def test_all_of_it_happens_and_two_cards_wait(
             C.REJECTED,
             C.SUCCEEDED,
             C.EXPIRED,
-            C.SUCCEEDED,  # what a program did itself
+            C.SUCCEEDED,  # done by a program itself
             C.SUCCEEDED,
             C.PENDING,
             C.PENDING,
@@ -68,10 +68,10 @@ def test_all_of_it_happens_and_two_cards_wait(
         seen = words(demo.sandbox.wait(cleo.home))
         assert "Refund 9.50 EUR" in seen
         assert "Update product" in seen
-        assert "Refund 12.00 EUR" in seen  # what a program asks
+        assert "Refund 12.00 EUR" in seen  # asked by a program
         assert "Asked by <@UDAN00001> through “help-desk”" in seen
         threads = " ".join(words(each) for each in cleo.everything("C0ORDERS"))
-        assert cleo.everything("C0SUPPORT") == []  # the visitor's own place
+        assert cleo.everything("C0SUPPORT") == []  # left to the visitor
         assert "“help-desk”, for Dan Weber, asks: “Refund 12.00 EUR" in threads
         assert "Asked by Dan Weber through “help-desk”" in threads
         monkeypatch.chdir(tmp_path)
@@ -83,10 +83,10 @@ def test_all_of_it_happens_and_two_cards_wait(
         assert "Approved: Refund 9.50 EUR" in capsys.readouterr().out
 
 
-def test_what_waits_outlives_a_request_of_the_visitor(tmp_path: Path) -> None:
-    """The clock moved past the deadline of a new request expires that one alone.
+def test_waiting_requests_of_the_past_outlive_the_visitors(tmp_path: Path) -> None:
+    """Moving the clock past the new request's deadline expires only that one.
 
-    The guide tells of the new card, not of those of the past, and names the people.
+    The guide mentions the new card only, and names the people.
     """
     with ExitStack() as stack:
         demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
@@ -105,8 +105,10 @@ def test_what_waits_outlives_a_request_of_the_visitor(tmp_path: Path) -> None:
         assert len(build_visitor_guide(slack.world)["waiting"]) == 3
 
 
-def test_commands_find_tools_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was asked of the README's tool is listed at a terminal in the folder."""
+def test_commands_in_the_demos_folder_find_own_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request with the README's tool is listed in the demo's folder."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
     assert code
     (tmp_path / "own_duty.py").write_text(code[1], "utf-8")
@@ -135,10 +137,10 @@ def test_commands_find_tools_of_ones_own(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_policy_of_ones_own_is_in_force(
+def test_the_demo_uses_ones_own_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
-    """COUNTERSIGN_POLICY, else `policy.toml` where it starts; nothing has happened before then."""
+    """COUNTERSIGN_POLICY, else `policy.toml` where the demo starts. There is no past then."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / ("mine.toml" if named else "policy.toml")
     file.write_text('[defaults]\napprovers = ["UDAN00001"]\ndeadline = "7m"\n', "utf-8")
@@ -157,8 +159,8 @@ def test_a_policy_of_ones_own_is_in_force(
         assert f"COUNTERSIGN_POLICY='{file}'" in written
 
 
-def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo installed without the extra `serve` listens to no program; with it, at a free port."""
+def test_the_demo_without_the_serve_extra_opens_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra `serve` it listens at a free port."""
     assert int(choose_http_address(0).removeprefix("127.0.0.1:")) > 1024
     assert int(choose_http_address(None).rpartition(":")[2]) in range(8080, 8100)
     missing(monkeypatch, "uvicorn", "bot.http.server", "bot.http.http_side")
@@ -168,9 +170,9 @@ def test_without_what_serves_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -
 def test_databases_and_servers_can_be_named_for_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By files, which commands in the demo's folder find as well, and the variables that they name.
+    """In files, which commands in the demo's folder find too, with the variables they use.
 
-    Without one there are no servers, and the shop alone.
+    Without files there are no servers, and only the shop.
     """
     servers = '[[server]]\nname = "warehouse"\ncommand = "python"\nargs = ["$FROM"]\n'
     (tmp_path / "servers.toml").write_text(servers, "utf-8")

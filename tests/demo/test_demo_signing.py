@@ -1,4 +1,4 @@
-"""The demo shows a signature: a cancellation is signed with its software key, and has a receipt."""
+"""The demo shows signing: its software key signs a cancellation, which has a receipt."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ from tests.web.signing import fetch, post
 def test_a_cancellation_is_signed_and_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Approve, open, sign: three clicks without an authenticator; the terminal checks the rest."""
+    """Three clicks without an authenticator: approve, open, sign.
+
+    The terminal verifies the receipt.
+    """
     with ExitStack() as stack:
         demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
         slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
         slack.person("ben").say("C0SUPPORT", f"<@{slack.bot_user_id}> cancel order 1043")
 
-        def waiting() -> dict[str, object] | None:
+        def find_card() -> dict[str, object] | None:
             found = [m for m in cleo.everything("C0FINANCE") if "approve" in action_ids(m)]
             return found[-1] if found else None
 
-        card = slack.wait(waiting)
+        card = slack.wait(find_card)
         cleo.click("C0FINANCE", card["ts"], "approve", value=value_of(card, "approve"), seen=card)
 
-        def linked() -> str:
+        def find_link() -> str:
             seen = [each for m in cleo.everything("C0FINANCE") for each in elements(m)]
             return next((e["url"] for e in seen if "/sign/" in str(e.get("url", ""))), "")
 
-        url = str(slack.wait(linked))
+        url = str(slack.wait(find_link))
         _, page = fetch(url)
         assert "Sign with the demo’s software key" in page
         assert "Cancel order 1043" in page
@@ -62,7 +65,7 @@ def test_a_cancellation_is_signed_and_verified(
 
 
 def test_a_passkey_is_added_without_an_authenticator(tmp_path: Path) -> None:
-    """From Home, with the demo's software key: it counts at once, as the demo has it."""
+    """From Home; in the demo it counts at once."""
     with ExitStack() as stack:
         demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
         slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
@@ -71,11 +74,11 @@ def test_a_passkey_is_added_without_an_authenticator(tmp_path: Path) -> None:
             slack.wait(lambda each=button: each in str(cleo.home()))
             cleo.click_home(button)
 
-        def linked() -> str:
+        def find_link() -> str:
             seen = [each for m in cleo.everything(cleo.dm_channel) for each in elements(m)]
             return next((e["url"] for e in seen if "/passkeys/" in str(e.get("url", ""))), "")
 
-        url = str(slack.wait(linked))
+        url = str(slack.wait(find_link))
         assert post(url, {"software": True, "name": "Blue"}) == (202, {})
         demo.app.wait_until_idle()
         with demo.app.core.store.read() as tx:

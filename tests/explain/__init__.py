@@ -1,1 +1,1 @@
-"""Explaining and replaying."""
+"""Explaining a call, replaying recorded calls, and the report."""

@@ -1,4 +1,4 @@
-"""A record of decided calls, made at once: to be read by reports and suggestions."""
+"""Decided calls, written straight into a record, for reports and suggestions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Decided:
     requester: str = BEN
     editor: str = ""
     does: str = "write"
-    opened: Sequence[str] = ()  # who had opened Review
+    opened: Sequence[str] = ()  # people who opened Review
 
 
 def write_decided(store: Store, calls: Iterable[Decided], first: int = 0, note: str = "") -> None:
-    """Write these calls, each in a request of its own, past the doors that the product uses."""
+    """Write these calls straight into the record, each in a request of its own."""
     with store.write() as tx:
         for number, each in enumerate(calls, first):
             for row in _build_rows(number, each, note):

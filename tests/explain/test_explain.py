@@ -1,4 +1,4 @@
-"""`countersign explain` as a person meets it: without Slack, and against the local Slack."""
+"""`countersign explain` without Slack, and with the local Slack."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ reason = "Ask the office."
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the policy in it, the shop's tools on, and no Slack."""
+    """A folder with the policy; the shop's tools are on, and there is no Slack."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "SLACK_BOT_TOKEN",
@@ -67,21 +67,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Sandbox]:
-    """One local Slack for all."""
+    """One local Slack for all tests."""
     with build_local_slack() as server:
         yield server
 
 
 @pytest.fixture
 def slack(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
-    """The local Slack, configured."""
+    """The local Slack, with its settings in the environment."""
     monkeypatch.setenv("SLACK_BOT_TOKEN", server.bot_token)
     monkeypatch.setenv("SLACK_API_URL", server.api_url)
     return server
 
 
-def said(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    """What the command prints; it must end well."""
+def run_explain(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    """Run the command, which has to succeed; return what it prints."""
     assert main(["explain", *line.split()]) == 0
     return capsys.readouterr().out
 
@@ -89,9 +89,11 @@ def said(capsys: pytest.CaptureFixture[str], line: str) -> str:
 BIG = "refund_order order_id=1042 reason=late amount=100.11"
 
 
-def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """All of a gate is said: rule and reason, steps and people, place, times, escalation, edits."""
-    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+def test_every_part_of_a_gate_is_explained(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rule and reason, steps and people, place, times, escalation, edits."""
+    text = run_explain(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "Refund 100.11 EUR of order 1042\n" in text
     assert "asked by Ben" in text
     assert "People are asked, by the rule big." in text
@@ -128,33 +130,35 @@ def log_in(args: Login, context: object) -> str:
 """
 
 
-def test_what_is_secret_is_not_among_what_may_be_edited(
+def test_a_secret_field_is_not_listed_as_editable(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A field of a secret type has no input in the dialog, whether it is set or not."""
+    """The dialog has no input for it, whether it is set or not."""
     (folder / "login_of_ours.py").write_text(LOGIN)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("COUNTERSIGN_TOOLS", "login_of_ours")
     for line in ("log_in account=shop", "log_in account=shop password=hush"):
-        assert "may edit account; the person" in said(capsys, line)
+        assert "may edit account; the person" in run_explain(capsys, line)
 
 
-def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """A policy by the hour is tried for any time, and who asks may be named by what they go by."""
+def test_time_and_requester_can_be_given(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy that depends on the hour can be tried; the requester may be given by @name."""
     night = '[[rule]]\nname = "night"\ntool = "refund_order"\nwhen = "now.getHours() >= 22"\n'
     Path("policy.toml").write_text(f'{POLICY}\n{night}verdict = "deny"\nreason = "Sleep."\n')
-    late = said(capsys, f"{BIG} --as @ben --at 2026-11-24T22:00")
+    late = run_explain(capsys, f"{BIG} --as @ben --at 2026-11-24T22:00")
     assert "asked by Ben" in late
     assert "It is refused, by the rule night: Sleep." in late
-    early = said(capsys, f"{BIG} --as UBEN00001 --at 2026-11-24T23:59+02:00")
+    early = run_explain(capsys, f"{BIG} --as UBEN00001 --at 2026-11-24T23:59+02:00")
     assert "It is refused" not in early
     for nobody in ("@nobody", "@"):
         assert main(["explain", *BIG.split(), "--as", nobody]) == 2
     assert "There is nobody called @nobody." in capsys.readouterr().err
 
 
-def test_a_freeze_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """With its end, at the time that is asked for; business hours are told at that time, too."""
+def test_the_freeze_in_force_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its end, at the given time; business hours are taken at that time, too."""
     tables = (
         '[freezes]\nlaunch = { from = 2026-12-01, to = 2026-12-02, zone = "UTC" }\n'
         '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
@@ -162,57 +166,61 @@ def test_a_freeze_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -
     rule = '[[rule]]\nname = "frozen"\ntool = "refund_order"\nverdict = "deny"\nreason = "Later."\n'
     when = 'when = "in_freeze && !in_business_hours"\n'
     Path("policy.toml").write_text(f"{tables}{POLICY}\n{rule}{when}")
-    frozen = said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T20:00")
+    frozen = run_explain(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T20:00")
     assert "It is refused, by the rule frozen: Later." in frozen
     assert "in_freeze && !in_business_hours (in force: launch)\n" in frozen
     assert "• In force is the freeze launch, until 3 Dec 2026, 00:00 UTC\n" in frozen
-    assert "It is refused" not in said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T16:00")
-    free = said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-03T20:00")
+    assert "It is refused" not in run_explain(capsys, f"{BIG} --as UBEN00001 --at 2026-12-02T16:00")
+    free = run_explain(capsys, f"{BIG} --as UBEN00001 --at 2026-12-03T20:00")
     assert "It is refused" not in free
     assert "(no freeze is in force)\n" in free
     assert "the freeze launch" not in free
 
 
-def test_an_owner_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """So is that a value has none, and that the call would be refused."""
+def test_the_owner_of_a_value_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """A value without an owner is named as well, and that the call would be refused."""
     rule = '[[rule]]\nname = "owned"\ntool = "refund_order"\nverdict = "ask"\n'
     Path("policy.toml").write_text(
         f'{POLICY}\n{rule}approvers = ["owner of args.reason"]\n'
         '[owners.reason]\nlate = ["@shop-leads"]\n'
     )
     small = BIG.replace("100.11", "5.00")
-    owned = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    owned = run_explain(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
     assert "• the owner of args.reason is @shop-leads\n" in owned
     assert "Who decides: one of @shop-leads (now: Ana Ruiz (UANA00001)" in owned
-    lost = said(capsys, f"{small.replace('late', 'other')} --as UBEN00001 --in C0SUPPORT")
+    lost = run_explain(capsys, f"{small.replace('late', 'other')} --as UBEN00001 --in C0SUPPORT")
     assert "• the owner of args.reason is nobody: it is not in [owners.reason]\n" in lost
     assert "Who decides: one of nobody (now: nobody)" in lost
     assert "⚠ This can’t be approved: none of its approvers can be reached." in lost
 
 
-def test_the_manager_is_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Or that there is none, and that the call would be refused."""
+def test_the_requesters_manager_is_named(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If there is none, that is said, and that the call would be refused."""
     rule = '[[rule]]\nname = "managed"\ntool = "refund_order"\nverdict = "ask"\n'
     Path("policy.toml").write_text(
         f'{POLICY}\n{rule}approvers = ["manager of requester"]\n[manager]\nfield = "Manager"\n'
     )
     small = BIG.replace("100.11", "5.00")
     slack.person("ben").set_manager("ana")
-    managed = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    managed = run_explain(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
     assert "• the manager of requester is UANA00001\n" in managed
     assert "Who decides: one of Ana Ruiz (UANA00001) (now: Ana Ruiz (UANA00001)" in managed
     slack.person("ben").set_manager()
-    alone = said(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
+    alone = run_explain(capsys, f"{small} --as UBEN00001 --in C0SUPPORT")
     assert "• the manager of requester is nobody: Slack's profile field 'Manager' names no" in alone
     assert "⚠ This can’t be approved: none of its approvers can be reached." in alone
 
 
-def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """As those who are not notified: the place names the others alone."""
+def test_silent_approvers_are_named_as_not_notified(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The place names only the others as notified."""
     rule = '[[rule]]\nname = "quiet"\ntool = "refund_order"\nverdict = "ask"\n'
     who = 'approvers = ["UANA00001"]\nsilent = ["@shop-leads", "UDAN00001"]\n'
     Path("policy.toml").write_text(POLICY + rule + who)
-    text = said(capsys, f"{BIG.replace('100.11', '5.00')} --as UBEN00001 --in C0SUPPORT")
+    text = run_explain(capsys, f"{BIG.replace('100.11', '5.00')} --as UBEN00001 --in C0SUPPORT")
     ana, dan = "Ana Ruiz (UANA00001)", "Dan Weber (UDAN00001)"
     assert (
         f"Who decides: one of {ana}, also @shop-leads and {dan}, not notified (now: {ana}" in text
@@ -220,33 +228,38 @@ def test_silent_approvers_are_named(slack: Sandbox, capsys: pytest.CaptureFixtur
     assert f"Where: in the thread where it is asked; notified: {ana}\n" in text
 
 
-def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where too few people could approve, that is said, as the call would be refused."""
+def test_too_few_reachable_approvers_are_warned_about(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The call itself would be refused for that."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
-    assert "⚠ This can’t be approved: it needs 6 people to approve it" in said(
+    assert "⚠ This can’t be approved: it needs 6 people to approve it" in run_explain(
         capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT"
     )
 
 
-def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """100.10 is not more than 100.10: the amount that was typed is compared digit by digit."""
-    text = said(capsys, f"{BIG.replace('100.11', '100.10')} --as UBEN00001 --in C0SUPPORT")
+def test_amounts_are_compared_exactly(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """100.10 is not more than 100.10: amounts are compared digit by digit."""
+    text = run_explain(capsys, f"{BIG.replace('100.11', '100.10')} --as UBEN00001 --in C0SUPPORT")
     assert "• big does not apply: its condition is not true" in text
     assert "People are asked, by no rule: [defaults] apply." in text
 
 
-def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """The condition is told for the person who is named with --as.
-
-    Cleo is in the group, so another rule holds.
-    """
-    text = said(capsys, f"{BIG} --as UCLEO0001 --in #support")
+def test_conditions_are_evaluated_for_the_given_requester(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cleo is in the group, so another rule applies."""
+    text = run_explain(capsys, f"{BIG} --as UCLEO0001 --in #support")
     assert "• big does not apply" in text
 
 
-def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Members of the channel are named, what may be remembered, and that nobody may edit."""
-    text = said(capsys, "post_message channel=#support text=hi --as UBEN00001 --in C0SUPPORT")
+def test_channel_members_and_offers_to_remember_are_named(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And that nobody may edit."""
+    text = run_explain(
+        capsys, "post_message channel=#support text=hi --as UBEN00001 --in C0SUPPORT"
+    )
     assert "one of the members of C0SUPPORT (now: " in text
     assert "Ben" in text.split("(now: ")[1]  # self_approval
     assert "May be remembered: the same channel, everywhere, for 2 hours, at most 3 times." in text
@@ -254,19 +267,21 @@ def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[st
     assert "Where: in the thread where it is asked; notified: " in text
 
 
-def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    """A refusal is said with its reason, and that what only reads runs by no rule at all."""
-    assert "It is refused, by the rule paused: Ask the office." in said(
+def test_denied_and_allowed_calls_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """What only reads runs without any rule."""
+    assert "It is refused, by the rule paused: Ask the office." in run_explain(
         capsys, "cancel_order order_id=1 reason=none"
     )
-    assert "It runs without asking, by no rule: what only reads is allowed." in said(
+    assert "It runs without asking, by no rule: what only reads is allowed." in run_explain(
         capsys, "look_up_order order_id=1"
     )
 
 
-def test_it_explains_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """Without tokens it still explains; what it could not look up is named, and no file is made."""
-    text = said(capsys, f"{BIG} --as UBEN00001")
+def test_a_call_is_explained_without_slack(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """What could not be looked up is named, and no file is made."""
+    text = run_explain(capsys, f"{BIG} --as UBEN00001")
     assert "• big not known, so it applies: its condition could not be evaluated" in text
     assert "one of @finance (who that is now is not known: Slack is not configured)" in text
     assert "Not known: @finance. What is not known never allows." in text
@@ -276,11 +291,8 @@ def test_it_explains_without_slack(capsys: pytest.CaptureFixture[str], folder: P
     assert [each.name for each in folder.iterdir()] == ["policy.toml"]
 
 
-def test_sums_that_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    """A condition on what was spent cannot be told without the record, which is said.
-
-    A deny then holds.
-    """
+def test_an_unknown_sum_makes_a_deny_apply(capsys: pytest.CaptureFixture[str]) -> None:
+    """The condition needs the record. A deny applies then."""
     rule = """[[rule]]
 name = "daily"
 tool = "refund_order"
@@ -289,31 +301,28 @@ verdict = "deny"
 reason = "Too much."
 """
     Path("policy.toml").write_text(f'[defaults]\napprovers = ["@shop-leads"]\n{rule}')
-    text = said(capsys, BIG)
+    text = run_explain(capsys, BIG)
     assert "It is refused, by the rule daily: it is not known" in text
     assert "Not known: what was spent with refund_order." in text
     assert "The record was not read: there is no database at countersign.db." in text
 
 
-def test_a_refused_token_is_said(
+def test_a_token_that_slack_refuses_is_reported(
     slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token that Slack does not take is said in Slack's words.
-
-    It does not keep the rest from being explained.
-    """
+    """In Slack's words; the rest is still explained."""
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
-    text = said(capsys, BIG)
+    text = run_explain(capsys, BIG)
     assert "Slack answers invalid_auth: no people, groups or channels were looked up." in text
     assert "People are asked, by the rule big." in text
 
 
-def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    """--policy explains by that file, and one that cannot be used is named with its line."""
+def test_another_policy_file_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistake in that file is reported with its line."""
     Path("new.toml").write_text(
         f'{POLICY}[[rule]]\nname = "stop"\nverdict = "deny"\nreason = "No."\n'
     )
-    assert "It is refused, by the rule stop: No." in said(capsys, f"{BIG} --policy new.toml")
+    assert "It is refused, by the rule stop: No." in run_explain(capsys, f"{BIG} --policy new.toml")
     Path("new.toml").write_text("[defaults]\napprovers = []\n")
     assert main(["explain", *BIG.split(), "--policy", "new.toml"]) == 2
     assert "\n  new.toml:2: [defaults] approvers: " in capsys.readouterr().err
@@ -338,10 +347,10 @@ def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> No
         (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
     ],
 )
-def test_what_is_no_call_is_refused(
+def test_a_wrong_command_line_is_refused(
     line: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no call ends with exit code 2 and one line that says why; nothing else is printed."""
+    """One line says why, with exit code 2; nothing else is printed."""
     assert main(["explain", *line.split()]) == 2
     printed = capsys.readouterr()
     assert told in printed.err
@@ -349,16 +358,16 @@ def test_what_is_no_call_is_refused(
     assert printed.out == ""
 
 
-def test_no_such_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """A channel that the bot cannot see is bad input, not a place where nobody is."""
+def test_an_unknown_channel_is_refused(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not taken for a channel without members."""
     assert main(["explain", *BIG.split(), "--in", "#nowhere"]) == 2
     assert capsys.readouterr().err == "There is no channel #nowhere that the bot can see.\n"
 
 
-def test_hours_orders_and_additions(
+def test_business_hours_and_additions_are_explained(
     slack: Sandbox, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Business hours, steps in any order and what a rule adds are said as the policy has them."""
+    """Business hours, steps in any order, and what a rule adds."""
     (folder / "policy.toml").write_text("""
 [hours]
 zone = "Europe/Berlin"
@@ -385,7 +394,7 @@ tool = "refund_*"
 verdict = "add"
 veto = 5
 """)
-    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    text = run_explain(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "by no rule: [defaults] apply. late adds to it.\n" in text
     assert "• late adds to it\n• idle fits, but has nothing to add\n" in text
     assert "Step 1 of 2 (in any order): one of @shop-leads" in text
@@ -394,7 +403,7 @@ veto = 5
     policy = (folder / "policy.toml").read_text()
     days = policy.replace('"4h"', '"30d"\nreminders = ["24h", "2d"]').partition("[[rule]]")[0]
     (folder / "policy.toml").write_text(days)
-    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    text = run_explain(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "no answer within 30 business days is a no. " in text
     assert "Reminders after 2 business days, 24 hours. " in text
 
@@ -414,14 +423,14 @@ veto = 5
         ),
     ],
 )
-def test_a_rule_that_fits_and_allows_nothing(
+def test_it_is_explained_why_a_fitting_rule_allows_nothing(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     first: str,
     why: str,
 ) -> None:
-    """Where [defaults] apply although a rule fits, it is said why, and of no other rule."""
+    """Then [defaults] apply although a rule fits."""
     (folder / "shop.sqlite").touch()
     (folder / "databases.toml").write_text(
         '[[database]]\nname = "shop"\nabout = "The shop"\nurl = "sqlite:///shop.sqlite"\n'
@@ -433,7 +442,7 @@ def test_a_rule_that_fits_and_allows_nothing(
         '[defaults]\napprovers = ["@shop-leads"]\n'
         f'{before}[[rule]]\nname = "all"\nverdict = "allow"\n{named}'
     )
-    text = said(capsys, "query database=shop sql=VALUES(1) --as UBEN00001")
+    text = run_explain(capsys, "query database=shop sql=VALUES(1) --as UBEN00001")
     assert "People are asked, by no rule: [defaults] apply.\n" in text
     assert why in text
     assert "another rule applies" not in text

@@ -1,4 +1,4 @@
-"""What an explanation says of a call is what becomes of the call when it is proposed."""
+"""What an explanation says of a call is what happens when the call is proposed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ CANNOT = "⚠ This can’t be approved: "
         (f'approvers = ["{CLEO}"]\nsilent = ["{ANA}"]\npost_to = "approvers"', ""),
     ],
 )
-def test_who_can_approve_and_is_told(tmp_path: Path, terms: str, said: str) -> None:
-    """Whether it is asked at all, and where the card is, as proposing the call finds it."""
+def test_an_explanation_agrees_with_the_proposed_call(
+    tmp_path: Path, terms: str, said: str
+) -> None:
+    """Whether anybody is asked at all, and where the card is."""
     harness = LoopHarness(tmp_path / "db")
     harness.core.policy.policy = parse(f"[defaults]\n{terms}\n")
-    lines = explained(harness)
+    lines = explain_note(harness)
     assert [each for each in lines if each.startswith("⚠")] == [said] * bool(said)
     [where] = [each for each in lines if each.startswith("Where: ")]
     harness.model.script = [[("note", "as shown")]]
@@ -64,7 +66,7 @@ def test_who_can_approve_and_is_told(tmp_path: Path, terms: str, said: str) -> N
     harness.stop()
 
 
-def explained(harness: LoopHarness) -> list[str]:
+def explain_note(harness: LoopHarness) -> list[str]:
     """The lines of the explanation of Ben's note."""
     core, tool = harness.core, harness.core.tools.get("note")
     assert tool is not None

@@ -1,4 +1,4 @@
-"""The report: what is counted, what is fast, what is left out, and how it reads."""
+"""The report: what is counted, which votes are hasty, what is left out, and its lines."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 
 
 class Names:
-    """People by their ids."""
+    """Shows people by their ids."""
 
     def format_person(self, user: str) -> str:
-        """The id."""
+        """Return the id."""
         return user
 
     format_group = format_channel = quote_text = format_person
 
 
-def call(
+def build_call(
     status: CallStatus,
     *votes: tuple[str, CallVerb, float],
     tool: str = "refund",
     editor: str = "",
     day: int = 0,
 ) -> CallInReport:
-    """A call that was shown at noon of that day, with votes so many seconds later.
+    """A call shown at noon of that day, with votes so many seconds later.
 
-    Where somebody edited it, that was a minute later, and the votes came after.
+    An edit came a minute after it was shown, and the votes after the edit.
     """
     shown = AT + timedelta(days=day)
     drafts = {1: Revision(author="agent", created_at=shown)}
@@ -59,19 +59,19 @@ def call(
 
 APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT
 CALLS = [
-    call(CallStatus.SUCCEEDED, (ANA, APPROVE, 2.5)),
-    call(CallStatus.FAILED, (ANA, APPROVE, 60), (CLEO, APPROVE, 600), day=1),
-    call(CallStatus.REJECTED, (CLEO, REJECT, 10), tool="wipe"),
-    call(CallStatus.APPROVED, (CLEO, APPROVE, 30), editor=ANA),
-    call(CallStatus.EXPIRED, day=2),
-    call(CallStatus.CANCELLED),
-    call(CallStatus.PENDING, (ANA, APPROVE, 5)),
-    call(CallStatus.SUCCEEDED, tool="allowed"),  # nobody voted: by policy or by a grant
+    build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, 2.5)),
+    build_call(CallStatus.FAILED, (ANA, APPROVE, 60), (CLEO, APPROVE, 600), day=1),
+    build_call(CallStatus.REJECTED, (CLEO, REJECT, 10), tool="wipe"),
+    build_call(CallStatus.APPROVED, (CLEO, APPROVE, 30), editor=ANA),
+    build_call(CallStatus.EXPIRED, day=2),
+    build_call(CallStatus.CANCELLED),
+    build_call(CallStatus.PENDING, (ANA, APPROVE, 5)),
+    build_call(CallStatus.SUCCEEDED, tool="allowed"),  # no votes: allowed by policy or a grant
 ]
 
 
 def test_outcomes_are_counted_by_tool() -> None:
-    """Each call counts once, by what came of it; what ran without people does not."""
+    """Each call counts once; a call that ran without people does not count."""
     found = compute_report(CALLS, AT, UNTIL)
     counts = {CallFate.APPROVED: 3, CallFate.REJECTED: 1, CallFate.EXPIRED: 1}
     assert found.total.fates == counts | {CallFate.CLOSED: 1, CallFate.WAITING: 1}
@@ -80,21 +80,21 @@ def test_outcomes_are_counted_by_tool() -> None:
 
 
 def test_time_to_decide_goes_from_the_card_to_the_last_vote() -> None:
-    """A quorum is decided by its last vote; an edit does not begin anew; the clock is no person."""
+    """An edit does not restart it, and an expired call has none."""
     found = compute_report(CALLS, AT, UNTIL).total.speed  # 2.5 s, 10 s, 90 s and 600 s
     assert found.median == timedelta(seconds=50)
     assert found.slow == timedelta(seconds=600)
-    assert compute_report([call(CallStatus.EXPIRED)], AT, UNTIL).total.speed.median is None
+    assert compute_report([build_call(CallStatus.EXPIRED)], AT, UNTIL).total.speed.median is None
 
 
 def test_nine_of_ten_are_within_the_90th_percentile() -> None:
-    """Of ten decisions after 1 to 10 seconds it is the ninth."""
-    ten = [call(CallStatus.SUCCEEDED, (ANA, APPROVE, after)) for after in range(10, 0, -1)]
+    """Of decisions after 1 to 10 seconds it is the ninth."""
+    ten = [build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, after)) for after in range(10, 0, -1)]
     assert compute_report(ten, AT, UNTIL).total.speed.slow == timedelta(seconds=9)
 
 
-def test_approvers_are_told_by_their_votes() -> None:
-    """Votes on what still waits count too; the time is that since the revision was shown."""
+def test_approvers_are_listed_with_votes_and_times() -> None:
+    """Votes on waiting calls count, too. The time runs from when the revision was shown."""
     ana, cleo = compute_report(CALLS, AT, UNTIL).approvers
     assert (ana.person, ana.approved, ana.rejected, ana.edited, ana.hasty) == (ANA, 3, 0, 1, 1)
     assert ana.speed.median == timedelta(seconds=5)
@@ -108,40 +108,40 @@ def test_approvers_are_told_by_their_votes() -> None:
     assert cleo.speed.median == timedelta(seconds=30)
 
 
-def test_who_asks_with_a_form_edits_nothing() -> None:
+def test_filling_in_a_form_is_no_edit() -> None:
     """The first values are the request itself, whoever wrote them."""
-    written = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
+    written = build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, 30))
     written.revisions_by_number[1] = Revision(author=FORM_AUTHOR, created_at=AT)
     found = compute_report([written], AT, UNTIL)
     assert (found.total.edited, [each.person for each in found.approvers]) == (0, [ANA])
 
 
 def test_three_seconds_are_not_hasty() -> None:
-    """Under three seconds is."""
+    """Less than three seconds are."""
     for after, hasty in ((2.99, 1), (3, 0)):
-        found = compute_report([call(CallStatus.SUCCEEDED, (ANA, APPROVE, after))], AT, UNTIL)
+        found = compute_report([build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, after))], AT, UNTIL)
         assert (found.hasty, found.votes) == (hasty, 1)
 
 
-def test_days_are_those_on_which_something_ended() -> None:
-    """What waits has no day yet, and days on which nothing ended are not there."""
+def test_only_days_on_which_calls_ended_are_listed() -> None:
+    """A waiting call has no day."""
     days = compute_report(CALLS, AT, UNTIL).days
     assert [day.day for day, _ in days] == [2, 3, 4]
     assert days[0][1][CallFate.APPROVED] == 2
     assert days[2][1] == dict.fromkeys(CallFate, 0) | {CallFate.EXPIRED: 1}
 
 
-def test_what_expires_after_a_vote_has_the_day_of_its_end() -> None:
-    """One of two votes decides nothing: the clock does, on another day."""
+def test_an_expired_call_counts_on_the_day_it_expired() -> None:
+    """One of two votes decides nothing."""
     expired = replace(
-        call(CallStatus.EXPIRED, (ANA, APPROVE, 60)), decided_at=AT + timedelta(days=1)
+        build_call(CallStatus.EXPIRED, (ANA, APPROVE, 60)), decided_at=AT + timedelta(days=1)
     )
     [(day, _)] = compute_report([expired], AT, UNTIL).days
     assert day == (AT + timedelta(days=1)).date()
 
 
-def test_the_lines_say_all_of_it() -> None:
-    """Who reads them sees the share of hasty votes, a line for each tool and person, and a day."""
+def test_the_report_has_lines_for_tools_people_and_days() -> None:
+    """The share of hasty votes, a line for each tool and person, and the days."""
     lines = list(render_report_lines(compute_report(CALLS, AT, UNTIL), Names()))
     assert lines[0] == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
     assert "1 of 6 votes (17%) were given in under 3 s." in lines[1]
@@ -152,15 +152,18 @@ def test_the_lines_say_all_of_it() -> None:
     assert "2026-03-04  ░" in "\n".join(lines)
 
 
-def test_nothing_asked_is_one_line() -> None:
-    """An empty time has no empty tables."""
+def test_a_report_of_nothing_is_one_line() -> None:
+    """There are no empty tables."""
     lines = list(render_report_lines(compute_report([], AT, UNTIL), Names()))
     assert lines[1:] == ["Nobody was asked about anything."]
 
 
-def test_long_tables_say_what_they_leave_out() -> None:
-    """Of many tools the most asked are listed, and how many are not."""
-    many = [call(CallStatus.EXPIRED, tool=f"tool_{number}") for number in range(MAX_TABLE_ROWS + 3)]
+def test_long_tables_say_how_many_rows_are_left_out() -> None:
+    """The tools asked for most are listed."""
+    many = [
+        build_call(CallStatus.EXPIRED, tool=f"tool_{number}")
+        for number in range(MAX_TABLE_ROWS + 3)
+    ]
     lines = list(render_report_lines(compute_report(many, AT, UNTIL), Names()))
     assert "… and 3 more tools" in lines
     assert sum(line.startswith("tool_") for line in lines) == MAX_TABLE_ROWS
@@ -177,6 +180,6 @@ def test_long_tables_say_what_they_leave_out() -> None:
         (12_000, "3 h 20 min"),
     ],
 )
-def test_times_are_short(seconds: float, told: str) -> None:
-    """A time fits a column."""
+def test_times_are_written_shortly(seconds: float, told: str) -> None:
+    """They fit a column."""
     assert format_duration(timedelta(seconds=seconds)) == told

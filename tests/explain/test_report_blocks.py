@@ -1,4 +1,4 @@
-"""The report as Slack shows it: lines that fit a telephone, and blocks that Slack takes."""
+"""The report in Slack: lines that fit a phone, in blocks that Slack accepts."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from datetime import timedelta
 
 from bot.explain.report import MAX_LISTED_ITEMS, compute_report, render_report_blocks
 from storage.states import CallStatus
-from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, call
+from tests.explain.test_report import ANA, APPROVE, AT, CALLS, UNTIL, build_call
 from tests.messages.cards_support import accept_message, read
 
 TITLES = {"refund": "Refund an order", "wipe": "Wipe a disk"}
 
 
-def test_it_reads_in_lines() -> None:
-    """Each tool by its title, each person by a mention, each day with its bar; no columns."""
+def test_the_report_in_slack_is_made_of_lines() -> None:
+    """Tools by title, people by mention, days with a bar; no columns."""
     blocks = render_report_blocks(compute_report(CALLS, AT, UNTIL), TITLES, "Come again.")
     accept_message(blocks)
     text = read(blocks)
     assert text.startswith("How people decided\nFrom 2026-03-02 to 2026-04-01 (UTC). Half of")
     assert "Refund an order: 3 approved, 1 unanswered, 1 taken back, 1 waiting, 1 edited" in text
     assert "All: 3 approved, 1 rejected" in text
-    assert "in 10 s" in text  # what was decided once took as long for half as for nine of ten
+    assert "in 10 s" in text  # with one decision the median is the only time
     assert f"{{{ANA}}} approved 3, edited 1, 1 in under 3 s; half within 5.0 s" in text
     assert "02 Mar  🟩🟩🟥  2 approved, 1 rejected" in text
     assert text.endswith("Come again.")
 
 
-def test_nothing_asked_is_one_sentence() -> None:
-    """An empty time lists nothing."""
+def test_a_report_of_nothing_in_slack_is_one_sentence() -> None:
+    """Nothing is listed."""
     blocks = render_report_blocks(compute_report([], AT, UNTIL), TITLES)
     accept_message(blocks)
     assert read(blocks).endswith("(UTC). Nobody was asked about anything.")
 
 
-def test_much_is_counted() -> None:
-    """Of many tools and days the first are listed, and how many are not; Slack takes it."""
+def test_long_lists_in_slack_say_how_many_are_left_out() -> None:
+    """Slack accepts it."""
     many = [
-        call(CallStatus.SUCCEEDED, (f"U{n:09}", APPROVE, 9), tool=f"{'long ' * 30}{n}", day=n)
+        build_call(CallStatus.SUCCEEDED, (f"U{n:09}", APPROVE, 9), tool=f"{'long ' * 30}{n}", day=n)
         for n in range(MAX_LISTED_ITEMS + 8)
     ]
     blocks = render_report_blocks(compute_report(many, AT, AT + timedelta(days=60)), {})

@@ -1,4 +1,4 @@
-"""The report's picture: what is drawn is what was counted, and how large it is."""
+"""The report's picture draws what was counted, in a given size."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from bot.explain.report_picture import (
     has_decisions_to_draw,
 )
 from storage.states import CallStatus
-from tests.explain.test_report import ANA, APPROVE, AT, CALLS, CLEO, REJECT, UNTIL, call
+from tests.explain.test_report import ANA, APPROVE, AT, CALLS, CLEO, REJECT, UNTIL, build_call
 
 TITLES = {"refund": "Refund an order, for $5 or $6"}
 
 
-def panels(of: Report) -> tuple[Axes, Axes]:
-    """The two halves of the picture: the days, the tools."""
+def draw_panels(of: Report) -> tuple[Axes, Axes]:
+    """The two halves of the picture: days and tools."""
     days, tools = draw_report_figure(of, TITLES).axes
     return days, tools
 
 
-def bars(axes: Axes) -> list[BarContainer]:
-    """The bars of a half, a container for each shade."""
+def list_bars(axes: Axes) -> list[BarContainer]:
+    """The bars of a half, in one container for each shade."""
     return [each for each in axes.containers if isinstance(each, BarContainer)]
 
 
-def names(tools: Axes) -> list[str]:
-    """The tools that have a bar, as they are called."""
+def list_tool_names(tools: Axes) -> list[str]:
+    """The names beside the tools' bars."""
     return [each.get_text() for each in tools.get_yticklabels()]
 
 
-def told(axes: Axes) -> list[str]:
-    """The words that stand within a half."""
+def list_texts(axes: Axes) -> list[str]:
+    """The texts within a half."""
     return [each.get_text() for each in axes.texts]
 
 
-def test_a_day_has_a_column_of_what_was_decided() -> None:
-    """Approved at the bottom, rejected and expired on it, as many as the numbers say."""
-    days, _ = panels(compute_report(CALLS, AT, UNTIL))
-    found = bars(days)
+def test_each_day_has_a_column_of_its_outcomes() -> None:
+    """Approved at the bottom, rejected and expired above it."""
+    days, _ = draw_panels(compute_report(CALLS, AT, UNTIL))
+    found = list_bars(days)
     assert [each.get_label() for each in found] == ["approved (3)", "rejected (1)", "expired (1)"]
     heights = [[bar.get_height() for bar in each] for each in found]
     assert heights == [[2, 1, 0], [1, 0, 0], [0, 0, 1]]
@@ -57,70 +57,70 @@ def test_a_day_has_a_column_of_what_was_decided() -> None:
     assert middle == date2num(AT.date() + timedelta(days=1))
 
 
-def test_a_long_time_is_drawn_by_week() -> None:
-    """The Monday stands for its seven days, so that columns stay wide enough to see."""
-    calls = [call(CallStatus.EXPIRED, day=day) for day in (0, 6, 7, 200)]
-    days, _ = panels(compute_report(calls, AT, AT + timedelta(days=365)))
-    *_, expired = bars(days)
+def test_a_long_time_span_is_drawn_by_week() -> None:
+    """At Mondays, so that columns stay wide enough to see."""
+    calls = [build_call(CallStatus.EXPIRED, day=day) for day in (0, 6, 7, 200)]
+    days, _ = draw_panels(compute_report(calls, AT, AT + timedelta(days=365)))
+    *_, expired = list_bars(days)
     assert [bar.get_height() for bar in expired] == [2, 1, 1]
     assert days.get_title("left") == "Decisions each week"
     low, _ = days.get_xlim()
     assert low < expired[0].get_x()
 
 
-def test_a_tool_has_a_bar_of_its_median_and_a_mark_at_the_90th_percentile() -> None:
-    """The most asked stands on top, by its title; what has none by its name."""
-    _, tools = panels(compute_report(CALLS, AT, UNTIL))
-    [medians] = bars(tools)
+def test_each_tool_has_a_bar_of_its_median_time() -> None:
+    """With a mark at the 90th percentile. The tool asked for most is on top."""
+    _, tools = draw_panels(compute_report(CALLS, AT, UNTIL))
+    [medians] = list_bars(tools)
     assert [bar.get_width() for bar in medians] == [90, 10]
     [marks] = tools.lines
     assert list(marks.get_xdata()) == [600, 10]
-    assert names(tools) == ["Refund an order, for $5 or …", "wipe"]
+    assert list_tool_names(tools) == ["Refund an order, for $5 or …", "wipe"]
     assert tools.yaxis_inverted()
-    assert told(tools) == ["90 s, 90% 10 min", "10 s, 90% 10 s"]
+    assert list_texts(tools) == ["90 s, 90% 10 min", "10 s, 90% 10 s"]
 
 
-def test_the_marks_are_within_the_axis() -> None:
-    """From a tenth of a second to weeks, each bar and mark can be seen."""
-    quick = call(CallStatus.SUCCEEDED, (ANA, APPROVE, 0.3), tool="quick")
-    slow = call(CallStatus.REJECTED, (CLEO, REJECT, 40 * 86_400), tool="slow")
+def test_all_bars_and_marks_are_within_the_axis() -> None:
+    """From a tenth of a second to weeks."""
+    quick = build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, 0.3), tool="quick")
+    slow = build_call(CallStatus.REJECTED, (CLEO, REJECT, 40 * 86_400), tool="slow")
     for calls in ([quick], [slow], [quick, slow]):
-        _, tools = panels(compute_report(calls, AT, UNTIL))
+        _, tools = draw_panels(compute_report(calls, AT, UNTIL))
         low, high = tools.get_xlim()
-        [medians], [marks] = bars(tools), tools.lines
+        [medians], [marks] = list_bars(tools), tools.lines
         assert all(low < bar.get_width() < high for bar in medians)
         assert all(low < mark < high for mark in marks.get_xdata())
         assert len([at for at in tools.get_xticks() if low <= at <= high]) >= 2
 
 
-def test_many_tools_say_how_many_are_left_out() -> None:
+def test_the_picture_says_how_many_tools_are_left_out() -> None:
     """The twelve that were asked for most have a bar."""
     many = [
-        call(CallStatus.SUCCEEDED, (ANA, APPROVE, 9), tool=f"tool_{number:02}")
+        build_call(CallStatus.SUCCEEDED, (ANA, APPROVE, 9), tool=f"tool_{number:02}")
         for number in range(MAX_TOOLS + 3)
     ]
-    _, tools = panels(compute_report(many, AT, UNTIL))
-    assert names(tools) == [f"tool_{number:02}" for number in range(MAX_TOOLS)]
+    _, tools = draw_panels(compute_report(many, AT, UNTIL))
+    assert list_tool_names(tools) == [f"tool_{number:02}" for number in range(MAX_TOOLS)]
     assert "3 more tools are not shown" in tools.get_xlabel()
 
 
-def test_what_only_expired_has_no_times() -> None:
-    """The clock is no person: it takes no time to decide."""
-    found = compute_report([call(CallStatus.EXPIRED)], AT, UNTIL)
-    days, tools = panels(found)
-    assert [[bar.get_height() for bar in each] for each in bars(days)] == [[0], [0], [1]]
-    assert told(tools) == ["People have decided nothing."]
+def test_expired_calls_have_no_times_to_draw() -> None:
+    """No person decided."""
+    found = compute_report([build_call(CallStatus.EXPIRED)], AT, UNTIL)
+    days, tools = draw_panels(found)
+    assert [[bar.get_height() for bar in each] for each in list_bars(days)] == [[0], [0], [1]]
+    assert list_texts(tools) == ["People have decided nothing."]
     assert has_decisions_to_draw(found)
 
 
 @pytest.mark.parametrize("status", [CallStatus.PENDING, CallStatus.CANCELLED])
-def test_what_waits_or_was_closed_is_no_picture(status: CallStatus) -> None:
-    """Where nothing was decided and nothing expired there is nothing to draw."""
-    assert not has_decisions_to_draw(compute_report([call(status)], AT, UNTIL))
+def test_waiting_or_cancelled_calls_make_no_picture(status: CallStatus) -> None:
+    """Nothing was decided, and nothing expired."""
+    assert not has_decisions_to_draw(compute_report([build_call(status)], AT, UNTIL))
 
 
-def test_the_file_is_a_png_of_that_size() -> None:
-    """Its head says so, and names no program that made it; the title has the dates."""
+def test_the_picture_is_a_png_of_the_given_size() -> None:
+    """It names no program that made it; the title has the dates."""
     found = compute_report(CALLS, AT, UNTIL)
     file = draw_report_png(found, TITLES)
     assert file.startswith(b"\x89PNG\r\n\x1a\n")
@@ -134,8 +134,8 @@ def test_the_file_is_a_png_of_that_size() -> None:
 
 
 @pytest.mark.long
-def test_the_bot_starts_without_it() -> None:
-    """Neither the bot nor the command imports matplotlib before a picture is drawn."""
+def test_the_bot_starts_without_importing_matplotlib() -> None:
+    """Nor does the command before a picture is drawn."""
     code = (
         "import sys, bot.app, bot.cli.report, bot.slack.command_answers;"
         "sys.exit('matplotlib' in sys.modules)"

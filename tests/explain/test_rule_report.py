@@ -1,4 +1,4 @@
-"""What a report says of each rule, checked against a record made by hand."""
+"""The report on each rule, checked against a record made by hand."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ verdict = "ask"
 APPROVE, REJECT = CallVerb.APPROVE, CallVerb.REJECT
 
 
-def refund(amount: str, *votes: tuple[str, CallVerb, float], **more: Any) -> Decided:
+def build_refund(amount: str, *votes: tuple[str, CallVerb, float], **more: Any) -> Decided:
     """A refund of this amount, with these votes."""
     given = {"order_id": 1042, "amount": amount, "reason": "late", "note": None}
     return Decided("refund_order", given, votes=votes, gate=asked_by("refunds"), **more)
 
 
 HAND_MADE = [
-    refund("10.00", (ANA, APPROVE, 2)),
-    refund("50.00", (ANA, APPROVE, 60), opened=(ANA,)),
-    refund("30.5", (CLEO, APPROVE, 600), opened=(ANA,), at=AT + timedelta(hours=3)),
-    refund("20.00", (CLEO, APPROVE, 120), editor=CLEO, opened=(CLEO,)),
+    build_refund("10.00", (ANA, APPROVE, 2)),
+    build_refund("50.00", (ANA, APPROVE, 60), opened=(ANA,)),
+    build_refund("30.5", (CLEO, APPROVE, 600), opened=(ANA,), at=AT + timedelta(hours=3)),
+    build_refund("20.00", (CLEO, APPROVE, 120), editor=CLEO, opened=(CLEO,)),
     Decided(
         "cancel_order",
         {"order_id": 7, "reason": "asked for", "restock": True},
@@ -68,7 +68,7 @@ HAND_MADE = [
 
 
 @pytest.fixture
-def happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The record, and the environment of a command beside it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SLACK_BOT_TOKEN", raising=False)
@@ -83,8 +83,10 @@ def happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_numbers_of_each_rule(happened: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who decided, how fast, by one click or after Review, of what amounts; and what never was."""
+def test_the_report_has_numbers_for_each_rule(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who decided, how fast, after Review or not, which amounts; and which rules never applied."""
     assert main(["report", "--since", "9999d", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     refunds, cancel = told["rules"]
@@ -118,8 +120,10 @@ def test_the_numbers_of_each_rule(happened: Path, capsys: pytest.CaptureFixture[
     assert alone == {ANA: 1, CLEO: 1}
 
 
-def test_it_reads_in_plain_words(happened: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same as a table and sentences."""
+def test_the_report_of_rules_is_in_plain_words(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a table and sentences."""
     assert main(["report", "--since", "9999d"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split()[:3] == ["refunds", "4", "4"] for line in lines)
@@ -136,11 +140,11 @@ def test_it_reads_in_plain_words(happened: Path, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_what_no_rule_matched_is_of_no_rule(
-    happened: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_calls_that_no_rule_matched_are_named_as_such(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It goes by the policy's defaults, which nobody knows as a rule of that name."""
-    path, gate = happened / "another.db", asked_by("default")
+    """Such calls follow the policy's defaults, which are no rule of that name."""
+    path, gate = recorded / "another.db", asked_by("default")
     monkeypatch.setenv("DATABASE_URL", settings_of(path)["DATABASE_URL"])
     with closing(store_of(path).open()) as store:
         write_decided(store, [Decided("note", {}, votes=((CLEO, APPROVE, 60),), gate=gate)])
@@ -150,19 +154,21 @@ def test_what_no_rule_matched_is_of_no_rule(
     assert "rule default" not in said
 
 
-def test_a_picture_is_not_json(happened: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One of the two is asked for."""
+def test_picture_and_json_exclude_each_other(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only one of the two can be requested."""
     with pytest.raises(SystemExit):
         main(["report", "--json", "--picture", "x.png"])
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-def test_a_rule_that_refused_has_applied(
-    happened: Path, capsys: pytest.CaptureFixture[str]
+def test_a_rule_that_refused_a_call_counts_as_used(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a refusal the record has the reason."""
+    """The record has the reason of a refusal."""
     refused = Decided("refund_order", {}, CallStatus.REFUSED, (), gate="{}", requester=BEN)
-    store = store_of(happened / "record.db")
+    store = store_of(recorded / "record.db")
     store.open()
     write_decided(store, [refused], first=100, note="policy: Not today.")
     store.close()

@@ -1,4 +1,4 @@
-"""A call as it is typed: each value becomes exactly what the tool's model makes of the words."""
+"""A call typed as words: each value becomes what the tool's model makes of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFF = FailingSlackDirectory("Slack is not asked")
 
 
 class Everything(BaseModel):
-    """Fields of many kinds."""
+    """Fields of many types."""
 
     amount: Decimal
     name: str = ""
@@ -50,10 +50,7 @@ def take(args: Everything, _context: ToolContext) -> str:
     ],
 )
 def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
-    """Each value becomes what the tool's model makes of those words, exactly.
-
-    JSON is only read where words do not do.
-    """
+    """Words are read as JSON only if the field does not accept them as text."""
     _, args = parse_typed_call(
         _tools(), ["take", *([] if field == "amount" else ["amount=1"]), word], OFF, None
     )
@@ -64,8 +61,8 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 @pytest.mark.parametrize(
     "word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"]
 )
-def test_values_that_are_none(word: str) -> None:
-    """What is neither words for the field nor one JSON value is refused, and adds nothing."""
+def test_a_value_that_fits_no_field_is_refused(word: str) -> None:
+    """It is neither text for the field nor one JSON value, and adds no other argument."""
     with pytest.raises(TypedCallError):
         parse_typed_call(_tools(), ["take", "amount=1", word], OFF, None)
 

@@ -1,1 +1,1 @@
-"""The stand-in for the model."""
+"""The demo's stand-in for the model, and the tests' stricter one."""

@@ -1,4 +1,4 @@
-"""One running planner and one real OpenAI client for each test."""
+"""A running stand-in and a real OpenAI client for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the stand-in for the model, and how a transcript goes on after its answer."""
+"""Requests to the stand-in for the model, and the transcript after its answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TWO = Turn(
 )
 
 
-def stream(client: OpenAI, **more: Any) -> list[ResponseStreamEvent]:
+def read_stream(client: OpenAI, **more: Any) -> list[ResponseStreamEvent]:
     """Every event of one streamed answer."""
     return list(client.responses.create(**{**ASK, **more}, stream=True))
 

@@ -1,4 +1,4 @@
-"""The stand-in's Chat Completions: what the real client reads from it, and what it refuses."""
+"""The stand-in's Chat Completions: what the real client reads, and what it refuses."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ TOLD = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
 
 
 def ask(client: OpenAI, **changes: Any) -> ChatCompletion:
-    """One request with these parameters changed, unknown ones included."""
+    """Send one request with these parameters changed, unknown ones included."""
     messages: Any = [SAYS]
     return client.chat.completions.create(model="gpt-5", messages=messages, extra_body=changes)
 
 
-def test_whole_and_streamed_say_the_same(planner: StrictPlanner, client: OpenAI) -> None:
-    """Words, calls and usage of a whole answer are those that the chunks add up to, and each is
-    valid for the client.
-    """
+def test_whole_and_streamed_chats_are_equal(planner: StrictPlanner, client: OpenAI) -> None:
+    """Words, calls and usage are equal, and each part is valid for the client."""
     planner.script(TWO, TWO)
     whole = ask(client, tools=[TOOL])
     TypeAdapter(ChatCompletion).validate_python(whole.model_dump(mode="json", exclude_unset=True))
@@ -62,10 +60,8 @@ def test_whole_and_streamed_say_the_same(planner: StrictPlanner, client: OpenAI)
         assert json.loads("".join(each.arguments or "" for each in mine)) == {"order_id": order}
 
 
-def test_a_request_is_kept_as_both(planner: StrictPlanner, client: OpenAI) -> None:
-    """What came is kept, and so is what it would be by the Responses API, one item for each thing
-    that was said.
-    """
+def test_a_chat_request_is_kept_in_both_forms(planner: StrictPlanner, client: OpenAI) -> None:
+    """As it came, and as a request to the Responses API with one item for each thing said."""
     heard = 'Earlier messages of this Slack thread, quoted for context.\nAna:\n> "hi"'
     wrote = "Ben (<@U1>) writes, on Monday, 2026-11-23, at 08:00 UTC:\nhello"
     system = {"role": "system", "content": "Be brief."}
@@ -115,10 +111,10 @@ def test_a_request_is_kept_as_both(planner: StrictPlanner, client: OpenAI) -> No
         ({"input": "hello"}, "Unknown parameter: 'input'"),
     ],
 )
-def test_what_the_real_one_refuses_is_refused(
+def test_chat_requests_that_openai_refuses_are_refused(
     planner: StrictPlanner, client: OpenAI, changes: dict[str, Any], message: str
 ) -> None:
-    """A request that OpenAI's own server does not take gets its error, and uses up no script."""
+    """With OpenAI's error; it uses up no scripted turn."""
     planner.script(Turn(text="for the good one"))
     with pytest.raises(openai.BadRequestError, match=message) as caught:
         ask(client, **changes)
@@ -127,8 +123,8 @@ def test_what_the_real_one_refuses_is_refused(
     assert ask(client).choices[0].message.content == "for the good one"
 
 
-def test_a_model_that_has_to_call_does(planner: StrictPlanner, client: OpenAI) -> None:
-    """Made to call a tool, it calls one; without tools it refuses them, and says so."""
+def test_tool_choice_is_followed(planner: StrictPlanner, client: OpenAI) -> None:
+    """A model without tools refuses them."""
     [choice] = ask(client, tools=[TOOL], tool_choice="required").choices
     assert [each.type for each in choice.message.tool_calls or ()] == ["function"]
     assert ask(client, tools=[TOOL], tool_choice="none").choices[0].message.tool_calls is None
@@ -137,8 +133,8 @@ def test_a_model_that_has_to_call_does(planner: StrictPlanner, client: OpenAI) -
         ask(client, tools=[TOOL])
 
 
-def test_a_chat_is_cut_and_fails(planner: StrictPlanner, client: OpenAI) -> None:
-    """A stream breaks off where it is told to, and a failure is told as one, streamed or whole."""
+def test_a_chat_can_be_told_to_break_off_or_fail(planner: StrictPlanner, client: OpenAI) -> None:
+    """A failure is reported streamed and whole."""
     messages: Any = [SAYS]
     planner.script(Turn(text="One two three"))
     planner.cut_next_answers(after_events=5)

@@ -1,4 +1,4 @@
-"""The stand-in refuses what it cannot read at once, and says items in fewer, as OpenAI's does."""
+"""The stand-in refuses what exceeds its context, and compacts items as OpenAI does."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments"
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
 
 
-def test_what_does_not_fit_is_refused(planner: StrictPlanner, client: OpenAI) -> None:
-    """By both APIs, with their code and their words, unless what is oldest may be left out."""
+def test_a_request_over_the_context_is_refused(planner: StrictPlanner, client: OpenAI) -> None:
+    """By both APIs, with their code and words, unless old items may be left out."""
     planner.context = 1_000
     for ask in (
         lambda: client.responses.create(model="gpt-5", input=[SAYS]),
@@ -31,8 +31,11 @@ def test_what_does_not_fit_is_refused(planner: StrictPlanner, client: OpenAI) ->
     client.responses.create(model="gpt-5", input="hello")
 
 
-def test_items_are_said_in_fewer(planner: StrictPlanner, client: OpenAI) -> None:
-    """What users said, then one sealed item, which is taken back as it is; calls need an output."""
+def test_items_can_be_compacted(planner: StrictPlanner, client: OpenAI) -> None:
+    """The user's words, then one sealed item, which is accepted unchanged.
+
+    Each call needs an output.
+    """
     items: Any = [SAYS, CALL, OUTPUT, {"role": "assistant", "content": "Well."}]
     raw = client.responses.with_raw_response.compact(model="gpt-5", input=items, instructions="Go.")
     made = raw.parse()

@@ -1,4 +1,4 @@
-"""What steers the stand-in for the model: scripted turns, faults, cuts, holds, and its end."""
+"""Controls of the stand-in for the model: scripted turns, faults, cuts, holds, stopping."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from openai.types.responses import (
 )
 
 from bot.demo.model_server import Turn
-from tests.demo.model.samples import ASK, TWO, stream
+from tests.demo.model.samples import ASK, TWO, read_stream
 from tests.model_stand_in.answers import OddTurn
 from tests.model_stand_in.planner import StrictPlanner
 
 
-def test_scripts_are_used_in_order_and_ids_as_given(planner: StrictPlanner, client: OpenAI) -> None:
-    """Scripted turns come in order, with the given call ids and arguments, nonsense included."""
+def test_scripted_turns_come_in_order(planner: StrictPlanner, client: OpenAI) -> None:
+    """With the given call ids and arguments, even nonsense."""
     planner.script(
         OddTurn(
             calls=[("a", '{"a": 1, "a": 2}'), ("b", "[1,")],
@@ -36,16 +36,16 @@ def test_scripts_are_used_in_order_and_ids_as_given(planner: StrictPlanner, clie
     assert client.responses.create(**ASK).output_text == "second"
 
 
-def test_failed_and_incomplete_responses(planner: StrictPlanner, client: OpenAI) -> None:
-    """A turn can end as failed or incomplete, as the API reports trouble after the stream began."""
+def test_a_scripted_turn_can_fail_or_be_incomplete(planner: StrictPlanner, client: OpenAI) -> None:
+    """The API reports such trouble after the stream began."""
     planner.script(
         OddTurn(failed="server_error"), OddTurn(text="Half", incomplete="max_output_tokens")
     )
-    last = stream(client)[-1]
+    last = read_stream(client)[-1]
     assert last.type == "response.failed"
     assert last.response.error is not None
     assert last.response.error.code == "server_error"
-    last = stream(client)[-1]
+    last = read_stream(client)[-1]
     assert last.type == "response.incomplete"
     assert last.response.incomplete_details is not None
     assert last.response.incomplete_details.reason == "max_output_tokens"
@@ -62,10 +62,7 @@ def test_failed_and_incomplete_responses(planner: StrictPlanner, client: OpenAI)
 def test_ordered_faults_become_the_clients_errors(
     planner: StrictPlanner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
 ) -> None:
-    """An ordered status becomes the client's exception, once, and the script is kept.
-
-    Its Retry-After comes along.
-    """
+    """Once, with Retry-After; the script is kept."""
     planner.script(Turn(text="after all"))
     planner.fail_next_requests(status, retry_after=7)
     with pytest.raises(expected) as caught:
@@ -75,18 +72,18 @@ def test_ordered_faults_become_the_clients_errors(
     assert client.responses.create(**ASK).output_text == "after all"
 
 
-def test_a_cut_turn_is_said_again(planner: StrictPlanner, client: OpenAI) -> None:
-    """A cut stream is a connection error, and its scripted turn is said again, whole."""
+def test_a_turn_that_was_cut_off_is_repeated(planner: StrictPlanner, client: OpenAI) -> None:
+    """The cut is a connection error; the turn then comes whole."""
     planner.script(TWO)
     planner.cut_next_answers(after_events=5)
     with pytest.raises(openai.APIConnectionError):
-        stream(client)
+        read_stream(client)
     again = [item.type for item in client.responses.create(**ASK).output]
     assert again == ["message", "reasoning", "function_call", "function_call"]
 
 
 def test_a_cut_leaves_the_events_before_it(planner: StrictPlanner, client: OpenAI) -> None:
-    """What was written before the cut is read, what comes after is not."""
+    """The later ones are missing."""
     planner.cut_next_answers(after_events=5)
     seen: list[object] = []
     events = client.responses.create(**ASK, stream=True)
@@ -96,7 +93,7 @@ def test_a_cut_leaves_the_events_before_it(planner: StrictPlanner, client: OpenA
 
 
 def test_refused_connections_reach_the_client(planner: StrictPlanner, client: OpenAI) -> None:
-    """A refused connection is a connection error, and nothing is recorded as asked."""
+    """As connection errors; no request is recorded."""
     planner.refuse_next_connections(2)
     for _ in range(2):
         with pytest.raises(openai.APIConnectionError):
@@ -109,18 +106,18 @@ def test_refused_connections_reach_the_client(planner: StrictPlanner, client: Op
 def test_a_held_request_waits_for_its_release(
     planner: StrictPlanner, client: OpenAI, after_events: int
 ) -> None:
-    """A held request waits, before its answer or in mid-stream, until it is released."""
+    """Before its answer or in mid-stream."""
     hold = planner.hold_next_request(after_events)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(stream, client)
+        answer = pool.submit(read_stream, client)
         assert hold.arrived.wait(30)
         assert not answer.done()
         hold.release()
         assert answer.result(30)[-1].type == "response.completed"
 
 
-def test_what_was_held_leaves_the_next_script_alone(planner: StrictPlanner, client: OpenAI) -> None:
-    """A request that a clearing let go on is not answered with a turn that was scripted since."""
+def test_a_held_request_does_not_use_a_later_script(planner: StrictPlanner, client: OpenAI) -> None:
+    """It is released by clearing the script."""
     hold = planner.hold_next_request()
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(client.responses.create, **ASK)
@@ -131,12 +128,12 @@ def test_what_was_held_leaves_the_next_script_alone(planner: StrictPlanner, clie
     assert client.responses.create(**ASK).output_text == "of the next story"
 
 
-def test_stop_ends_what_is_held() -> None:
-    """Stopping the server does not wait for a release that nobody will give."""
+def test_stopping_ends_held_requests() -> None:
+    """Stopping does not wait for a release that never comes."""
     with StrictPlanner() as planner, ThreadPoolExecutor(1) as pool:
         client = OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10)
         hold = planner.hold_next_request()
-        pending = pool.submit(stream, client)
+        pending = pool.submit(read_stream, client)
         assert hold.arrived.wait(30)
         planner.stop()
         assert pending.exception(5) is None or isinstance(pending.exception(), openai.APIError)
@@ -144,16 +141,13 @@ def test_stop_ends_what_is_held() -> None:
 
 
 def test_a_taken_port_is_reported() -> None:
-    """Starting on a port in use raises on the caller's thread instead of hanging."""
+    """On the caller's thread, without hanging."""
     with StrictPlanner() as planner, pytest.raises(OSError, match="address"):
         StrictPlanner(int(planner.url.split(":")[2].split("/")[0])).start()
 
 
 def test_models_are_listed_and_named(client: OpenAI) -> None:
-    """The model list and a model can be read.
-
-    An unknown model is not found, there and when asked for an answer.
-    """
+    """An unknown model is not found, also when asked for an answer."""
     assert [each.id for each in client.models.list()] == ["stand-in"]
     assert client.models.retrieve("gpt-5").id == "gpt-5"
     with pytest.raises(openai.NotFoundError):

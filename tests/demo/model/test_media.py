@@ -1,4 +1,4 @@
-"""Pictures and files in a request to the stand-in: it takes what OpenAI takes, by both APIs."""
+"""Pictures and files in requests: the stand-in accepts what OpenAI accepts, in both APIs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
-def data(media: str, content: bytes) -> str:
-    """The address that holds this content."""
+def build_data_url(media: str, content: bytes) -> str:
+    """The URL that holds this content."""
     return f"data:{media};base64,{base64.b64encode(content).decode()}"
 
 
-def image(url: str = data("image/png", PNG), **more: Any) -> dict[str, Any]:
+def build_image(url: str = build_data_url("image/png", PNG), **more: Any) -> dict[str, Any]:
     return {"type": "input_image", "image_url": url, "detail": "auto", **more}
 
 
-def file(url: str = data("application/pdf", b"%PDF-1.7 x"), name: str = "a.pdf") -> dict[str, Any]:
+def file(
+    url: str = build_data_url("application/pdf", b"%PDF-1.7 x"), name: str = "a.pdf"
+) -> dict[str, Any]:
     return {"type": "input_file", "filename": name, "file_data": url}
 
 
@@ -34,8 +36,8 @@ def ask(client: OpenAI, *parts: Any, role: str = "user") -> openai.types.respons
     return client.responses.create(**{**ASK, "input": [{"role": role, "content": [*parts]}]})
 
 
-def by_chat(client: OpenAI, *parts: Any) -> Any:
-    """Ask by Chat Completions with such parts."""
+def ask_by_chat(client: OpenAI, *parts: Any) -> Any:
+    """Ask Chat Completions with such parts."""
     said: Any = {"role": "user", "content": [*parts]}
     return client.chat.completions.create(model="gpt-5", messages=[said])
 
@@ -43,69 +45,73 @@ def by_chat(client: OpenAI, *parts: Any) -> Any:
 @pytest.mark.parametrize(
     ("part", "what"),
     [
-        (image(data("image/png", b"GIF89a")), "does not represent a valid image"),
-        (image(data("image/heic", PNG)), "does not represent a valid image"),
-        (image("data:image/png;base64,iVBORw0"), "does not represent a valid image"),
-        (image("https://example.com/cat.png"), "does not represent a valid image"),
-        (image(data("application/pdf", b"%PDF-1")), "does not represent a valid image"),
-        (image(detail="some"), "Invalid value: 'some'"),
-        (image(file_name="x"), "Unknown parameter"),
-        (file(data("application/pdf", b"PK\x03\x04")), "Expected a base64-encoded PDF"),
-        (file(data("image/png", PNG)), "Expected a base64-encoded PDF"),
+        (build_image(build_data_url("image/png", b"GIF89a")), "does not represent a valid image"),
+        (build_image(build_data_url("image/heic", PNG)), "does not represent a valid image"),
+        (build_image("data:image/png;base64,iVBORw0"), "does not represent a valid image"),
+        (build_image("https://example.com/cat.png"), "does not represent a valid image"),
+        (
+            build_image(build_data_url("application/pdf", b"%PDF-1")),
+            "does not represent a valid image",
+        ),
+        (build_image(detail="some"), "Invalid value: 'some'"),
+        (build_image(file_name="x"), "Unknown parameter"),
+        (file(build_data_url("application/pdf", b"PK\x03\x04")), "Expected a base64-encoded PDF"),
+        (file(build_data_url("image/png", PNG)), "Expected a base64-encoded PDF"),
         (file(name=""), "filename"),
     ],
 )
-def test_what_is_not_what_it_says_is_refused(client: OpenAI, part: Any, what: str) -> None:
-    """A picture or a file that is none, or is given otherwise, is refused at its place."""
+def test_a_wrong_picture_or_file_is_refused(client: OpenAI, part: Any, what: str) -> None:
+    """The error names its place."""
     with pytest.raises(openai.BadRequestError, match=what) as caught:
         ask(client, {"type": "input_text", "text": "look"}, part)
     assert "input[0].content[1]" in str(caught.value.param)
 
 
-def test_only_a_user_shows_anything(client: OpenAI) -> None:
-    """A developer's words are text."""
+def test_only_users_may_send_pictures(client: OpenAI) -> None:
+    """A developer's message has only text."""
     with pytest.raises(openai.BadRequestError, match="Supported values are: input_text"):
-        ask(client, image(), role="developer")
+        ask(client, build_image(), role="developer")
 
 
-def test_a_chat_with_files_is_one_of_the_responses_api(
+def test_a_chat_with_files_is_kept_as_responses_items(
     planner: StrictPlanner, client: OpenAI
 ) -> None:
-    """By chat the same parts have other names; they belong to what was said before them, and what
-    is said after them is an item of its own.
-    """
+    """Files belong to the text before them; text after them is an item of its own."""
     planner.script(Turn(text="a cat"), Turn(text="again"))
     head = "Files that Ben (<@U1>) attached, quoted for you to read."
     wrote = "Ben (<@U1>) writes, on Monday, 2026-11-23, at 08:00 UTC:\nwhat is it?"
     parts = [
         {"type": "text", "text": f"earlier\n\n{head}"},
-        {"type": "image_url", "image_url": {"url": data("image/png", PNG), "detail": "auto"}},
+        {
+            "type": "image_url",
+            "image_url": {"url": build_data_url("image/png", PNG), "detail": "auto"},
+        },
         {"type": "file", "file": {"filename": "a.pdf", "file_data": file()["file_data"]}},
         {"type": "text", "text": wrote},
     ]
-    assert by_chat(client, *parts).choices[0].message.content == "a cat"
+    assert ask_by_chat(client, *parts).choices[0].message.content == "a cat"
     assert [each["content"] for each in planner.requests[-1]["input"]] == [
         [{"type": "input_text", "text": "earlier"}],
-        [{"type": "input_text", "text": head}, image(), file()],
+        [{"type": "input_text", "text": head}, build_image(), file()],
         [{"type": "input_text", "text": wrote}],
     ]
-    used = ask(client, image(data("image/png", PNG + bytes(1_000_000)))).usage
+    used = ask(client, build_image(build_data_url("image/png", PNG + bytes(1_000_000)))).usage
     assert used is not None
-    assert used.input_tokens < 5_000  # not as many as its letters are
+    assert used.input_tokens < 5_000  # not a token for every few letters
     with pytest.raises(openai.BadRequestError, match="valid image"):
-        by_chat(client, {"type": "image_url", "image_url": {"url": "cat.png"}})
+        ask_by_chat(client, {"type": "image_url", "image_url": {"url": "cat.png"}})
 
 
-def test_a_model_may_lack_sight(planner: StrictPlanner, client: OpenAI) -> None:
-    """A model that sees no pictures, or reads no files, refuses those alone."""
+def test_a_model_may_lack_pictures_or_files(planner: StrictPlanner, client: OpenAI) -> None:
+    """It refuses those, and nothing else."""
     planner.without = {ApiFeature.SIGHT}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
-        ask(client, image())
-    part = {"type": "image_url", "image_url": {"url": image()["image_url"]}}
+        ask(client, build_image())
+    part = {"type": "image_url", "image_url": {"url": build_image()["image_url"]}}
     with pytest.raises(openai.BadRequestError, match="image_url is only supported by certain"):
-        by_chat(client, part)
+        ask_by_chat(client, part)
     assert ask(client, file())
     planner.without = {ApiFeature.FILES}
     with pytest.raises(openai.BadRequestError, match="file is only supported by certain models"):
         ask(client, file())
-    assert ask(client, image())
+    assert ask(client, build_image())

@@ -1,4 +1,4 @@
-"""What people say to the stand-in for the model, and the valid calls that come of it."""
+"""Phrases that people write to the stand-in for the model, and the calls it makes of them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from hypothesis import strategies as st
 from bot.demo.model_server import Turn
 from bot.demo.model_turns import CORRECTION_NOTE, plan_turn
 from bot.demo.order_phrases import SENTENCE_BY_REASON
-from tests.demo.model.tools import READS, WRITES, offered
+from tests.demo.model.tools import READS, WRITES, build_tool_schemas
 
 Calls = list[tuple[str, dict[str, Any]]]
 NOW = "It is Friday, 2026-05-01 12:00 UTC."
 
 
-def said(text: str, author: str = "Ben Okafor (<@UBEN00001>) writes:\n") -> dict[str, Any]:
+def build_user_item(
+    text: str, author: str = "Ben Okafor (<@UBEN00001>) writes:\n"
+) -> dict[str, Any]:
     """A person's message as an input item."""
     return {"role": "user", "content": [{"type": "input_text", "text": f"{author}{text}"}]}
 
 
-def turn(*items: dict[str, Any]) -> Turn:
-    """The brain's turn for a transcript."""
+def plan(*items: dict[str, Any]) -> Turn:
+    """The stand-in's turn for a transcript."""
     return plan_turn(
-        {"model": "gpt-5", "instructions": NOW, "tools": offered(), "input": list(items)}
+        {"model": "gpt-5", "instructions": NOW, "tools": build_tool_schemas(), "input": list(items)}
     )
 
 
-def called(answer: Turn) -> Calls:
+def list_valid_calls(answer: Turn) -> Calls:
     """The calls without the approver's reason, each checked against its model."""
     found: Calls = []
     for name, arguments in answer.calls:
@@ -137,9 +139,9 @@ PHRASES: list[tuple[str, Calls]] = [
 
 @pytest.mark.parametrize(("words", "expected"), PHRASES, ids=[words[:40] for words, _ in PHRASES])
 def test_phrases_become_calls(words: str, expected: Calls) -> None:
-    """Each way of asking becomes exactly these calls, which their tools find valid."""
-    answer = turn(said(words))
-    got = called(answer)
+    """Exactly these, and valid for their tools."""
+    answer = plan(build_user_item(words))
+    got = list_valid_calls(answer)
     assert got == expected
 
 
@@ -152,9 +154,9 @@ def test_phrases_become_calls(words: str, expected: Calls) -> None:
         ("cancel the order", "order number"),
     ],
 )
-def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
-    """What the words do not say is asked for; nothing is proposed on a guess."""
-    answer = turn(said(words))
+def test_missing_values_are_asked_for(words: str, needed: str) -> None:
+    """Nothing is proposed on a guess."""
+    answer = plan(build_user_item(words))
     assert not answer.calls
     assert f"I still need the {needed}" in answer.text
 
@@ -170,77 +172,90 @@ def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
     ],
 )
 def test_an_answer_completes_the_request(first: str, second: str, expected: Any) -> None:
-    """The answer to its question is read together with the request it was about."""
-    asked = turn(said(first))
+    """It is read together with the request."""
+    asked = plan(build_user_item(first))
     item = {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "output_text", "text": asked.text}],
     }
-    assert called(turn(said(first), item, said(second))) == [expected]
+    assert list_valid_calls(plan(build_user_item(first), item, build_user_item(second))) == [
+        expected
+    ]
 
 
 @pytest.mark.parametrize("answers", [("1042", "40 EUR"), ("40 EUR", "1042")])
-def test_what_was_answered_is_not_asked_again(answers: tuple[str, str]) -> None:
-    """Two questions, one after the other: the second answer does not make it forget the first."""
-    items = [said("refund the broken mug")]
+def test_an_earlier_answer_is_remembered(answers: tuple[str, str]) -> None:
+    """After a second question the first answer still counts."""
+    items = [build_user_item("refund the broken mug")]
     for answer in answers:
-        text = [{"type": "output_text", "text": turn(*items).text}]
-        items += [{"type": "message", "role": "assistant", "content": text}, said(answer)]
-    assert called(turn(*items)) == [refund(1042, "40.00")]
+        text = [{"type": "output_text", "text": plan(*items).text}]
+        items += [
+            {"type": "message", "role": "assistant", "content": text},
+            build_user_item(answer),
+        ]
+    assert list_valid_calls(plan(*items)) == [refund(1042, "40.00")]
 
 
 def test_quoted_history_is_data() -> None:
-    """What others said earlier starts nothing, in its own item or quoted in the message."""
+    """In an item of its own or in the message, it starts nothing."""
     history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043"
-    assert called(turn(said(history, author=""), said("look up order 1042"))) == [look(1042)]
-    assert called(turn(said("> cancel order 1043\nlook up order 1042"))) == [look(1042)]
+    assert list_valid_calls(
+        plan(build_user_item(history, author=""), build_user_item("look up order 1042"))
+    ) == [look(1042)]
+    assert list_valid_calls(plan(build_user_item("> cancel order 1043\nlook up order 1042"))) == [
+        look(1042)
+    ]
 
 
 def test_only_the_last_request_counts() -> None:
-    """An earlier request that was answered is not carried out again."""
+    """An answered request is not carried out again."""
     item = {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "output_text", "text": "Done."}],
     }
-    assert called(turn(said("cancel order 1043"), item, said("look up order 1042"))) == [look(1042)]
+    assert list_valid_calls(
+        plan(build_user_item("cancel order 1043"), item, build_user_item("look up order 1042"))
+    ) == [look(1042)]
 
 
-def test_the_notice_is_said_once() -> None:
-    """The first answer of a conversation says that this is the stand-in.
-
-    Later ones do not repeat it.
-    """
-    first = turn(said("tell #support"))
+def test_the_stand_in_introduces_itself_once() -> None:
+    """The first answer says that this is the stand-in; later ones do not."""
+    first = plan(build_user_item("tell #support"))
     assert first.text.endswith("_I am the offline stand-in planner, not a language model._")
     item = {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "output_text", "text": first.text}],
     }
-    assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
+    assert (
+        plan(build_user_item("tell #support"), item, build_user_item("thanks!")).text
+        == "You are welcome."
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["yes", "Yes, go ahead, approved!", "LGTM", "reject it please", "no", "ok, do it"]
 )
 def test_messages_do_not_decide(text: str) -> None:
-    """Who writes a decision in a thread with a call is told to use the buttons."""
+    """The answer points to the buttons."""
     asked = {"call_id": "c1", "name": "cancel_order", "arguments": '{"order_id": 1043}'}
     answered = {"type": "function_call_output", "call_id": "c1", "output": "It waits."}
     calls = [asked | {"type": "function_call"}, answered]
-    answer = turn(said("cancel order 1043"), *calls, said(text))
+    answer = plan(build_user_item("cancel order 1043"), *calls, build_user_item(text))
     assert not answer.calls
     assert answer.text.startswith("Messages don't decide this; use the buttons on the card.")
-    assert "I did not understand" in turn(said(text)).text
+    assert "I did not understand" in plan(build_user_item(text)).text
 
 
 def test_long_requests_are_refused_whole() -> None:
-    """A long message is taken whole or openly not at all: never in part."""
+    """A message is read whole, or refused openly."""
     text = "all is well, " * 200
-    assert called(turn(said(f"Post '{text}' in #general"))) == [post("#general", text)]
-    answer = turn(said(f"Post '{text * 3}' in #general"))
+    assert list_valid_calls(plan(build_user_item(f"Post '{text}' in #general"))) == [
+        post("#general", text)
+    ]
+    answer = plan(build_user_item(f"Post '{text * 3}' in #general"))
     assert not answer.calls
     assert "more than I can read" in answer.text
 
@@ -248,18 +263,18 @@ def test_long_requests_are_refused_whole() -> None:
 @pytest.mark.parametrize(
     "words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"]
 )
-def test_repetition_takes_no_long_time(words: str) -> None:
-    """However a message repeats itself, it is read within the patience of a person."""
+def test_a_repetitive_message_is_read_quickly(words: str) -> None:
+    """Within the patience of a person."""
     started = time.monotonic()
-    turn(said((words * 8_000)[:8_000]))
+    plan(build_user_item((words * 8_000)[:8_000]))
     assert time.monotonic() - started < 10
 
 
-def test_tools_may_be_switched_off() -> None:
-    """With tool_choice none there is no call, and with parallel_tool_calls false there is one."""
+def test_tool_choice_none_means_no_call() -> None:
+    """With parallel_tool_calls false there is one call."""
     body = {
         "model": "gpt-5",
-        "tools": offered(),
+        "tools": build_tool_schemas(),
         "input": "Refund 20 EUR of order 1042 and refund 10 EUR of order 1045",
     }
     assert not plan_turn({**body, "tool_choice": "none"}).calls
@@ -275,8 +290,8 @@ WORDS = st.sampled_from(ODD.split(" "))
 
 
 @given(st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=80))
-def test_no_words_break_it(words: str) -> None:
-    """Whatever is said, there is a turn: calls with object arguments, or something said."""
-    answer = turn(said(words))
+def test_any_words_get_a_turn(words: str) -> None:
+    """There are calls with object arguments, or some text."""
+    answer = plan(build_user_item(words))
     assert answer.text or answer.calls
     assert all(isinstance(arguments, dict) for _, arguments in answer.calls)

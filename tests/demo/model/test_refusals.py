@@ -1,4 +1,4 @@
-"""What the stand-in refuses, as the real client reports it: mistakes the real API refuses."""
+"""Mistakes that the real API refuses are refused by the stand-in in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAYS = {"role": "user", "content": "hello"}
 
 
 def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
-    """One request with these parameters changed, unknown ones included."""
+    """Send one request with these parameters changed, unknown ones included."""
     return client.responses.create(model="gpt-5", input="hello", extra_body=changes)
 
 
@@ -79,7 +79,7 @@ def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
 def test_malformed_requests_are_refused(
     planner: StrictPlanner, client: OpenAI, changes: Any, param: str, code: str | None
 ) -> None:
-    """A malformed request is a BadRequestError naming the parameter, and stands in `refused`."""
+    """The error names the parameter, and `refused` records it."""
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, **changes)
     assert (caught.value.param, caught.value.code) == (param, code)
@@ -107,13 +107,13 @@ def test_malformed_requests_are_refused(
     ],
 )
 def test_invalid_transcripts_are_refused(client: OpenAI, items: list[Any], message: str) -> None:
-    """A call without its one output, an output without its call, and ids used twice are refused."""
+    """A call without its one output, an output without its call, ids used twice."""
     with pytest.raises(openai.BadRequestError, match=message):
         ask(client, input=items)
 
 
-def test_lenient_ids_play_a_careless_provider(planner: StrictPlanner, client: OpenAI) -> None:
-    """On demand, call ids may be empty or come again, but each call still needs its output."""
+def test_odd_call_ids_are_accepted_on_demand(planner: StrictPlanner, client: OpenAI) -> None:
+    """Call ids may be empty or repeated then; each call still needs its output."""
     planner.lenient_ids = True
     empty = [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]
     assert ask(client, input=[SAYS, CALL, OUTPUT, CALL, OUTPUT, *empty]).status == "completed"
@@ -122,7 +122,7 @@ def test_lenient_ids_play_a_careless_provider(planner: StrictPlanner, client: Op
 
 
 def test_reasoning_must_come_back_as_it_was(planner: StrictPlanner, client: OpenAI) -> None:
-    """Reasoning that was altered, emptied, left out or left alone is refused."""
+    """Altered, emptied, missing or left alone it is refused."""
     planner.script(TWO)
     items = answered(client.responses.create(**ASK))
     place = next(index for index, item in enumerate(items) if item.get("type") == "reasoning")
@@ -145,7 +145,7 @@ def test_reasoning_must_come_back_as_it_was(planner: StrictPlanner, client: Open
 
 
 def test_a_key_is_needed(planner: StrictPlanner) -> None:
-    """Without a bearer key every path answers 401, before anything else is looked at."""
+    """Every path answers 401 without one, before anything else is checked."""
     client = OpenAI(
         base_url=planner.url,
         api_key="x",
@@ -161,13 +161,13 @@ def test_a_key_is_needed(planner: StrictPlanner) -> None:
 
 
 def test_an_unknown_path_is_not_found(client: OpenAI) -> None:
-    """Other endpoints do not exist, and say so in OpenAI's error body."""
+    """With OpenAI's error body."""
     with pytest.raises(openai.NotFoundError, match="Invalid URL"):
         client.embeddings.create(model="gpt-5", input="x")
 
 
 def test_a_refusal_uses_up_no_script(planner: StrictPlanner, client: OpenAI) -> None:
-    """A refused request, streamed or not, leaves the scripted turns for the next good one."""
+    """The next valid request gets the scripted turn."""
     planner.script(Turn(text="for the good one"))
     with pytest.raises(openai.BadRequestError):
         list(

@@ -1,4 +1,4 @@
-"""After the calls: look-ups that lead to actions, truthful reports, corrected proposals."""
+"""What the stand-in says after calls: look-ups, truthful reports, corrected proposals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent import outputs
 from bot.demo.model_turns import CORRECTION_NOTE
-from tests.demo.model.test_phrases import called, cancel, refund, said, turn
+from tests.demo.model.test_phrases import build_user_item, cancel, list_valid_calls, plan, refund
 
 SUPERSEDED = (
     "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
@@ -19,36 +19,41 @@ FOUND = (
 )
 
 
-def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
-    """A call and its output as they stand in a transcript."""
+def build_call(
+    name: str, arguments: str, output: str, call_id: str = "call_1"
+) -> list[dict[str, Any]]:
+    """A call and its output as in a transcript."""
     return [
         {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments},
         {"type": "function_call_output", "call_id": call_id, "output": output},
     ]
 
 
-def refunded(output: str) -> list[dict[str, Any]]:
-    """A refund of 40.00 that was asked for, and what became of it."""
+def build_refund(output: str) -> list[dict[str, Any]]:
+    """A refund of 40.00 that was asked for, and its output."""
     arguments = '{"order_id": 1042, "amount": "40.00", "reason": "damaged"'
     arguments += ', "reason_for_approver": "It came late."}'
-    return [said("Refund 40 EUR of order 1042"), *made("refund_order", arguments, output)]
+    return [
+        build_user_item("Refund 40 EUR of order 1042"),
+        *build_call("refund_order", arguments, output),
+    ]
 
 
-def looked(request: str, output: str = FOUND) -> list[dict[str, Any]]:
+def build_look_up(request: str, output: str = FOUND) -> list[dict[str, Any]]:
     """A request, and a look-up of order 1042 made for it."""
-    return [said(request), *made("look_up_order", '{"order_id": 1042}', output)]
+    return [build_user_item(request), *build_call("look_up_order", '{"order_id": 1042}', output)]
 
 
-def test_a_read_is_told() -> None:
-    """The values of a look-up are told; a status in them is the order's and not the call's."""
-    text = turn(*looked("Look up order 1042")).text
+def test_the_values_of_a_look_up_are_reported() -> None:
+    """A status among the values is the order's, not the call's."""
+    text = plan(*build_look_up("Look up order 1042")).text
     assert "**Status:** cancelled" in text
     assert "**Left to refund:** 80.00 EUR" in text
 
 
-def test_a_failed_look_up_is_told() -> None:
-    """Where a look-up fails, the person is told why."""
-    answer = turn(*looked("Look up order 1042", "FAILED: there is no order 1042"))
+def test_a_failed_look_up_is_reported() -> None:
+    """With the reason."""
+    answer = plan(*build_look_up("Look up order 1042", "FAILED: there is no order 1042"))
     assert "failed: there is no order 1042" in answer.text
 
 
@@ -60,8 +65,8 @@ EDITED = (
 )
 DONE = outputs.succeeded_output(RAN, '{"refunded": "40.00 EUR"}')
 NO = outputs.rejected_output([("UANA00001", "Too much. Do not ask again.")])
-# Whatever the model is told about its calls, by the name of its maker, and how people hear of it.
-TOLD: dict[str, tuple[str, str]] = {
+# Each output about a call, by the name of its maker, and the words for people.
+REPORTED: dict[str, tuple[str, str]] = {
     "UNKNOWN": (outputs.UNKNOWN, "is uncertain: it was started, and it is not known"),
     "STILL_RUNNING": (outputs.STILL_RUNNING, "is uncertain: the request was cancelled while"),
     "STEP_FAILED": (outputs.STEP_FAILED, "was cancelled: an earlier step of the plan failed"),
@@ -181,8 +186,8 @@ TOLD: dict[str, tuple[str, str]] = {
         f"failed: {ANA} looked and says that",
     ),
 }
-# What the thread says in a line of its own: who decided, why, and what came of it.
-ABOVE = {
+# Outcomes that the thread already shows in a line of its own.
+SHOWN_BY_THREAD = {
     "succeeded_output": (DONE, "That is done."),
     "rejected_output": (NO, "Then I will leave it. If something should be different, tell me what"),
     "would_fail_output": (
@@ -205,8 +210,8 @@ PARTS = {
     "edited_by_sentence",
 }
 PARTS |= {"is_failed_midway", "_FAILED_MIDWAY_SENTENCE"}
-PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent, which this one has none of
-# of answers to questions, of files and of approvals, which are told elsewhere
+PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent; the stand-in has none
+# of answers to questions, of files and of approvals, tested elsewhere
 PARTS |= {
     "ANSWER_DATA_SENTENCE",
     "MAX_QUOTED_ANSWER_CHARS",
@@ -225,49 +230,46 @@ PARTS |= {
     "WAITING_PLAN_WITHDRAWN",
     "PLAN_DECIDED_NOTE",
     "extract_tool_result",
-}  # about no call of their own
+}  # not about a call of their own
 
 
 def test_every_output_is_tried() -> None:
-    """A new thing that the model is told about a call is tried below, too."""
+    """A new output about calls has to be added to a table above."""
     there = {
         name
-        for name, made in vars(outputs).items()
-        if name.isupper() or getattr(made, "__module__", "") == outputs.__name__
+        for name, value in vars(outputs).items()
+        if name.isupper() or getattr(value, "__module__", "") == outputs.__name__
     }
-    assert there - PARTS == TOLD.keys() | ABOVE.keys()
+    assert there - PARTS == REPORTED.keys() | SHOWN_BY_THREAD.keys()
 
 
-@pytest.mark.parametrize(("output", "told"), TOLD.values(), ids=TOLD)
-def test_outcomes_are_told_truthfully(output: str, told: str) -> None:
-    """Each end of a call is told as what it is, with its reason, and never as done.
-
-    What is for the model alone is left out.
-    """
-    answer = turn(*refunded(output))
+@pytest.mark.parametrize(("output", "told"), REPORTED.values(), ids=REPORTED)
+def test_each_outcome_is_reported_truthfully(output: str, told: str) -> None:
+    """With the reason, and never as done. What only concerns the model is left out."""
+    answer = plan(*build_refund(output))
     assert not answer.calls
     assert answer.text.startswith(f"**Refund order 1042, amount 40.00** {told}")
     assert "is done" not in answer.text
     assert not re.search("Do not |Propose|Change it, or|If an earlier", answer.text)
 
 
-@pytest.mark.parametrize(("output", "told"), ABOVE.values(), ids=ABOVE)
-def test_what_the_thread_says_is_not_told_again(output: str, told: str) -> None:
-    """Of the only call it says what comes next; beside one that ended otherwise, how it ended."""
-    answer = turn(*refunded(output))
+@pytest.mark.parametrize(("output", "told"), SHOWN_BY_THREAD.values(), ids=SHOWN_BY_THREAD)
+def test_an_outcome_shown_in_the_thread_is_not_repeated(output: str, told: str) -> None:
+    """Of a single call it says what comes next; beside a call with another end, how it ended."""
+    answer = plan(*build_refund(output))
     assert not answer.calls
     assert answer.text.startswith(told)
     assert ("is done" in answer.text) == (output == DONE)
-    other = made("post_message", '{"channel": "#general"}', outputs.CANCELLED, "call_2")
-    text = turn(*refunded(output), *other).text
+    other = build_call("post_message", '{"channel": "#general"}', outputs.CANCELLED, "call_2")
+    text = plan(*build_refund(output), *other).text
     assert text.startswith("**Refund order 1042, amount 40.00** ")
     assert ("is done" in text) == (output == DONE)
 
 
-def test_an_edited_call_is_told_as_it_ran() -> None:
-    """The amount that ran is told, not the one proposed, also beside a note of several lines."""
-    other = made("post_message", '{"channel": "#general"}', outputs.EXPIRED, "call_2")
-    text = turn(*refunded(outputs.succeeded_output(EDITED, '"ok"')), *other).text
+def test_an_edited_call_is_reported_with_its_new_values() -> None:
+    """Even beside a note of several lines."""
+    other = build_call("post_message", '{"channel": "#general"}', outputs.EXPIRED, "call_2")
+    text = plan(*build_refund(outputs.succeeded_output(EDITED, '"ok"')), *other).text
     assert text.startswith("**Refund order 1042, amount 30.00** is done.")
     assert "40.00" not in text
 
@@ -275,41 +277,38 @@ def test_an_edited_call_is_told_as_it_ran() -> None:
 @pytest.mark.parametrize(
     "output", [outputs.person_reported_outcome_output("UANA00001", done=True), "Who knows?"]
 )
-def test_other_words_are_passed_on(output: str) -> None:
-    """Where an output does not say what became of the call, its words are told and no more.
-
-    A correction does not propose such a call again.
-    """
-    text = turn(*refunded(output)).text
+def test_an_unclear_output_is_passed_on(output: str) -> None:
+    """It does not say what happened, so a correction does not propose the call again."""
+    text = plan(*build_refund(output)).text
     assert text.startswith(f"**Refund order 1042, amount 40.00**: {output}")
-    assert not turn(*refunded(output), said("make it 30 EUR instead")).calls
+    assert not plan(*build_refund(output), build_user_item("make it 30 EUR instead")).calls
 
 
-def test_a_repeated_success_is_told_as_the_first() -> None:
-    """A call for which an earlier one stands is never told as one more that was done."""
-    text = turn(*refunded(outputs.repeated_call_output(DONE))).text
+def test_a_repeated_success_is_reported_as_not_run_again() -> None:
+    """It is not reported as done once more."""
+    text = plan(*build_refund(outputs.repeated_call_output(DONE))).text
     assert "was not run again; what I proposed before is done." in text
 
 
-def test_what_was_sent_back_is_changed() -> None:
-    """After a plan was sent back it asks what to change, and proposes that with both reasons."""
-    items = refunded(outputs.plan_sent_back_output("UANA00001", "less"))
-    assert "Tell me what to change, and I will propose it again." in turn(*items).text
-    again = turn(*items, said("make it 30 EUR"))
-    assert called(again) == [refund(1042, "30.00", "damaged")]
+def test_a_plan_that_was_sent_back_is_changed() -> None:
+    """It asks what to change, and proposes that with both reasons."""
+    items = build_refund(outputs.plan_sent_back_output("UANA00001", "less"))
+    assert "Tell me what to change, and I will propose it again." in plan(*items).text
+    again = plan(*items, build_user_item("make it 30 EUR"))
+    assert list_valid_calls(again) == [refund(1042, "30.00", "damaged")]
     assert f"It came late. {CORRECTION_NOTE}'" in str(again.calls)
 
 
-def test_what_was_sent_back_with_a_value_is_changed_at_once() -> None:
-    """An approver who says what it is to be is not asked again; it is proposed anew like that."""
-    answer = turn(*refunded(outputs.plan_sent_back_output("UANA00001", "make it 30 EUR")))
-    assert called(answer) == [refund(1042, "30.00", "damaged")]
+def test_a_plan_sent_back_with_a_value_is_changed_at_once() -> None:
+    """The approver said what to change."""
+    answer = plan(*build_refund(outputs.plan_sent_back_output("UANA00001", "make it 30 EUR")))
+    assert list_valid_calls(answer) == [refund(1042, "30.00", "damaged")]
 
 
 @pytest.mark.parametrize("words", ["make it -5 EUR", "make it 40 USD instead", "make it nicer"])
-def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
-    """What was refused is not proposed again as it was; it asks."""
-    answer = turn(*refunded(SUPERSEDED), said(words))
+def test_an_unreadable_correction_changes_nothing(words: str) -> None:
+    """It asks, and does not propose the old values."""
+    answer = plan(*build_refund(SUPERSEDED), build_user_item(words))
     assert not answer.calls
     assert "What should it be?" in answer.text
 
@@ -317,27 +316,27 @@ def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
 @pytest.mark.parametrize(
     "output", [outputs.QUESTION_EXPIRED, outputs.question_declined_output(ANA, "Monday")]
 )
-def test_a_question_without_an_answer_ends_it(output: str) -> None:
-    """Where nobody could say, nothing is proposed, and nothing of the question's data is told."""
+def test_a_question_without_an_answer_ends_the_request(output: str) -> None:
+    """Nothing is proposed, and the question's data is not repeated."""
     question = '{"question": "Which order is it?"}'
-    answer = turn(said("Refund 3 EUR"), *made("ask_person", question, output))
+    answer = plan(build_user_item("Refund 3 EUR"), *build_call("ask_person", question, output))
     assert not answer.calls
     assert answer.text.startswith("Without an answer I cannot continue.")
 
 
-def test_what_ended_alike_is_told_once() -> None:
-    """Two calls that are both done are told in one sentence."""
-    more = made("post_message", '{"channel": "#general"}', DONE, "call_2")
-    assert turn(*refunded(DONE), *more).text.splitlines()[0] == "That is done."
-    assert turn(*refunded(DONE), *more).text.count("done") == 1
+def test_calls_that_ended_alike_are_reported_together() -> None:
+    """Two calls that are both done are one sentence."""
+    more = build_call("post_message", '{"channel": "#general"}', DONE, "call_2")
+    assert plan(*build_refund(DONE), *more).text.splitlines()[0] == "That is done."
+    assert plan(*build_refund(DONE), *more).text.count("done") == 1
 
 
-def test_every_call_of_a_plan_is_told() -> None:
-    """A plan that ended in different ways is told call by call."""
-    more = made(
+def test_every_call_of_a_plan_is_reported() -> None:
+    """If they ended in different ways."""
+    more = build_call(
         "post_message", '{"channel": "#support", "text": "x"}', "EXPIRED: nobody decided.", "call_2"
     )
-    text = turn(*refunded("REJECTED by <@UANA00001>; it was not run."), *more).text
+    text = plan(*build_refund("REJECTED by <@UANA00001>; it was not run."), *more).text
     assert "Refund order 1042, amount 40.00** was rejected" in text
     assert "Post message #support** has expired" in text
 
@@ -352,21 +351,23 @@ def test_every_call_of_a_plan_is_told() -> None:
         ("cancel order 1043 instead", cancel(1043, "As asked: cancel order 1043")),
     ],
 )
-def test_corrections_change_what_was_proposed(output: str, words: str, expected: Any) -> None:
-    """A correction proposes the last call with the new value; a whole new request replaces it."""
-    assert called(turn(*refunded(output), said(words))) == [expected]
+def test_a_correction_changes_the_last_proposed_call(
+    output: str, words: str, expected: Any
+) -> None:
+    """A whole new request replaces the call."""
+    assert list_valid_calls(plan(*build_refund(output), build_user_item(words))) == [expected]
 
 
 @pytest.mark.parametrize("output", ["SUCCEEDED.\n{}", "UNKNOWN: nobody knows."])
-def test_what_may_have_run_is_not_corrected(output: str) -> None:
-    """What ran, or may have, is not proposed a second time by a correction."""
-    answer = turn(*refunded(output), said("make it 30 EUR instead"))
+def test_a_call_that_may_have_run_is_not_corrected(output: str) -> None:
+    """It would run a second time."""
+    answer = plan(*build_refund(output), build_user_item("make it 30 EUR instead"))
     assert not answer.calls
     assert "has run already" in answer.text
 
 
 def test_words_approve_nothing() -> None:
-    """An "approve" in words is answered with where approvals are given."""
-    answer = turn(*refunded(SUPERSEDED), said("approve"))
+    """The answer says where approvals are given."""
+    answer = plan(*build_refund(SUPERSEDED), build_user_item("approve"))
     assert not answer.calls
     assert "buttons" in answer.text

@@ -1,4 +1,4 @@
-"""Answers on the wire: what the real OpenAI client reads from the stand-in, streamed and whole."""
+"""The stand-in's answers, streamed and whole, as the real OpenAI client reads them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from openai.types.responses import (
 from pydantic import TypeAdapter
 
 from bot.demo.model_server import Turn
-from tests.demo.model.samples import ASK, TWO, answered, stream
+from tests.demo.model.samples import ASK, TWO, answered, read_stream
 from tests.model_stand_in.planner import StrictPlanner
 
 
-def test_stream_has_the_documented_events(planner: StrictPlanner, client: OpenAI) -> None:
-    """Text, reasoning and two calls come as the documented events, numbered without a gap."""
+def test_a_stream_has_the_documented_events(planner: StrictPlanner, client: OpenAI) -> None:
+    """Text, reasoning and two calls, numbered without a gap."""
     planner.script(TWO)
-    events = stream(client)
+    events = read_stream(client)
     names: list[str] = []
     for event in events:
         if not (names and names[-1] == event.type):
@@ -56,20 +56,20 @@ def test_stream_has_the_documented_events(planner: StrictPlanner, client: OpenAI
 
 
 def test_every_event_is_valid_for_the_client(planner: StrictPlanner, client: OpenAI) -> None:
-    """Each event passes the client's own models in strict validation."""
+    """In strict validation of the client's models."""
     planner.script(TWO)
     adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    for event in stream(client):
+    for event in read_stream(client):
         adapter.validate_python(
             event.model_dump(mode="json", exclude_unset=True, by_alias=True, warnings="error")
         )
 
 
-def test_deltas_add_up_to_what_is_done(planner: StrictPlanner, client: OpenAI) -> None:
-    """Deltas joined equal the finished items' text and arguments, white space included."""
+def test_deltas_add_up_to_the_finished_items(planner: StrictPlanner, client: OpenAI) -> None:
+    """Text and arguments, white space included."""
     text = "One two.\n\n  • three   four\n" + "x" * 50
     planner.script(Turn(text=text, calls=[("look_up_order", {"order_id": 1042})]))
-    events = stream(client)
+    events = read_stream(client)
     said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     arguments = "".join(
         event.delta for event in events if event.type == "response.function_call_arguments.delta"
@@ -81,8 +81,10 @@ def test_deltas_add_up_to_what_is_done(planner: StrictPlanner, client: OpenAI) -
     assert done == events[-1].response.output
 
 
-def test_whole_answer_has_the_same_content(planner: StrictPlanner, client: OpenAI) -> None:
-    """Without streaming the client reads text, calls and a usage that adds up."""
+def test_a_whole_answer_has_the_same_content_as_a_stream(
+    planner: StrictPlanner, client: OpenAI
+) -> None:
+    """Text, calls, and a usage that adds up."""
     planner.script(TWO)
     response = client.responses.create(**ASK)
     assert response.output_text == "I will look."
@@ -99,7 +101,7 @@ def test_whole_answer_has_the_same_content(planner: StrictPlanner, client: OpenA
 
 
 def test_the_clients_stream_helper_agrees(planner: StrictPlanner, client: OpenAI) -> None:
-    """The client's stream helper takes the whole sequence and ends with the final response."""
+    """It reads the whole sequence and returns the final response."""
     planner.script(TWO)
     with client.responses.stream(**ASK) as running:
         final = running.get_final_response()
@@ -111,8 +113,8 @@ def test_the_clients_stream_helper_agrees(planner: StrictPlanner, client: OpenAI
     ]
 
 
-def test_reasoning_only_where_it_was_asked_for(planner: StrictPlanner, client: OpenAI) -> None:
-    """A sealed reasoning item comes before calls when `include` names it, and not otherwise."""
+def test_reasoning_comes_only_if_it_was_asked_for(planner: StrictPlanner, client: OpenAI) -> None:
+    """It is sealed, and comes before calls if `include` names it."""
     planner.script(TWO, TWO)
     kept = [
         item
@@ -125,8 +127,8 @@ def test_reasoning_only_where_it_was_asked_for(planner: StrictPlanner, client: O
     assert not [item for item in bare.output if item.type == "reasoning"]
 
 
-def test_what_was_sent_is_taken_back(planner: StrictPlanner, client: OpenAI) -> None:
-    """Output items returned verbatim with one output for each call are accepted."""
+def test_returned_output_items_are_accepted(planner: StrictPlanner, client: OpenAI) -> None:
+    """With one output for each call."""
     planner.script(TWO, Turn(text="done"))
     first = client.responses.create(**ASK)
     assert client.responses.create(**{**ASK, "input": answered(first)}).output_text == "done"

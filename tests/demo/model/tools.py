@@ -1,4 +1,4 @@
-"""Tools as a bot offers them, for the tests of the stand-in: schemas made by Pydantic."""
+"""Tools as a bot offers them, for tests of the stand-in; Pydantic makes the schemas."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ WRITES: dict[str, type[BaseModel]] = {
 }
 
 
-def offered() -> list[dict[str, Any]]:
-    """All of them as the `tools` of a request; writes take the approver's reason."""
+def build_tool_schemas() -> list[dict[str, Any]]:
+    """All tools as the `tools` of a request; writes take the approver's reason."""
     found = []
     for name, model in (READS | WRITES).items():
         schema = model.model_json_schema() | {"additionalProperties": False}

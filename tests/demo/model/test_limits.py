@@ -1,4 +1,4 @@
-"""What the stand-in for the model asks about, where it could only guess, and what it suggests."""
+"""What the stand-in asks for instead of guessing, and what it suggests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bot.demo import demo
 from bot.demo.model_turns import plan_turn
 from bot.demo.order_phrases import SENTENCE_BY_REASON
 from bot.slack import presence
-from tests.demo.model.test_phrases import called, refund, said, turn
-from tests.demo.model.tools import WRITES, offered
+from tests.demo.model.test_phrases import build_user_item, list_valid_calls, plan, refund
+from tests.demo.model.tools import WRITES, build_tool_schemas
 
 EXAMPLES = [
     "- `Refund 15 EUR of order 1042, the mug was chipped`",
@@ -30,26 +30,28 @@ LOST = [
 
 
 @pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "", *LOST])
-def test_small_talk_says_what_it_is(words: str) -> None:
-    """Greetings, and what it cannot read or has no tool for: two lines and three requests to copy.
+def test_small_talk_is_answered_with_examples(words: str) -> None:
+    """Greetings and what it cannot read get two lines and three requests to copy.
 
     Nothing is proposed.
     """
-    answer = turn(said(words))
+    answer = plan(build_user_item(words))
     assert not answer.calls
     first, gap, second, *examples, _, forms = answer.text.splitlines()
     assert first.endswith("I am the offline stand-in planner, not a language model.")
     assert ("I did not understand that, or have no tool for it." in first) == (words in LOST)
-    assert gap == ""  # else Markdown would make one line of both
+    assert gap == ""  # Markdown would join the lines otherwise
     assert second == "Copy one of these and change it:"
     assert examples == EXAMPLES
     assert "a form for each tool" in forms
 
 
-def test_without_the_shop_it_says_what_it_can() -> None:
-    """Where its three requests would not work, it names the tools that it was given."""
-    tools = [each for each in offered() if each["name"] in ("put_on_duty", "create_channel")]
-    answer = plan_turn({"model": "gpt-5", "tools": tools, "input": [said("hi")]})
+def test_without_the_shop_the_given_tools_are_named() -> None:
+    """Its three examples would not work then."""
+    tools = [
+        each for each in build_tool_schemas() if each["name"] in ("put_on_duty", "create_channel")
+    ]
+    answer = plan_turn({"model": "gpt-5", "tools": tools, "input": [build_user_item("hi")]})
     assert answer.text.splitlines()[2:] == ["I can create channel, put on duty."]
 
 
@@ -61,10 +63,10 @@ def test_without_the_shop_it_says_what_it_can() -> None:
         *(words.strip("- `") for words in EXAMPLES),
     ],
 )
-def test_what_is_suggested_shines(words: str) -> None:
-    """Each request the bot and the demo suggest becomes calls; no reason repeats what was asked."""
-    answer = turn(said(words))
-    assert called(answer)
+def test_every_suggested_request_becomes_calls(words: str) -> None:
+    """The approver's reason does not repeat the request."""
+    answer = plan(build_user_item(words))
+    assert list_valid_calls(answer)
     name, arguments = answer.calls[0]
     assert isinstance(arguments, dict)
     reason = arguments.get("reason_for_approver", "")
@@ -96,9 +98,9 @@ def test_what_is_suggested_shines(words: str) -> None:
     ],
 )
 def test_no_amount_is_made_up(asked: str) -> None:
-    """Less than nothing, another currency, a count: none becomes an amount in EUR; it asks."""
+    """Negative amounts, other currencies and counts become no amount in EUR; it asks."""
     words = f"Refund {asked} of order 1042"
-    answer = turn(said(words))
+    answer = plan(build_user_item(words))
     assert not answer.calls
     assert "I still need the amount in EUR, above zero." in answer.text
     item = {
@@ -106,7 +108,9 @@ def test_no_amount_is_made_up(asked: str) -> None:
         "role": "assistant",
         "content": [{"type": "output_text", "text": answer.text}],
     }
-    assert called(turn(said(words), item, said("15 EUR"))) == [refund(1042, "15.00")]
+    assert list_valid_calls(plan(build_user_item(words), item, build_user_item("15 EUR"))) == [
+        refund(1042, "15.00")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +121,8 @@ def test_no_amount_is_made_up(asked: str) -> None:
         ("archive the thread and cancel order 1043", "archive the thread"),
     ],
 )
-def test_no_part_is_passed_over(words: str, left: str) -> None:
-    """What no tool does is said, and the rest of the request is not done as if it were all."""
-    answer = turn(said(words))
+def test_no_part_of_a_request_is_ignored(words: str, left: str) -> None:
+    """The part without a tool is named, and the rest is not done either."""
+    answer = plan(build_user_item(words))
     assert not answer.calls
     assert f"I have no tool for “{left}”, so I did nothing." in answer.text

@@ -1,4 +1,4 @@
-"""What `countersign explain` says of here and now: the next days off, the mode of a channel."""
+"""`countersign explain` on circumstances: days off, a channel's mode, people away."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from slack_sandbox.server import Sandbox
 from storage import channel_modes
 from storage.states import ChannelMode
-from tests.explain.test_explain import BIG, folder, said, server, slack
+from tests.explain.test_explain import BIG, folder, run_explain, server, slack
 from tests.records import settings_of, store_of
 
 __all__ = ["folder", "server", "slack"]
 
 
-def test_the_next_days_off_are_said(
+def test_the_next_days_off_are_listed(
     slack: Sandbox, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The holidays that business hours leave out are said by date and name, from that time on."""
+    """Business hours leave them out; each has its date and name."""
     (folder / "policy.toml").write_text("""
 [hours]
 zone = "Europe/Berlin"
@@ -32,20 +32,20 @@ holidays = [2026-12-24]
 approvers = ["@shop-leads"]
 business_hours = true
 """)
-    text = said(capsys, f"{BIG} --as UBEN00001 --at 2026-12-20T12:00")
+    text = run_explain(capsys, f"{BIG} --as UBEN00001 --at 2026-12-20T12:00")
     assert (
         "09:00 to 17:00 in Europe/Berlin, but not 24 Dec 2026, 25 Dec 2026 (Christmas Day), "
         "1 Jan 2027 (New Year's Day) and so on, by the calendar DE-BY." in text
     )
 
 
-def test_the_mode_of_a_channel_at_the_terminal(
+def test_the_mode_of_a_channel_is_explained(
     slack: Sandbox,
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A channel's mode is told here as well, where the record can be read."""
+    """It is read from the record."""
     for name, value in settings_of(folder / "countersign.db").items():
         monkeypatch.setenv(name, value)
     store = store_of(folder / "countersign.db").open()
@@ -55,18 +55,20 @@ def test_the_mode_of_a_channel_at_the_terminal(
             tx, "T0SANDBOX", "C0SUPPORT", ChannelMode.OBSERVE, "UBEN00001", at=at
         )
     store.close()
-    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    text = run_explain(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "But observe mode applies here, and it is refused" in text
     assert "Who decides" not in text
-    assert "Yet" not in said(capsys, f"{BIG} --as UBEN00001 --in C0FINANCE")
+    assert "Yet" not in run_explain(capsys, f"{BIG} --as UBEN00001 --in C0FINANCE")
 
 
-def test_who_is_away_is_said(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who of those that could decide now is away by their status is marked, and still counts."""
+def test_approvers_who_are_away_are_marked(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By their Slack status; they still count."""
     ana = slack.person("ana")
     ana.set_status(":palm_tree:")
     try:
-        text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+        text = run_explain(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     finally:
         ana.set_status()
     assert "(now: Ana Ruiz (UANA00001) [away], Cleo Martin (UCLEO0001))" in text

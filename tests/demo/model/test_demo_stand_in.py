@@ -1,4 +1,4 @@
-"""The demo's own stand-in for the model: its answers by both APIs, read by the real client."""
+"""The demo's own stand-in for the model: answers of both APIs, read by the real client."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ NAMES = ["look_up_order", "look_up_order"]
 
 @pytest.fixture
 def planner() -> Iterator[StandInPlanner]:
-    """The demo's, in place of the strict one."""
+    """The demo's stand-in, instead of the strict one."""
     with StandInPlanner() as running:
         yield running
 
 
 def check_valid(kind: Any, found: Any) -> None:
-    """Check that the client's own models take it in strict validation."""
+    """Check that the client's own models accept it in strict validation."""
     TypeAdapter(kind).validate_python(found.model_dump(mode="json", exclude_unset=True))
 
 
 def test_a_response_is_valid_whole_and_streamed(planner: StandInPlanner, client: OpenAI) -> None:
-    """Words and calls are the same both ways, and each event is valid for the client."""
+    """Words and calls are the same."""
     planner.script(TWO, TWO)
     whole = client.responses.create(**ASK)
     check_valid(Response, whole)
@@ -47,7 +47,7 @@ def test_a_response_is_valid_whole_and_streamed(planner: StandInPlanner, client:
 
 
 def test_a_chat_is_valid_whole_and_streamed(planner: StandInPlanner, client: OpenAI) -> None:
-    """Words, calls and usage of a whole answer are those that the chunks add up to."""
+    """Words, calls and usage are the same."""
     planner.script(TWO, TWO)
     function = {name: value for name, value in TOOL.items() if name != "type"}
     tools: Any = [{"type": "function", "function": function}]
@@ -73,10 +73,10 @@ def test_a_chat_is_valid_whole_and_streamed(planner: StandInPlanner, client: Ope
     assert last.usage == whole.usage
 
 
-def test_it_answers_any_model_by_script_and_then_by_rules(
+def test_scripted_turns_come_before_those_of_the_rules(
     planner: StandInPlanner, client: OpenAI
 ) -> None:
-    """Scripted turns come first, then what the rules say; the name of the model does not matter."""
+    """The model's name does not matter."""
     planner.script(Turn(text="first"), Turn(text="second"))
     said = [client.responses.create(model="any", input="hello").output_text for _ in range(3)]
     assert said[:2] == ["first", "second"]
@@ -85,8 +85,8 @@ def test_it_answers_any_model_by_script_and_then_by_rules(
     assert client.models.retrieve("any").id == "any"
 
 
-def test_it_can_be_started_once_until_it_is_stopped() -> None:
-    """A second start is refused, its address is known once it runs, and stopping twice is safe."""
+def test_a_running_stand_in_cannot_be_started_again() -> None:
+    """Its address is known once it runs, and stopping twice is safe."""
     planner = StandInPlanner()
     with pytest.raises(RuntimeError, match="has not been started"):
         _ = planner.url
