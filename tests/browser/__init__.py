@@ -1,1 +1,1 @@
-"""The sandbox's page in headless Chromium."""
+"""The whole product on the local Slack's page, in headless Chromium."""

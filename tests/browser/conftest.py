@@ -1,4 +1,4 @@
-"""The browser and the page of the sandbox's own tests, for the whole product."""
+"""The browser and the page of the sandbox's own tests."""
 
 from __future__ import annotations
 

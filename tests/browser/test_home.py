@@ -1,4 +1,4 @@
-"""Home on the page: narrowed to one channel and back, by hand."""
+"""Home on the page: filtering by channel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The real bot, with something waiting in two channels."""
+    """The real bot, with a call waiting in each of two channels."""
     world = Harness(tmp_path_factory.mktemp("home"), FakeTools().tools, POLICY)
     for channel, text in ((SUPPORT, "a rose bed"), (GENERAL, "a bench")):
         world.card(channel, waiting(world, ("note", {"text": text}), channel=channel))
@@ -26,8 +26,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     world.close()
 
 
-def test_home_is_narrowed_to_a_channel(page: Page, world: Harness) -> None:
-    """The list of channels narrows what stands there, and a button brings all of it back."""
+def test_home_can_be_filtered_by_channel(page: Page, world: Harness) -> None:
+    """The list of channels filters, and a button shows everything again."""
     page.driver.get(f"{world.slack.url}/?as=ana&theme=light#/DANA00001/home")
     page.wait(lambda: "a rose bed" in page.text(HOME) and "a bench" in page.text(HOME))
     page.choose(f"{HOME} [data-block-id^=homec]", GENERAL)

@@ -1,4 +1,4 @@
-"""Ana installs the bot in Chromium: our page, Slack's, and back, as bright and wide as hers."""
+"""Ana installs the bot in Chromium: our page, Slack's, and back, in each theme and width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from bot.workspaces import install_pages as pages
 from sandbox.tests.page.axe import findings
 from sandbox.tests.page.tab import Tab
-from tests.browser.test_signing import LOOKS, complaints, look
+from tests.browser.test_signing import LOOKS, read_browser_log, set_look
 from tests.workspaces.installing import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -30,7 +30,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def tab(driver: Any) -> Iterator[Tab]:
     """Ana's tab."""
     tab = Tab(driver)
-    complaints(tab)
+    read_browser_log(tab)
     yield tab
     driver.get("about:blank")
     driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -38,16 +38,16 @@ def tab(driver: Any) -> Iterator[Tab]:
 
 
 def check_looks(tab: Tab) -> None:
-    """See the page as each screen shows it: nothing beside it, nothing that axe complains of."""
+    """Check that in each theme and width nothing overflows and axe finds nothing."""
     for theme, width in LOOKS:
-        look(tab, theme, width)
+        set_look(tab, theme, width)
         wide = tab.driver.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width, (theme, width)
         assert findings(tab) == [], (theme, width)  # type: ignore[arg-type]  # it needs a driver alone
 
 
-def test_ana_walks_to_slack_and_back(site: Site, tab: Tab) -> None:
-    """One button here, one at Slack; then the page says where it is, and leads to Slack."""
+def test_ana_installs_the_bot_in_two_clicks(site: Site, tab: Tab) -> None:
+    """One button on each page; then the page names the workspace and links to Slack."""
     tab.driver.get(site.url + pages.INSTALL_PATH)
     assert tab.text("h1") == pages.PAGE_TITLE
     assert len(tab.all("main li")) == len(pages.ABILITY_BY_SCOPE_PREFIXES)
@@ -58,15 +58,15 @@ def test_ana_walks_to_slack_and_back(site: Site, tab: Tab) -> None:
     assert str(tab.one(AGAIN).get_attribute("href")).startswith("slack://app?team=T0SANDBOX&id=A")
     check_looks(tab)
     assert [row.workspace for row in site.told] == ["T0SANDBOX"]
-    # the local Slack has no icon, and Chromium minds
-    assert [each for each in complaints(tab) if site.url in each["message"]] == []
+    # Chromium complains that the local Slack has no icon
+    assert [each for each in read_browser_log(tab) if site.url in each["message"]] == []
     tab.driver.refresh()
     assert tab.text("h1") == pages.PAGE_EXPIRED_ERROR
     check_looks(tab)
 
 
-def test_ana_changes_her_mind(site: Site, tab: Tab) -> None:
-    """She cancels at Slack, begins again from the page that says so, and allows it."""
+def test_ana_cancels_and_then_installs_the_bot(site: Site, tab: Tab) -> None:
+    """She cancels at Slack, starts again from the page that says so, and allows it."""
     tab.driver.get(site.url + pages.INSTALL_PATH)
     tab.press(BUTTON)
     tab.press("button[value=cancel]")
@@ -80,8 +80,8 @@ def test_ana_changes_her_mind(site: Site, tab: Tab) -> None:
     assert len(site.told) == 1
 
 
-def test_a_browser_that_keeps_no_cookies(site: Site, tab: Tab) -> None:
-    """It comes back as another browser would, and is told so."""
+def test_a_browser_without_cookies_cannot_install(site: Site, tab: Tab) -> None:
+    """It counts as another browser, and the page says so."""
     tab.driver.get(site.url + pages.INSTALL_PATH)
     tab.press(BUTTON)
     tab.one("button[value=allow]")

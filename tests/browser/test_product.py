@@ -1,4 +1,4 @@
-"""The product through the page, with the real bot behind it and the stand-in for the model."""
+"""The product on the page, with the real bot and the stand-in for the model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,15 @@ HINT = "[data-testid=next-hint]"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The whole product with the demo's guide; each test asks for an order of its own."""
+    """The whole product with the demo's guide; each test uses an order of its own."""
     world = Harness(tmp_path_factory.mktemp("product"))
     world.slack.world.guide = build_visitor_guide
     yield world
     world.close()
 
 
-def asked(page: Page, world: Harness, order: int) -> str:
-    """Ben asks for a refund in #support, and Ana opens the thread with the card.
-
-    Returns the thread.
-    """
+def ask_for_refund(page: Page, world: Harness, order: int) -> str:
+    """Ben asks for a refund in #support, and Ana opens its thread; return the thread."""
     page.open(world.slack.url, "ben", SUPPORT)
     page.say(f"@countersign refund 40 EUR of order {order}, it arrived broken")
     root = page.ts(f"refund 40 EUR of order {order}")
@@ -44,7 +41,7 @@ def asked(page: Page, world: Harness, order: int) -> str:
 def test_the_first_screen_says_what_to_try(
     page: Page, world: Harness, width: int, height: int
 ) -> None:
-    """Unscrolled, on a laptop and on a small phone: the welcome and the three prompts."""
+    """The welcome and three prompts, without scrolling, on a laptop and a small phone."""
     page.size(width, height)
     page.open(world.slack.url, "ben", "C0GENERAL")
     assert page.driver.title == "#general · Countersign"
@@ -59,10 +56,7 @@ def test_the_first_screen_says_what_to_try(
 
 
 def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None:
-    """A first visitor gets to an answer by the page's own hints alone.
-
-    A prompt, whom to act as, the card, the answer, the phone.
-    """
+    """By the page's hints alone: a prompt, whom to act as, the card, the answer."""
     page.open(world.slack.url, "ben", SUPPORT)
     assert len(page.all("[data-testid=example]")) == 3
     page.press("[data-testid=example]:first-child")
@@ -89,8 +83,8 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     assert page.complaints() == []
 
 
-def test_the_newest_card_is_a_few_keys_away(page: Page, world: Harness) -> None:
-    """From the message box its buttons are within ten tabs, a link that leads to them included."""
+def test_the_newest_card_is_within_ten_tabs(page: Page, world: Harness) -> None:
+    """Within ten tabs from the message box, by a link that leads to it."""
     root = world.person("ben").say(SUPPORT, "@countersign refund 11 EUR of order 1030, it was late")
     world.card(SUPPORT, root)
     page.open(world.slack.url, "ana", SUPPORT)
@@ -103,11 +97,8 @@ def test_the_newest_card_is_a_few_keys_away(page: Page, world: Harness) -> None:
     page.has_focus(f'{THREAD}[data-thread="{root}"] [data-action-id=approve]')
 
 
-def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -> None:
-    """By keyboard alone: ask, become Ana, open Edit and leave it, approve.
-
-    The focus is never lost on the way.
-    """
+def test_asking_and_approving_work_by_keyboard(page: Page, world: Harness) -> None:
+    """Ask, become Ana, open Edit and leave it, approve; the focus is never lost."""
     page.open(world.slack.url, "ben", SUPPORT)
     page.tab_to("[data-testid=composer]")
     page.keys("@countersign refund 20 EUR of order 1033, it came late", Keys.ENTER)
@@ -130,8 +121,8 @@ def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -
     assert world.shop.get_order(1033).refunded == 20
 
 
-def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
-    """Ana reads #general while a card waits for her: the hint there brings her to it."""
+def test_a_hint_in_another_channel_leads_to_the_card(page: Page, world: Harness) -> None:
+    """Ana reads #general while a card waits for her."""
     page.open(world.slack.url, "ana", "C0GENERAL")
     root = world.person("ben").say(
         SUPPORT, "@countersign refund 12 EUR of order 1037, one packet was open"
@@ -145,12 +136,12 @@ def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
     assert world.shop.get_order(1037).refunded == 12
 
 
-def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) -> None:
-    """An impossible amount is said at its field.
+def test_an_edit_is_corrected_and_approved_by_another_person(page: Page, world: Harness) -> None:
+    """The error is at its field.
 
-    The corrected one makes a new revision that somebody else approves.
+    The corrected amount is a new revision that somebody else approves.
     """
-    asked(page, world, 1036)
+    ask_for_refund(page, world, 1036)
     page.click("edit")
     page.modal("Refund an order")
     page.fill("f:amount", "12.345")
@@ -168,12 +159,9 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) 
     assert world.shop.get_order(1036).refunded == pytest.approx(25.5)
 
 
-def test_reject_with_a_reason(page: Page, world: Harness) -> None:
-    """The dialog asks why; the reason stands in the thread and reaches the agent.
-
-    Nothing is refunded.
-    """
-    asked(page, world, 1039)
+def test_a_rejection_has_a_reason(page: Page, world: Harness) -> None:
+    """The thread and the agent get the reason. Nothing is refunded."""
+    ask_for_refund(page, world, 1039)
     page.press(f"{THREAD} .overflow")
     page.press('[role=menu] [data-value^="reject:"]')
     page.modal("Reject")
@@ -186,9 +174,9 @@ def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     assert world.shop.get_order(1039).refunded == 0
 
 
-def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
-    """Move the clock: the card loses its buttons and says that nobody answered."""
-    root = asked(page, world, 1041)
+def test_a_card_expires_when_the_clock_is_moved(page: Page, world: Harness) -> None:
+    """The card loses its buttons and says that nobody answered."""
+    root = ask_for_refund(page, world, 1041)
     page.advance(3600)
     page.message("Nobody answered by", thread=True)
     page.gone(f"{THREAD} [data-action-id=approve]")
@@ -196,8 +184,8 @@ def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
     assert [call.status for call in world.calls_in(root)] == [CallStatus.EXPIRED]
 
 
-def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: Harness) -> None:
-    """On a phone, in the dark: a cancellation asks for confirmation before it is approved."""
+def test_approving_a_cancellation_asks_for_confirmation(page: Page, world: Harness) -> None:
+    """On a phone, in the dark theme."""
     page.size(390, 844)
     page.open(world.slack.url, "ben", SUPPORT, theme="dark")
     page.say("@countersign cancel order 1043, the customer changed her mind")
@@ -215,11 +203,8 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
     assert world.shop.get_order(1043).status == "cancelled"
 
 
-def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
-    """The card says how many are still needed.
-
-    The first yes runs nothing, a second person's does.
-    """
+def test_a_large_refund_takes_two_approvals(page: Page, world: Harness) -> None:
+    """The card says how many approvals are missing; the first one runs nothing."""
     page.open(world.slack.url, "ben", SUPPORT)
     page.say("@countersign refund 110 EUR of order 1031, it arrived broken")
     root = page.ts("refund 110 EUR of order 1031")

@@ -1,4 +1,4 @@
-"""Requests without the agent, through the page: the shortcut, the form, the card, asked again."""
+"""Requests without a model, on the page: the shortcut, the form, the card, asked again."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     world.close()
 
 
-def test_chosen_filled_in_corrected_approved_and_asked_again(page: Page, world: Harness) -> None:
-    """Ben asks by the shortcut and corrects an error; Ana approves; Ben asks for more of it."""
+def test_a_request_by_form_is_corrected_approved_and_repeated(page: Page, world: Harness) -> None:
+    """Ben corrects an error in the form, Ana approves, and Ben asks for more."""
     page.open(world.slack.url, "ben", SUPPORT)
     page.say("/approvals request")
     page.modal("New request")

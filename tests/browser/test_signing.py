@@ -1,4 +1,4 @@
-"""Signing on the page in Chromium, whose virtual authenticator has what a phone or a laptop has."""
+"""Signing in Chromium, with a virtual authenticator like that of a phone or laptop."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tests.web import signing as steps
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 BUTTON, SAID = "footer button", "[role=status]"
 LOOKS = [("light", 390), ("dark", 390), ("light", 320), ("light", 1280), ("dark", 1280)]
-# whether each of these is wholly above the other, and on the screen
+# whether the first of two elements is wholly above the second
 ABOVE = """const [upper, lower] = [...arguments].map((css) => document.querySelector(css));
 return upper.getBoundingClientRect().bottom <= lower.getBoundingClientRect().top + 1;"""
 
-# the height of a screen at which the end of the card is on it, and behind the footer
+# the screen height at which the footer covers the end of the card
 BEHIND = """const card = document.querySelector(".card").getBoundingClientRect().bottom;
 return Math.ceil(card + scrollY + document.querySelector("footer").offsetHeight / 2);"""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """The whole product, with a policy that asks for signatures, where people add keys alone."""
+    """The whole product, with a policy that demands signatures; people add keys by themselves."""
     world = steps.build_signing_harness(tmp_path_factory.mktemp("signing"))
     yield world
     world.close()
@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture
 def tab(driver: Any) -> Iterator[Tab]:
-    """A phone's tab, with an authenticator that knows the person before it."""
+    """A phone's tab, with an authenticator that verifies its user."""
     options = VirtualAuthenticatorOptions(
         protocol=Protocol.CTAP2,
         transport=Transport.INTERNAL,
@@ -60,8 +60,8 @@ def tab(driver: Any) -> Iterator[Tab]:
     )
     driver.add_virtual_authenticator(options)
     tab = Tab(driver)
-    look(tab, "light", 390)
-    complaints(tab)
+    set_look(tab, "light", 390)
+    read_browser_log(tab)
     yield tab
     driver.get("about:blank")
     driver.remove_virtual_authenticator()
@@ -69,22 +69,22 @@ def tab(driver: Any) -> Iterator[Tab]:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def look(tab: Tab, theme: str, width: int, height: int = 844) -> None:
-    """Have the page seen so: a phone's screen up to 600 pixels, a laptop's above."""
+def set_look(tab: Tab, theme: str, width: int, height: int = 844) -> None:
+    """Set theme and size: a phone's screen up to 600 pixels, a laptop's above."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     tab.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     theme_ = {"name": "prefers-color-scheme", "value": theme}
     tab.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme_]})
 
 
-def said(tab: Tab, text: str) -> str:
-    """What the page says of what was done, once it has this text."""
+def wait_for_status(tab: Tab, text: str) -> str:
+    """Return the page's status text once it has this text."""
     tab.wait(lambda: text in tab.text(SAID), text)
     return tab.text(SAID)
 
 
 def give_passkey(world: Harness, tab: Tab) -> None:
-    """Have this authenticator know a passkey of Ana's, which counts."""
+    """Give this authenticator a passkey of Ana's that counts."""
     key = Authenticator(rp_id="localhost")
     add_passkey(world, "ana", key)
     form = serialization.Encoding.DER, serialization.PrivateFormat.PKCS8
@@ -95,18 +95,18 @@ def give_passkey(world: Harness, tab: Tab) -> None:
     )
 
 
-def complaints(tab: Tab) -> list[Any]:
-    """What the browser has to say against the page since it was last asked."""
+def read_browser_log(tab: Tab) -> list[Any]:
+    """The browser's log since the last call."""
     return list(tab.driver.get_log("browser"))  # type: ignore[no-untyped-call]  # as the package has it
 
 
-def call_in(world: Harness, thread: str) -> Any:
+def get_last_call(world: Harness, thread: str) -> Any:
     """The last call of a thread."""
     return world.calls_in(thread)[-1]
 
 
-def test_a_passkey_is_added_and_signs(world: Harness, tab: Tab) -> None:
-    """Ana has none: Approve leads her to add one; then it leads to the page where she signs."""
+def test_ana_adds_a_passkey_and_signs_with_it(world: Harness, tab: Tab) -> None:
+    """Without one, Approve leads Ana to add one; then to the page where she signs."""
     thread = steps.ask_for(world)
     tab.driver.get(steps.press_approve(world, thread))
     assert tab.text("h1") == "Add a passkey for Ana Ruiz"
@@ -119,75 +119,75 @@ def test_a_passkey_is_added_and_signs(world: Harness, tab: Tab) -> None:
     assert tab.text("h1") == "Sign as Ana Ruiz"
     assert "Refund 40.00 EUR of order 1042" in tab.text(".card")
     assert "@Ben Okafor" in tab.text(".card")
-    assert call_in(world, thread).status is CallStatus.PENDING
+    assert get_last_call(world, thread).status is CallStatus.PENDING
     tab.press(BUTTON)
-    said(tab, passkey_views.SIGNED_REPLY)
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
     assert tab.all(BUTTON) == []
     world.settle()
-    call = call_in(world, thread)
+    call = get_last_call(world, thread)
     assert call.status is CallStatus.SUCCEEDED
     with world.app.core.store.read() as tx:
         [vote] = calls.list_votes_on_revision(tx, call.id, call.revision)
     assert (vote.person, vote.passkey_id) == (PEOPLE["ana"], key.id)
-    assert complaints(tab) == []
+    assert read_browser_log(tab) == []
     tab.driver.refresh()
     assert passkey_views.SIGNED_REPLY in tab.text("h1")
 
 
-def test_cancel_and_try_again(world: Harness, tab: Tab) -> None:
-    """The device does not confirm that it is her: nothing changes, and the link works again."""
+def test_signing_can_be_tried_again_after_cancelling(world: Harness, tab: Tab) -> None:
+    """The device does not verify her: nothing changes, and the link works again."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     tab.driver.get(steps.press_approve(world, thread))
     tab.driver.set_user_verified(False)
     tab.press(BUTTON)
-    said(tab, "or has no passkey of yours")
+    wait_for_status(tab, "or has no passkey of yours")
     tab.has_focus("button")
-    assert posted(world, thread) == []
+    assert list_signature_deliveries(world, thread) == []
     tab.driver.set_user_verified(True)
     tab.focused().send_keys(Keys.ENTER)
-    said(tab, passkey_views.SIGNED_REPLY)
-    assert len(posted(world, thread)) == 1
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
+    assert len(list_signature_deliveries(world, thread)) == 1
 
 
-def posted(world: Harness, thread: str) -> list[Delivery]:
-    """What was posted for the call of a thread."""
+def list_signature_deliveries(world: Harness, thread: str) -> list[Delivery]:
+    """The signatures posted for the call of a thread."""
     found = world.all(Delivery, Delivery.kind == DeliveryKind.SIGNATURE)
-    call = call_in(world, thread).id
+    call = get_last_call(world, thread).id
     return [each for each in found if json.loads(each.body)["call"] == call]
 
 
-def test_no_passkey_of_hers_on_this_device(world: Harness, tab: Tab) -> None:
-    """The authenticator knows none of her passkeys: it says so, and nothing is posted."""
+def test_a_device_without_her_passkey_cannot_sign(world: Harness, tab: Tab) -> None:
+    """The page says so, and nothing is posted."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     tab.driver.remove_all_credentials()
     tab.driver.get(steps.press_approve(world, thread))
     tab.press(BUTTON)
-    said(tab, "did not confirm it")
-    assert posted(world, thread) == []
+    wait_for_status(tab, "did not confirm it")
+    assert list_signature_deliveries(world, thread) == []
 
 
 def test_at_another_address_nothing_is_signed(world: Harness, tab: Tab) -> None:
-    """The same page at 127.0.0.1: the browser gives out no signature for another name."""
+    """At 127.0.0.1 the browser gives no signature for another name."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     url = steps.press_approve(world, thread)
     tab.driver.get(url.replace("localhost", "127.0.0.1"))
     tab.press(BUTTON)
-    said(tab, "don’t work at this address")
-    assert posted(world, thread) == []
+    wait_for_status(tab, "don’t work at this address")
+    assert list_signature_deliveries(world, thread) == []
     assert tab.all(BUTTON) == []
 
 
-def test_two_tabs_are_one_vote(world: Harness, tab: Tab) -> None:
-    """Both show the page; the first that signs is decided, the second tells how that went."""
+def test_signing_in_two_tabs_is_one_vote(world: Harness, tab: Tab) -> None:
+    """The first one that signs decides; the second shows the outcome."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     url = steps.press_approve(world, thread)
     tab.driver.get(url)
     first = tab.driver.current_window_handle
-    # the authenticator is of one tab: what is posted twice is what counts here
+    # the authenticator belongs to one tab, so the post is sent twice instead
     posted_twice = tab.driver.execute_async_script(
         """const [done] = arguments;
         const send = window.fetch;
@@ -203,8 +203,8 @@ def test_two_tabs_are_one_vote(world: Harness, tab: Tab) -> None:
     )
     assert posted_twice in (200, 202)
     assert tab.driver.current_window_handle == first
-    said(tab, passkey_views.SIGNED_REPLY)
-    assert len(posted(world, thread)) == 1
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
+    assert len(list_signature_deliveries(world, thread)) == 1
     tab.driver.switch_to.new_window("tab")
     tab.driver.get(url)
     assert passkey_views.SIGNED_REPLY in tab.text("h1")
@@ -212,45 +212,45 @@ def test_two_tabs_are_one_vote(world: Harness, tab: Tab) -> None:
     tab.driver.switch_to.window(first)
 
 
-def test_five_minutes_later(world: Harness, tab: Tab) -> None:
-    """The page was open all the while: what is signed then is refused, in a sentence."""
+def test_signing_after_the_link_expired_is_refused(world: Harness, tab: Tab) -> None:
+    """The page was open all the while; a sentence says so."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     url = steps.press_approve(world, thread)
     tab.driver.get(url)
     world.clock.advance(301)
     tab.press(BUTTON)
-    said(tab, passkey_views.EXPIRED_LINK_REPLY)
+    wait_for_status(tab, passkey_views.EXPIRED_LINK_REPLY)
     assert tab.all(BUTTON) == []
     tab.driver.refresh()
     assert tab.text("h1") == passkey_views.EXPIRED_LINK_REPLY
-    assert call_in(world, thread).status is CallStatus.PENDING
-    assert posted(world, thread) == []
+    assert get_last_call(world, thread).status is CallStatus.PENDING
+    assert list_signature_deliveries(world, thread) == []
 
 
-def test_a_page_left_open_says_when_its_link_expires(world: Harness, tab: Tab) -> None:
-    """The button goes when the time is over, before anybody presses it."""
+def test_an_open_page_shows_that_its_link_has_expired(world: Harness, tab: Tab) -> None:
+    """The button disappears before anybody presses it."""
     give_passkey(world, tab)
     url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
     world.clock.advance(299)
     tab.driver.get(url)
-    said(tab, "The link has expired, so nothing has changed")
+    wait_for_status(tab, "The link has expired, so nothing has changed")
     assert tab.all(BUTTON) == []
 
 
 def test_a_bot_that_follows_the_link_changes_nothing(world: Harness, tab: Tab) -> None:
-    """Slack's preview and a scanner were there first: the person signs all the same."""
+    """Slack's preview and a scanner come first, and the person can still sign."""
     give_passkey(world, tab)
     url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
     for method in ("GET", "HEAD", "GET", "OPTIONS"):
         steps.fetch(url, method, User_Agent="Slackbot-LinkExpanding 1.0")
     tab.driver.get(url)
     tab.press(BUTTON)
-    said(tab, passkey_views.SIGNED_REPLY)
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
 
 
 def test_without_script_or_passkeys_the_page_says_so(world: Harness, tab: Tab) -> None:
-    """The call is shown, there is no button, and a sentence says why."""
+    """The call is shown without a button, with the reason."""
     give_passkey(world, tab)
     url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
     tab.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
@@ -262,12 +262,12 @@ def test_without_script_or_passkeys_the_page_says_so(world: Harness, tab: Tab) -
     added = tab.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", gone)
     tab.driver.get(url)
     tab.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
-    said(tab, "This browser can’t use passkeys")
+    wait_for_status(tab, "This browser can’t use passkeys")
     assert tab.all(BUTTON) == []
 
 
-def test_a_failed_connection_may_be_tried_again(world: Harness, tab: Tab) -> None:
-    """What was signed is sent again, without another look at the person."""
+def test_a_signature_is_sent_again_after_a_failed_connection(world: Harness, tab: Tab) -> None:
+    """The signature is sent again, without verifying the person again."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     tab.driver.get(steps.press_approve(world, thread))
@@ -275,21 +275,21 @@ def test_a_failed_connection_may_be_tried_again(world: Harness, tab: Tab) -> Non
     tab.driver.execute_cdp_cmd("Network.enable", {})
     tab.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     tab.press(BUTTON)
-    said(tab, "It could not be sent")
+    wait_for_status(tab, "It could not be sent")
     tab.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline | {"offline": False})
     tab.driver.set_user_verified(False)
     tab.press(BUTTON)
-    said(tab, passkey_views.SIGNED_REPLY)
-    complaints(tab)
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
+    read_browser_log(tab)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
 def test_the_page_fits_a_phone_and_is_accessible(
     world: Harness, tab: Tab, theme: str, width: int
 ) -> None:
-    """The effect and the button are there without scrolling, and nothing lies below the button."""
+    """Effect and button are visible without scrolling, and nothing is below the button."""
     give_passkey(world, tab)
-    look(tab, theme, width)
+    set_look(tab, theme, width)
     url = steps.press_approve(world, steps.ask_for(world, steps.NOTE))
     tab.driver.get(url)
     assert tab.driver.execute_script(ABOVE, ".card", "footer")
@@ -298,11 +298,11 @@ def test_the_page_fits_a_phone_and_is_accessible(
     assert box["height"] >= 44
     assert findings(tab) == []  # type: ignore[arg-type]  # it is asked for its driver alone
     inside = tab.driver.execute_script(BEHIND)
-    look(tab, theme, width, inside)
+    set_look(tab, theme, width, inside)
     tab.driver.get(url)
     assert tab.wait(lambda: tab.all(".more")), "the end is behind the footer, and nothing says so"
     thread = steps.ask_for(world, ("note", {"text": "very long " * 200}))
-    look(tab, theme, width, 400)
+    set_look(tab, theme, width, 400)
     tab.driver.get(steps.press_approve(world, thread))
     assert "There is more" in tab.text(".more")
     assert tab.one(BUTTON).rect["y"] + tab.one(BUTTON).rect["height"] <= 400
@@ -315,12 +315,12 @@ def test_the_page_fits_a_phone_and_is_accessible(
     assert findings(tab) == []  # type: ignore[arg-type]  # as above
 
 
-def test_the_keyboard_alone(world: Harness, tab: Tab) -> None:
-    """Tab leads to the button, Enter presses it, and what comes of it is announced."""
+def test_signing_works_by_keyboard(world: Harness, tab: Tab) -> None:
+    """Tab leads to the button, Enter presses it, and the outcome is announced."""
     give_passkey(world, tab)
     tab.driver.get(steps.press_approve(world, steps.ask_for(world, steps.NOTE)))
     tab.keys(Keys.TAB)
     tab.has_focus("button")
     tab.keys(Keys.ENTER)
-    said(tab, passkey_views.SIGNED_REPLY)
+    wait_for_status(tab, passkey_views.SIGNED_REPLY)
     assert tab.one(SAID).get_attribute("role") == "status"

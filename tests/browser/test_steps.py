@@ -1,4 +1,4 @@
-"""What the agent does, as people see it in the page while it does it."""
+"""What the agent is doing, as people see it on the page meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER = "Two parcels are on their way. " * 8
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """The whole product with a scripted model, and tools that wait until they are let go."""
+    """The whole product with a scripted model, and tools that wait until they may go on."""
     fakes = FakeTools()
     world = Harness(tmp_path_factory.mktemp("steps"), fakes.tools)
     yield world, fakes
@@ -28,14 +28,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, F
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_a_step_is_seen_while_it_is_taken(
+def test_a_running_step_is_shown_on_the_page(
     page: Page,
     world: tuple[Harness, FakeTools],
     monkeypatch: pytest.MonkeyPatch,
     width: int,
     theme: str,
 ) -> None:
-    """The status names it, the task turns, then has its tick, and the answer follows below it."""
+    """The status names it, the task spins and then has a tick; the answer follows below."""
     monkeypatch.setattr(runner, "FIRST_BEAT_SECONDS", 0.3)
     harness, fakes = world
     fakes.go_on.clear()

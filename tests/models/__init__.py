@@ -1,1 +1,1 @@
-"""The bot with a real server of models, which `make test-llama` builds; skipped where it is not."""
+"""The bot with a real model server, built by `make test-llama`; skipped without it."""

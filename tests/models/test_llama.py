@@ -1,7 +1,7 @@
-"""llama-cpp-python's real server with small models that say anything, and with one that understands
-a little: the transcript stays valid, nothing runs unasked, and whoever asks is answered.
+"""llama-cpp-python's server, with tiny models that say anything and one that understands a little.
 
-`make test-llama` builds the server; without it these are skipped.
+The transcript stays valid, nothing runs without approval, and everybody gets an answer. `make
+test-llama` builds the server; without it these tests are skipped.
 """
 
 from __future__ import annotations
@@ -19,25 +19,32 @@ from bot.config.connection_settings import ModelApi
 from bot.runs.sub_agent_runs import build_function_schema
 from bot.toolbox import build_tool_registry
 from storage.states import RunStatus
-from tests.models.asking import (
+from tests.models.bot_with_model import (
     OFFERED,
-    asking,
-    at_rest,
-    decided,
-    is_valid,
-    nothing_ran_unasked,
-    was_answered,
+    check_effects_were_approved,
+    check_transcript,
+    decide_all,
+    get_answer,
+    run_bot,
+    wait_until_at_rest,
 )
-from tests.models.served import CALLING, PYTHON, TALKING, made, serving, shipped
+from tests.models.llama_server import (
+    CALLING,
+    PYTHON,
+    TALKING,
+    find_packaged_model,
+    make_model,
+    serve_model,
+)
 from tests.stories.harness import SUPPORT
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not PYTHON.exists(), reason="`make test-llama` builds the model's server"),
 ]
-SHIPPED = "smollm2"
-SMALL = {False: 1024, True: 256}  # tokens of a context, which has no room for the tools
-SENT = ("name", "description", "parameters")  # of a tool, to a server
+PACKAGED = "smollm2"
+SMALL = {False: 1024, True: 256}  # tokens of a context too small for the tools
+SENT = ("name", "description", "parameters")  # fields of a tool that are sent
 ASKED = [
     "write down that the van is late",
     "which books are on the shelf?",
@@ -51,81 +58,89 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Three models, each of other random weights, and the one that a package ships."""
+    """Three models of random weights, and the one from a package."""
     folder = tmp_path_factory.mktemp("models")
-    found = {f"random-{seed}": made(folder, seed, sorted(OFFERED)) for seed in (1, 2, 3)}
-    return {**found, SHIPPED: shipped()}
+    found = {f"random-{seed}": make_model(folder, seed, sorted(OFFERED)) for seed in (1, 2, 3)}
+    return {**found, PACKAGED: find_packaged_model()}
 
 
-@pytest.fixture(params=["random-1", SHIPPED])
+@pytest.fixture(params=["random-1", PACKAGED])
 def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
-    """One of those of random weights, and then the one that is shipped."""
+    """One of random weights, and the one from a package."""
     return models[request.param]
 
 
 @pytest.mark.parametrize("which", ["random-1", "random-2", "random-3"])
-def test_whatever_it_proposes_nothing_runs_unasked(
+def test_nothing_runs_without_approval_whatever_a_model_proposes(
     models: dict[str, Path], which: str, tmp_path: Path
 ) -> None:
-    """Requests, some of which try to make it call: after each the transcript is valid, what ran was
-    approved, and whoever asked has an answer. Which API the server has is found out.
+    """Some requests try to make it call. The transcript stays valid and everybody is answered.
+
+    The server's API is found out.
     """
     proposed = 0
     with (
-        serving(models[which], CALLING) as url,
-        asking(tmp_path, url, ModelApi.AUTO) as (harness, fakes),
+        serve_model(models[which], CALLING) as url,
+        run_bot(tmp_path, url, ModelApi.AUTO) as (harness, fakes),
     ):
         for number, text in enumerate(ASKED):
             thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
-            decided(harness, thread, number)
-            is_valid(harness, thread)
-            nothing_ran_unasked(harness, fakes, thread)
-            was_answered(harness, thread)
+            decide_all(harness, thread, number)
+            check_transcript(harness, thread)
+            check_effects_were_approved(harness, fakes, thread)
+            get_answer(harness, thread)
             assert harness.run_in(thread).status is RunStatus.COMPLETED
             proposed += len(harness.calls_in(thread))
     assert proposed > 2
 
 
-def test_a_server_that_hands_it_no_tools(model: Path, tmp_path: Path) -> None:
-    """Its words come as a stream, nothing is proposed, and the record below them says so; the
-    doctor has seen that it answers in words where it has to call.
+def test_a_model_without_tools_only_answers(model: Path, tmp_path: Path) -> None:
+    """Its words are streamed, nothing is proposed, and the record line says so.
+
+    The doctor warns that it answers in words when it has to call.
     """
-    with serving(model, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, fakes):
+    with (
+        serve_model(model, TALKING) as url,
+        run_bot(tmp_path, url, ModelApi.CHAT) as (harness, fakes),
+    ):
         for text in ASKED[:3]:
             thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
-            assert at_rest(harness, thread).status is RunStatus.COMPLETED
-            is_valid(harness, thread)
+            assert wait_until_at_rest(harness, thread).status is RunStatus.COMPLETED
+            check_transcript(harness, thread)
             assert harness.calls_in(thread) == []
-            assert "nothing was changed" in was_answered(harness, thread)
+            assert "nothing was changed" in get_answer(harness, thread)
         good, odd = check_model(harness.settings(), harness.clock)
     assert (good.level, odd.level) == ("ok", "warn")
     assert "answered in words" in odd.text
     assert not fakes.ran
 
 
-def test_who_asks_at_once_is_answered(model: Path, tmp_path: Path) -> None:
-    """This server ends a stream as soon as somebody else asks; each gets an answer all the same."""
-    with serving(model, TALKING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+def test_people_who_ask_at_once_are_all_answered(model: Path, tmp_path: Path) -> None:
+    """This server ends a stream when somebody else asks."""
+    with serve_model(model, TALKING) as url, run_bot(tmp_path, url, ModelApi.CHAT) as (harness, _):
         people = ("ben", "ana", "cleo")
         threads = [harness.person(name).say(SUPPORT, f"@bot hello {name}") for name in people]
         for thread in threads:
-            assert at_rest(harness, thread).status is RunStatus.COMPLETED
-            assert "nothing was changed" in was_answered(harness, thread)
+            assert wait_until_at_rest(harness, thread).status is RunStatus.COMPLETED
+            assert "nothing was changed" in get_answer(harness, thread)
 
 
-def test_the_doctor_sees_that_it_calls(model: Path, tmp_path: Path) -> None:
-    """This server can be made to call one tool, not any; that is enough to see that it can."""
-    with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.AUTO) as (harness, _):
+def test_the_doctor_sees_that_the_model_can_call_tools(model: Path, tmp_path: Path) -> None:
+    """The server can be made to call one given tool, which is enough."""
+    with serve_model(model, CALLING) as url, run_bot(tmp_path, url, ModelApi.AUTO) as (harness, _):
         [found] = check_model(harness.settings(), harness.clock)
     assert (found.level, "by the Chat Completions API" in found.text) == ("ok", True)
 
 
-def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: Path) -> None:
-    """Made to call each in turn, the server writes arguments of that tool's fields: a bound that no
-    grammar takes would end it.
+def test_every_own_tool_can_be_called_by_the_server(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    """The server, made to call each in turn, writes arguments of its fields.
+
+    A limit that no grammar supports would end it.
     """
     model = models["random-1"]
-    with serving(model, CALLING) as url, asking(tmp_path, url, ModelApi.CHAT) as (harness, _):
+    with serve_model(model, CALLING) as url, run_bot(tmp_path, url, ModelApi.CHAT) as (harness, _):
         settings = harness.settings().model_copy(update={"slack_tools": True, "without_tools": ()})
         tools = build_tool_registry(
             settings, None, FailingSlackDirectory("it is tried without Slack")
@@ -133,12 +148,12 @@ def test_each_tool_that_ships_has_a_grammar(models: dict[str, Path], tmp_path: P
         with openai.OpenAI(api_key="offline", base_url=url, max_retries=0) as client:
             for each in tools:
                 fields = build_function_schema(each)["parameters"]["properties"]
-                arguments = called(client, {**build_function_schema(each)})
+                arguments = call_tool(client, {**build_function_schema(each)})
                 assert arguments.keys() <= fields.keys(), each.name
     assert len(list(tools)) > 10
 
 
-def called(client: openai.OpenAI, offered: dict[str, Any]) -> dict[str, Any]:
+def call_tool(client: openai.OpenAI, offered: dict[str, Any]) -> dict[str, Any]:
     """The arguments with which the model calls a tool when it has to."""
     tool = {"type": "function", "function": {k: v for k, v in offered.items() if k in SENT}}
     answer: Any = client.post(
@@ -150,23 +165,24 @@ def called(client: openai.OpenAI, offered: dict[str, Any]) -> dict[str, Any]:
         },
         cast_to=object,
     )
-    [made] = answer["choices"][0]["message"]["tool_calls"]
-    # this grammar lets line breaks into a text as they are, which the bot would refuse
-    found: dict[str, Any] = json.loads(made["function"]["arguments"], strict=False)
+    [make_model] = answer["choices"][0]["message"]["tool_calls"]
+    # this grammar allows raw line breaks in a text, which the bot would refuse
+    found: dict[str, Any] = json.loads(make_model["function"]["arguments"], strict=False)
     return found
 
 
-def test_what_does_not_fit_is_told(model: Path, tmp_path: Path) -> None:
-    """A context that has no room for the tools is told in the thread, though the stream says
-    nothing and the reason comes with the whole answer alone; the doctor names it, too.
+def test_a_context_too_small_for_the_tools_is_reported(model: Path, tmp_path: Path) -> None:
+    """The stream says nothing; the reason only comes with a whole answer.
+
+    The doctor names it, too.
     """
-    context = SMALL[model == shipped()]
+    context = SMALL[model == find_packaged_model()]
     with (
-        serving(model, CALLING, context=context) as url,
-        asking(tmp_path, url, ModelApi.CHAT) as (harness, _),
+        serve_model(model, CALLING, context=context) as url,
+        run_bot(tmp_path, url, ModelApi.CHAT) as (harness, _),
     ):
         thread = harness.person("ben").say(SUPPORT, "@bot write down that the van is late")
-        assert at_rest(harness, thread).status is RunStatus.FAILED
-        assert "longer than the model can read" in was_answered(harness, thread)
+        assert wait_until_at_rest(harness, thread).status is RunStatus.FAILED
+        assert "longer than the model can read" in get_answer(harness, thread)
         [found] = check_model(harness.settings(), harness.clock)
     assert (found.level, f"maximum context length is {context}" in found.text) == ("fail", True)

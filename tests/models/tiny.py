@@ -1,8 +1,8 @@
-"""Writes a language model of a few megabytes, for the real server: `python -m … SEED OUT < TEXT`.
+"""Writes a language model of a few megabytes for the real server: `python -m … SEED OUT < TEXT`.
 
-Its vocabulary is the bytes and the marks of ChatML; what follows a byte is as often so in the text
-it is given, and random weights disturb that by what was said before. So it says whatever it likes,
-in letters, and understands nothing: more than the model that a package ships would ever say.
+Its vocabulary is the bytes and the marks of ChatML. The next byte follows the frequencies of the
+given text, disturbed by random weights over what was said before. So it writes letters without any
+meaning, more wildly than a packaged model would.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import pairwise
 import gguf
 import numpy as np
 
-SPACE, START, END = 259, 260, 261  # after three marks of the tokenizer's own, and the bytes
+SPACE, START, END = 259, 260, 261  # after the tokenizer's three marks and the bytes
 TOKENS = 262
-WIDTH, HEADS, INNER = 288, 4, 64  # of a layer; there is one
+WIDTH, HEADS, INNER = 288, 4, 64  # of the one layer
 CONTEXT = 32_768
-OFTEN = 0.04  # how likely any byte is the last one, or the last one of a text
-DISTURBED = 0.2  # how much what was said before does to what comes next
+OFTEN = 0.04  # the probability that a text or a string ends after any byte
+DISTURBANCE = 0.2  # how strongly earlier bytes disturb the next one
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
     "{{ message.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 )
 
 
-def tokens_of(text: str) -> list[int]:
-    """A text as the tokenizer takes it apart, with an end after each paragraph."""
+def tokenize(text: str) -> list[int]:
+    """The tokens of a text, with an end after each paragraph."""
     found: list[int] = []
     for paragraph in text.split("\n\n"):
         found += [SPACE if byte == ord(" ") else byte + 3 for byte in paragraph.encode()]
@@ -34,21 +34,21 @@ def tokens_of(text: str) -> list[int]:
     return found
 
 
-def chances(text: str) -> np.ndarray:
-    """How likely each token is after each other, as logarithms: what comes, by what was."""
+def compute_log_probabilities(text: str) -> np.ndarray:
+    """The logarithm of how likely each token is after each other: next by previous."""
     counts = np.full((TOKENS, TOKENS), 0.003)
     counts[ord(" ") + 3 : 0x7F + 3] = 0.1
     counts[END] = 0.5
     counts[[0, 1, 2, START]] = 1e-6
-    told = tokens_of(text)
+    told = tokenize(text)
     for before, after in pairwise(told):
         counts[after, before] += 1
-    for often in (END, ord('"') + 3):  # or it would hardly ever come to an end
+    for often in (END, ord('"') + 3):  # or a text would hardly ever end
         counts[often] += OFTEN * counts.sum(axis=0)
     return np.log(counts / counts.sum(axis=0))
 
 
-def tensors(text: str, seed: int) -> dict[str, np.ndarray]:
+def build_tensors(text: str, seed: int) -> dict[str, np.ndarray]:
     """All weights, by name."""
     random = np.random.default_rng(seed)
 
@@ -58,17 +58,17 @@ def tensors(text: str, seed: int) -> dict[str, np.ndarray]:
     known = np.zeros((TOKENS, WIDTH))
     known[:, :TOKENS] = np.eye(TOKENS)
     said = np.zeros((TOKENS, WIDTH))
-    said[:, :TOKENS] = chances(text) / np.sqrt(WIDTH)  # a token alone is as long as this, normed
+    said[:, :TOKENS] = compute_log_probabilities(text) / np.sqrt(WIDTH)  # a normed token's length
     layer = {
         "attn_norm": np.ones(WIDTH),
         "attn_q": some(WIDTH, WIDTH, 1.0),
         "attn_k": some(WIDTH, WIDTH, 1.0),
         "attn_v": some(WIDTH, WIDTH, 1.0 / WIDTH),
-        "attn_output": some(WIDTH, WIDTH, DISTURBED),
+        "attn_output": some(WIDTH, WIDTH, DISTURBANCE),
         "ffn_norm": np.ones(WIDTH),
         "ffn_gate": some(INNER, WIDTH, 0.01),
         "ffn_up": some(INNER, WIDTH, 0.01),
-        "ffn_down": some(WIDTH, INNER, DISTURBED),
+        "ffn_down": some(WIDTH, INNER, DISTURBANCE),
     }
     return {
         "token_embd.weight": known,
@@ -79,7 +79,7 @@ def tensors(text: str, seed: int) -> dict[str, np.ndarray]:
 
 
 def write(path: str, text: str, seed: int) -> None:
-    """Write the model that this text and this seed make."""
+    """Write the model for this text and seed."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
@@ -105,7 +105,7 @@ def write(path: str, text: str, seed: int) -> None:
     writer.add_add_bos_token(False)
     writer.add_add_space_prefix(False)
     writer.add_chat_template(TEMPLATE)
-    for name, values in tensors(text, seed).items():
+    for name, values in build_tensors(text, seed).items():
         writer.add_tensor(name, values.astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

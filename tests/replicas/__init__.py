@@ -1,1 +1,1 @@
-"""What one of several processes does to be one."""
+"""One of several processes on a database: its clock, its channels, its share of work."""

@@ -46,24 +46,24 @@ class Database:
         self.store = Store(server.url("stepped", "owner"), key=KEY.encode()).open()
 
     def step(self, by: timedelta) -> None:
-        """Set its clock."""
+        """Set the clock of the database."""
         with self._server.connect("stepped") as owner:
             owner.execute("UPDATE public.set_by SET by = by + %s", [by])
 
 
 @dataclass
 class Time:
-    """How time passes for one watcher."""
+    """The passing of time for one replica."""
 
     at: float = 100.0
 
     def passed(self) -> float:
-        """Seconds."""
+        """The seconds."""
         return self.at
 
 
 class Replica:
-    """What of a replica says that it is alive, and takes channels."""
+    """The heartbeat and the channels of a replica."""
 
     def __init__(self, store: Store, name: str) -> None:
         self.clock, self.time = DatabaseClock(SystemClock()), Time()
@@ -88,7 +88,7 @@ class Replica:
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    """One on a server of its own."""
+    """A database on a server of its own."""
     programs = binaries()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
@@ -98,33 +98,33 @@ def database() -> Iterator[Database]:
         made.store.close()
 
 
-def held(*all_: Replica) -> list[set[str]]:
-    """The channels that each takes itself for the sender of, all having something to send."""
+def list_owned_channels(*all_: Replica) -> list[set[str]]:
+    """The channels that each owns, when all have something to send."""
     for each in all_:
         each.channels.claim_channels(CHANNELS)
     return [{name for name in CHANNELS if each.channels.is_channel_owned(name)} for each in all_]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_each_keeps_its_channels(database: Database, step: str) -> None:
-    """Whoever sees the step first, and also beside a replica that begins only then."""
+def test_replicas_keep_their_channels_when_the_clock_is_set(database: Database, step: str) -> None:
+    """Whoever notices the step first, and beside a replica that starts after it."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
     assert first.channels.claim_channels({"C1"}) == {"C1"}
     assert second.channels.claim_channels({"C2"}) == {"C2"}
     database.step(STEPS[step])
     assert first.pulse.store_heartbeat()
-    assert held(first, second) == [{"C1"}, {"C2"}]
+    assert list_owned_channels(first, second) == [{"C1"}, {"C2"}]
     third = Replica(database.store, "c")
-    assert held(third, second, first) == [set(), {"C2"}, {"C1"}]
+    assert list_owned_channels(third, second, first) == [set(), {"C2"}, {"C1"}]
     for each in (second, first, third):
         each.time.at += HEARTBEAT_LEASE_SECONDS / 2
         assert each.pulse.store_heartbeat()
-    assert held(third, first, second) == [set(), {"C1"}, {"C2"}]
+    assert list_owned_channels(third, first, second) == [set(), {"C1"}, {"C2"}]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_channels_of_one_who_died_are_free(database: Database, step: str) -> None:
-    """As soon as a beat does not count any more, whatever the clock says by then."""
+def test_a_dead_replicas_channels_are_free(database: Database, step: str) -> None:
+    """As soon as its heartbeat has expired, whatever the clock says."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
     assert first.channels.claim_channels({"C1"}) == {"C1"}
     assert second.channels.claim_channels(CHANNELS) == {"C2"}
@@ -136,8 +136,8 @@ def test_the_channels_of_one_who_died_are_free(database: Database, step: str) ->
     assert second.channels.claim_channels(CHANNELS) == CHANNELS
 
 
-def test_who_stalls_takes_nobody_for_dead(database: Database) -> None:
-    """What was not seen meanwhile says nothing."""
+def test_a_stalled_replica_takes_no_other_for_dead(database: Database) -> None:
+    """It did not see their heartbeats meanwhile."""
     first, second = Replica(database.store, "a"), Replica(database.store, "b")
     assert first.channels.claim_channels({"C1"}) == {"C1"}
     assert second.channels.claim_channels(CHANNELS) == {"C2"}

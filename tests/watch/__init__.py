@@ -1,1 +1,1 @@
-"""The Slack edge."""
+"""Log lines, metrics and traces, as monitoring reads them."""

@@ -1,4 +1,4 @@
-"""A collector of traces at the wire: takes OTLP over HTTP and reads its protobuf."""
+"""A collector of traces: accepts OTLP over HTTP and reads its protobuf."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collected:
-    """What has arrived; any thread."""
+    """The spans that have arrived; for use from any thread."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -48,11 +48,11 @@ class Collected:
 
 @contextmanager
 def collector() -> Iterator[Collected]:
-    """A collector that listens while the `with` lasts."""
+    """Run a collector until the block ends."""
     collected = Collected()
 
     class Handler(BaseHTTPRequestHandler):
-        """Takes what is sent to /v1/traces."""
+        """Accepts posts to /v1/traces."""
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -65,7 +65,7 @@ def collector() -> Iterator[Collected]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     collected.url = f"http://127.0.0.1:{server.server_port}/v1/traces"

@@ -1,4 +1,4 @@
-"""The log as JSON, caught for a test."""
+"""The JSON log, captured for a test."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Lines:
 
 @contextmanager
 def json_lines(level: int = logging.INFO) -> Iterator[Lines]:
-    """Catch the log while the `with` lasts."""
+    """Capture the log until the block ends."""
     lines, root = Lines(), logging.getLogger()
-    own = logging.getLogger("countersign")  # whose level Bolt sets, for the app is called so
+    own = logging.getLogger("countersign")  # Bolt sets its level, as the app has this name
     before = root.level, own.level
-    # a bot that an earlier test has started may still look at its clock
+    # the scheduler of an earlier test's bot may still log
     lines.handler.addFilter(lambda record: not record.name.startswith("apscheduler"))
     root.addHandler(lines.handler)
     root.setLevel(level)

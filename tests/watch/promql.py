@@ -1,7 +1,7 @@
-"""As much of PromQL as the alerts of docs/watching.md use, over scrapes that a test has made.
+"""The part of PromQL that the alerts of docs/watching.md use, over a test's scrapes.
 
-As Prometheus does it: what a counter has grown by is known of series that two scrapes have seen.
-Only the ends of a window are not extrapolated.
+As in Prometheus, a counter's growth needs two scrapes of its series. Only the ends of a window are
+not extrapolated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass
 class Scraped:
-    """What was scraped so far, each at its second."""
+    """The scrapes so far, each at its second."""
 
     at: list[float] = field(default_factory=list)
     found: list[dict[tuple[str, Labels], float]] = field(default_factory=list)
 
     def add(self, at: float, page: str | None, job: str = "countersign") -> None:
-        """A scrape; None where nobody answered."""
+        """Add a scrape; None if nobody answered."""
         samples = {("up", frozenset({("job", job)})): float(page is not None)}
         for family in text_string_to_metric_families(page or ""):
             for each in family.samples:
@@ -51,7 +51,7 @@ class Scraped:
     def window(
         self, name: str, fits: Callable[[Labels], bool], seconds: float
     ) -> dict[Labels, list[float]]:
-        """Their values within so many seconds before it, oldest first."""
+        """Their values in the seconds before the last scrape, oldest first."""
         values: dict[Labels, list[float]] = {}
         for at, found in zip(self.at, self.found, strict=True):
             if at >= self.at[-1] - seconds:
@@ -62,7 +62,7 @@ class Scraped:
 
 
 class _Reader:
-    """Reads one expression from left to right, and works it out as it goes."""
+    """Reads one expression from left to right and evaluates it meanwhile."""
 
     def __init__(self, scraped: Scraped, text: str) -> None:
         self._scraped = scraped
@@ -84,7 +84,7 @@ class _Reader:
         return bool(self._rest) and self._rest[0][0] == kind
 
     def comparison(self) -> Vector:
-        """What is left of the one side where it compares so with the number on the other."""
+        """The part of the vector that compares so with the number."""
         vector, sign = self._vector(), self._next()
         than = self._number()
         assert not self._rest, self._rest
@@ -157,7 +157,7 @@ def _matches(value: str, sign: str, wanted: str) -> bool:
 
 
 def _quantile(share: float, buckets: Vector) -> float:
-    """As Prometheus: within a bucket evenly; above the last one, its lower bound."""
+    """As in Prometheus: linear within a bucket; above the last one, its lower bound."""
     by = sorted((float(dict(labels)["le"]), count) for labels, count in buckets.items())
     rank, below, before = share * by[-1][1], 0.0, 0.0
     for bound, count in by:

@@ -1,4 +1,4 @@
-"""The log in JSON: what a line says of itself, and what it never says."""
+"""The JSON log: fields of a line, and what is never in it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.watch.log_lines import json_lines
 log = logging.getLogger("countersign.test")
 
 
-def test_a_line_says_what_its_template_names() -> None:
-    """Ids that stand in a line's template are fields, whatever its other values say."""
+def test_ids_in_a_lines_template_become_fields() -> None:
+    """Ids named in the template, whatever the other values contain."""
     with json_lines() as lines:
         log.warning("run %s call %s: %d%% done, run %s", "r1", "c1", 50, "r2")
         log.warning("message %s (%s): %s", 7, "card", "run r9 failed")
@@ -31,8 +31,8 @@ def test_a_line_says_what_its_template_names() -> None:
     assert first["time"].endswith("Z")
 
 
-def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
-    """Lines of libraries have the ids of the span, also on a thread that was begun within it."""
+def test_log_lines_have_the_ids_of_the_current_span() -> None:
+    """Even lines of libraries, and on a thread started within the span."""
     library = logging.getLogger("some.library")
     with json_lines() as lines, ThreadPoolExecutor(1) as pool:
         with Tracer().start_span(WorkKind.ADVANCE, run_id="r1"):
@@ -51,7 +51,7 @@ def test_a_line_is_about_what_its_thread_is_at_work_on() -> None:
 
 
 def test_secrets_are_masked_in_every_field() -> None:
-    """In the text, the fields, what looks like a template, and the traceback, which is one line."""
+    """In the text, the fields, the template, and the traceback, which stays one line."""
     token = "xoxb-123456789012-abc"
     with json_lines() as lines:
         log.info("with %s", token)
@@ -69,16 +69,16 @@ def test_secrets_are_masked_in_every_field() -> None:
     assert "\n" in failed["exception"]
 
 
-def test_what_libraries_hang_on_a_line_is_left_out() -> None:
-    """Only fields that this project names are written, whatever a record carries."""
+def test_fields_of_libraries_are_left_out() -> None:
+    """Whatever a record carries."""
     with json_lines() as lines:
         log.info("job done", extra={"job": {"args": {"amount": 40}}, "run_id": "forged"})
     [line] = lines.read()
     assert set(line) == {"time", "level", "logger", "event", "message", "thread"}
 
 
-def test_an_exporter_that_fails_stops_nothing() -> None:
-    """What an exporter raises is logged, and the work goes on."""
+def test_a_failing_exporter_stops_nothing() -> None:
+    """The exception is logged, and the work goes on."""
 
     class Broken(Exporter):
         def report_span(self, span: Span) -> None:

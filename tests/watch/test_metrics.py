@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: all that the table has, and counted right."""
+"""Metrics as Prometheus reads them: complete, and counted right."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scrapes:
         self.tracer = Tracer([PrometheusMetrics(self.clock.now)])
 
     def families(self) -> dict[str, str]:
-        """The kind of each metric."""
+        """The type of each metric."""
         found = text_string_to_metric_families(self.tracer.render_metrics_page() or "")
         return {
             f"{each.name}_total" if each.type == "counter" else each.name: each.type
@@ -55,8 +55,8 @@ def scraped() -> Scrapes:
     return Scrapes()
 
 
-def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
-    """Each metric under its name and kind, and beside them only the process's own."""
+def test_every_metric_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
+    """Each with its name and type, and besides them only the process's own."""
     scraped.tracer.attach_store(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
@@ -66,8 +66,8 @@ def test_all_of_the_table_is_exported(scraped: Scrapes, store: Store) -> None:
     assert scraped("countersign_calls_total", status="expired") == 0
 
 
-def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
-    """Tools, Slack's methods, look-ups and the model, each with its time and its errors."""
+def test_work_is_counted_by_its_outcome(scraped: Scrapes) -> None:
+    """Tools, Slack's methods, look-ups and the model, with times and errors."""
     with scraped.tracer.start_span(WorkKind.TOOL, "note") as span:
         span.end = "failed"
     with (
@@ -96,8 +96,8 @@ def test_work_is_counted_by_how_it_ended(scraped: Scrapes) -> None:
     assert scraped("countersign_late_runs_total") == 1
 
 
-def test_what_waits_is_read_from_the_record(scraped: Scrapes, store: Store) -> None:
-    """Calls, requests, messages and deliveries that are open, and how long the oldest has been."""
+def test_open_work_is_read_from_the_record(scraped: Scrapes, store: Store) -> None:
+    """Open calls, requests, messages and deliveries, and the age of the oldest."""
     clock = scraped.clock
     mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     with store.write() as tx:
@@ -128,7 +128,7 @@ class Locked(Trace):
     """A database that refuses every statement."""
 
     def before_statement(self, sql: str, values: object) -> None:
-        """Refuse it."""
+        """Refuse the statement."""
         raise OperationalError(sql, None, Exception("locked"))
 
 
@@ -140,8 +140,8 @@ def unreadable(store: Store) -> Iterator[Store]:
     store.trace = None
 
 
-def test_a_database_that_cannot_be_read_is_told(scraped: Scrapes, unreadable: Store) -> None:
-    """Then that alone is told of the record, and what this process counted is there as ever."""
+def test_an_unreadable_database_is_reported(scraped: Scrapes, unreadable: Store) -> None:
+    """The record's other metrics are missing then; this process's own counts are there."""
     scraped.tracer.attach_store(unreadable)
     assert scraped("countersign_database_up") == 0
     missing = {each.name for each in COLLECTED_METRICS} - set(scraped.families())

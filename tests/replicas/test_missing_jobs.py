@@ -1,4 +1,4 @@
-"""A request for which no job comes is taken up all the same, and that is told."""
+"""A request without a job is worked on all the same, and reported."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from tests.runs.harness import LoopHarness
 
 
-class Jobs(OtherProcesses):
-    """Requests are left to those who hear of them by a job."""
+class JobPickup(OtherProcesses):
+    """Requests are left to whoever gets their job."""
 
     job_pickup_timeout = timedelta(seconds=5)
 
 
-class Heard(Exporter):
-    """An exporter that keeps what happened."""
+class IncidentRecorder(Exporter):
+    """An exporter that keeps the incidents."""
 
     def __init__(self) -> None:
         self.incidents: list[Incident] = []
@@ -29,18 +29,18 @@ class Heard(Exporter):
         self.incidents.append(what)
 
 
-def test_a_request_without_a_job_is_taken_up_and_told(
+def test_a_request_without_a_job_is_handed_out_by_the_loop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is left to a job for five seconds; then the loop hands it out, logs and counts it."""
-    harness, heard = LoopHarness(tmp_path / "countersign.db"), Heard()
+    """After five seconds the loop hands it out, logs and counts it."""
+    harness, heard = LoopHarness(tmp_path / "countersign.db"), IncidentRecorder()
     taken: list[str] = []
     workers = WorkerPool(lambda run_id, _: taken.append(run_id), 1, harness.core.signals)
     loop = harness.core.build_loop(
         harness.core.build_intake(lambda _: False, lambda _: None),
         workers,
         lambda _: None,
-        others=Jobs(),
+        others=JobPickup(),
     )
     loop.tracer = Tracer([heard])
     harness.say("please")

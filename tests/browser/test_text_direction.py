@@ -1,4 +1,4 @@
-"""Words from right to left and emoji on a card, as the page draws them."""
+"""Right-to-left text and emoji on a card, as the page draws them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.stories.harness import SUPPORT, Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 COFFEE = "קפה"
-# where each of these texts begins, from left to right, in the first element that holds all of them
+# the left edge of each text, in the first element with all of them
 PLACES = """
 const [root, texts] = arguments;
 const walk = document.createTreeWalker(document.querySelector(root), NodeFilter.SHOW_TEXT);
@@ -34,15 +34,15 @@ return null;
 
 
 class Price(BaseModel):
-    """What is sold, and for how much."""
+    """An item and its price."""
 
     item: str = Field(title="Item")
     mood: str = Field(title="Mood")
     amount: Decimal = Field(title="Amount", decimal_places=2)
 
 
-def priced(args: Price, context: ToolContext) -> Preview:
-    """Old and new, as an author puts them beside one another."""
+def preview_price(args: Price, context: ToolContext) -> Preview:
+    """Old and new price side by side."""
     return Preview(f"{args.item}: 40 → 30\n{args.item} 71 / {args.item} 72")
 
 
@@ -50,7 +50,7 @@ def priced(args: Price, context: ToolContext) -> Preview:
     title="Set a price",
     effect="Set {item} 51 to {amount} EUR",
     does=Effect.WRITE,
-    preview=priced,
+    preview=preview_price,
 )
 def set_price(args: Price, context: ToolContext) -> None:
     """Set the price of an item."""
@@ -66,7 +66,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_numbers_stay_in_order_beside_hebrew(page: Page, world: Harness, width: int) -> None:
-    """From left to right as they are written: in the headline and in the preview."""
+    """In the headline and in the preview."""
     given = {"item": COFFEE, "mood": "👩🏽‍💻 ❤️", "amount": "412.5"}
     world.planner.script(Turn(calls=[("set_price", given)]))
     page.size(width, 844)

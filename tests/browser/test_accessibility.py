@@ -1,4 +1,4 @@
-"""The way to a decision under an accessibility checker: light and dark, wide and narrow."""
+"""The way to a decision under an accessibility checker, light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
-    """The whole product with the demo's guide, and the thread in which a card waits for Ana."""
+    """The whole product with the demo's guide, and a thread in which a card waits for Ana."""
     world = Harness(tmp_path_factory.mktemp("product"))
     world.slack.world.guide = build_visitor_guide
     root = world.person("ben").say(
@@ -30,10 +30,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness,
 def test_axe_finds_nothing_on_the_way_to_a_decision(
     page: Page, product: tuple[Harness, str]
 ) -> None:
-    """Every screen on the way to a decision is accessible.
-
-    First steps, the card, the hint, Edit with an error, the phone, deliveries and JSON.
-    """
+    """First steps, the card, the hint, Edit with an error, notifications, deliveries and JSON."""
     world, root = product
     check = Checked(page)
     page.open(world.slack.url, "ben", "C0GENERAL").one("[data-testid=hint]")

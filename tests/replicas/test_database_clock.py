@@ -1,4 +1,4 @@
-"""The database's clock, as a replica has it in between two looks."""
+"""The database's clock, as a replica knows it between two readings."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ HOUR = timedelta(hours=1)
 NEAR = timedelta(seconds=1)
 
 
-class Wrong:
+class WrongClock:
     """A machine's clock that is years off."""
 
     def now(self) -> datetime:
         return datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def test_it_is_the_databases_time_whatever_the_machine_says() -> None:
-    """And it goes on from there as time passes."""
-    clock, now = DatabaseClock(Wrong()), monotonic_seconds()
+def test_a_replicas_clock_follows_the_database() -> None:
+    """It advances as time passes."""
+    clock, now = DatabaseClock(WrongClock()), monotonic_seconds()
     clock.follow_database_time(THERE, now - 0.002, now)
     assert timedelta() < clock.now() - THERE < NEAR
     assert clock.now() <= clock.now()
 
 
-def test_an_answer_that_may_be_as_wrong_changes_nothing() -> None:
-    """A slow answer says little; one that is far off says that something has happened."""
-    clock, now = DatabaseClock(Wrong()), monotonic_seconds()
+def test_a_slow_answer_of_the_database_is_ignored() -> None:
+    """A slow answer is imprecise; one that is far off is believed."""
+    clock, now = DatabaseClock(WrongClock()), monotonic_seconds()
     clock.follow_database_time(THERE, now, now)
     clock.follow_database_time(THERE + timedelta(seconds=0.4), now - 0.5, now + 0.5)
     assert clock.now() - THERE < timedelta(seconds=0.3)
@@ -38,8 +38,8 @@ def test_an_answer_that_may_be_as_wrong_changes_nothing() -> None:
     assert clock.now() - THERE >= HOUR
 
 
-def test_tests_may_move_it() -> None:
-    """What a test moves its clock by counts on top."""
+def test_a_tests_clock_can_move_it() -> None:
+    """Its shift is added."""
     own = ShiftedClock()
     clock, now = DatabaseClock(own), monotonic_seconds()
     clock.follow_database_time(THERE, now, now)
@@ -48,9 +48,9 @@ def test_tests_may_move_it() -> None:
     assert clock.on_shift is own.on_shift
 
 
-def test_it_does_not_go_back_with_the_database() -> None:
-    """Where the database's clock is set back, time goes on as it passes, at later looks too."""
-    clock, now = DatabaseClock(Wrong()), monotonic_seconds()
+def test_a_database_clock_set_back_does_not_move_it_back() -> None:
+    """It goes on as time passes, at later readings too."""
+    clock, now = DatabaseClock(WrongClock()), monotonic_seconds()
     clock.follow_database_time(THERE, now, now)
     before = clock.now()
     for _ in range(3):

@@ -1,5 +1,5 @@
-"""A person asks the bot in a thread, and a real model answers: what is waited for, who decides, and
-what must be true after it, whatever the model says.
+"""The bot with a real model: running requests, deciding, and what must hold whatever the model
+says.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tests.stories.steps import press, reject
 
 OFFERED = {"note", "put", "wipe", "peek", "books", "empty"}
 LEFT_OUT = "look_up_order,search_orders,refund_order,change_address,cancel_order,ask_person"
-PATIENCE = 120.0  # seconds until the model has said something
+PATIENCE = 120.0  # seconds for the model's answer
 
 
 @contextmanager
-def asking(
+def run_bot(
     folder: Path, url: str, api: ModelApi, offered: Collection[str] = OFFERED, turns: int = 4
 ) -> Iterator[tuple[Harness, FakeTools]]:
-    """The bot, whose model is at that address: with tools of these names, and so many turns for
-    one request.
+    """Run the bot with the model at that address, tools of these names, and so many turns a
+    request.
     """
     fakes = FakeTools()
     tools = [each for each in fakes.tools if each.name in offered]
@@ -51,8 +51,8 @@ def asking(
         harness.close()
 
 
-def at_rest(harness: Harness, thread: str) -> Run:
-    """The thread's request, once the model has said what it has to say for now."""
+def wait_until_at_rest(harness: Harness, thread: str) -> Run:
+    """Return the thread's request once the model has nothing more to say for now."""
 
     def look() -> Run | None:
         [*_, run] = harness.all(Run, Run.thread_ts == thread) or [None]
@@ -62,28 +62,26 @@ def at_rest(harness: Harness, thread: str) -> Run:
     return harness.slack.wait(look, PATIENCE)
 
 
-def decided(harness: Harness, thread: str, number: int) -> None:
-    """Ana approves what the model proposes, or rejects it, until it proposes no more."""
-    while at_rest(harness, thread).status is RunStatus.WAITING:
+def decide_all(harness: Harness, thread: str, number: int) -> None:
+    """Have Ana approve or reject what the model proposes, until it proposes no more."""
+    while wait_until_at_rest(harness, thread).status is RunStatus.WAITING:
         seen = harness.thread(SUPPORT, thread, "ana")
         [card, *_] = [m for m in seen if {"approve", "review"} & {*action_ids(m)}]
-        if number % 3 == 2 or "approve" not in action_ids(card):  # or it is too long for a card
+        if number % 3 == 2 or "approve" not in action_ids(card):  # some are too long for a card
             reject(harness, "ana", SUPPORT, card, "not this")
         else:
             press(harness, "ana", SUPPORT, card, "approve")
         number += 1
-        heard(harness)
+        wait_for_acknowledgements(harness)
 
 
-def heard(harness: Harness) -> None:
-    """Wait until Slack knows that the bot has all clicks: each is stored before it is
-    acknowledged.
-    """
+def wait_for_acknowledgements(harness: Harness) -> None:
+    """Wait until Slack knows that the bot has stored all clicks."""
     harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
 
 
-def is_valid(harness: Harness, thread: str) -> None:
-    """Check that each call of the transcript has one output, and that a strict server takes it."""
+def check_transcript(harness: Harness, thread: str) -> None:
+    """Check that each call has one output, and that a strict server accepts the transcript."""
     with harness.app.core.store.read() as tx:
         items = list_transcript_items(tx, harness.run_in(thread))
     calls = Counter(i["call_id"] for i in items if i.get("type") == "function_call")
@@ -93,8 +91,8 @@ def is_valid(harness: Harness, thread: str) -> None:
     check_chat_request({"model": "gpt-5", "messages": build_chat_messages("Be brief.", items)})
 
 
-def nothing_ran_unasked(harness: Harness, fakes: FakeTools, thread: str) -> None:
-    """Check that what took effect was approved by Ana, or is a look-up, and took effect once."""
+def check_effects_were_approved(harness: Harness, fakes: FakeTools, thread: str) -> None:
+    """Check that each effect was approved by Ana or is a look-up, and happened once."""
     done = Counter(fakes.keys)
     for call in harness.calls_in(thread):
         events = harness.audit_of(call)
@@ -102,10 +100,8 @@ def nothing_ran_unasked(harness: Harness, fakes: FakeTools, thread: str) -> None
         assert done[call.id] <= int(approved), (call.tool, events)
 
 
-def was_answered(harness: Harness, thread: str) -> str:
-    """The bot's last message in the thread, which says something, and nothing that is not meant for
-    people.
-    """
+def get_answer(harness: Harness, thread: str) -> str:
+    """Return the bot's last message in the thread; it has text, and no error of the code."""
     [*_, last] = [m for m in harness.thread(SUPPORT, thread) if m.get("bot_id")]
     assert str(last.get("text") or "").strip()
     assert not re.search("Traceback|validation error|internal_server_error", words(last))
