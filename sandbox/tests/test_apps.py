@@ -45,7 +45,7 @@ def events_of(sandbox: Sandbox, app: App) -> list[tuple[str, str]]:
     ]
 
 
-def test_who_they_are(
+def test_each_token_belongs_to_its_own_app(
     sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
 ) -> None:
     """Each token is answered for its own app, and each bot is found by the other."""
@@ -75,7 +75,7 @@ def test_events_go_where_the_bot_is(sandbox: Sandbox, other: App) -> None:
     assert len({d.payload["event_id"] for d in sandbox.deliveries}) == len(sandbox.deliveries)
 
 
-def test_each_hears_what_it_asked_for(sandbox: Sandbox, other: App) -> None:
+def test_each_app_gets_only_events_it_subscribed_to(sandbox: Sandbox, other: App) -> None:
     """An app without the subscription or the scope gets no event, whatever the other may have."""
     other.manifest["settings"]["event_subscriptions"]["bot_events"].remove("user_change")
     sandbox.deactivate("dan")
@@ -85,14 +85,14 @@ def test_each_hears_what_it_asked_for(sandbox: Sandbox, other: App) -> None:
     assert events_of(sandbox, other) == []
 
 
-def test_who_came_is_told_where_the_bot_is(sandbox: Sandbox, other: App) -> None:
+def test_joins_are_told_to_apps_in_the_channel(sandbox: Sandbox, other: App) -> None:
     """Somebody who joins a channel is news for the apps in it, and for no other."""
     sandbox.join("gus", "random")
     joined = [d.app for d in sandbox.deliveries if d.event["type"] == "member_joined_channel"]
     assert joined == [other]
 
 
-def test_another_bot_speaks(
+def test_a_bots_message_shows_its_ids_to_others(
     sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
 ) -> None:
     """A bot's message shows its ids to the others, who can answer but not change it."""
@@ -109,7 +109,7 @@ def test_another_bot_speaks(
     assert [m["bot_id"] for m in found] == [sandbox.world.app.bot_id, other.bot_id]
 
 
-def test_dms_are_by_person_and_app(
+def test_each_app_has_its_own_dm_with_a_person(
     sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
 ) -> None:
     """Each app has a DM of its own with a person, in which the other is not."""
@@ -159,7 +159,7 @@ def test_clicks_go_to_the_owner(
     assert [d.app for d in sandbox.deliveries if d.kind == "interactive"] == [other, other]
 
 
-def test_sockets_of_their_own(sandbox: Sandbox, app: HandApp, other: App) -> None:
+def test_each_app_has_its_own_sockets(sandbox: Sandbox, app: HandApp, other: App) -> None:
     """What is meant for an app without a socket waits, while the other one's sockets are open."""
     sandbox.person("ana").say("random", "anybody?")
     [sent] = sandbox.deliveries
@@ -180,7 +180,7 @@ def test_sockets_of_their_own(sandbox: Sandbox, app: HandApp, other: App) -> Non
         ),
     ],
 )
-def test_only_one_is_cut_off(
+def test_removing_one_app_leaves_the_other(
     sandbox: Sandbox,
     client: WebClient,
     their_client: WebClient,
@@ -197,7 +197,7 @@ def test_only_one_is_cut_off(
     assert {call.app_id for call in sandbox.requests} == {other.id, sandbox.world.app.id}
 
 
-def test_invited_and_mentioned_before(sandbox: Sandbox, other: App) -> None:
+def test_a_bot_invited_later_gets_the_missed_mention(sandbox: Sandbox, other: App) -> None:
     """A bot that comes into a channel hears of the mention it missed, each bot for itself."""
     ana = sandbox.person("ana")
     ana.say("general", "@weather are you there?")

@@ -25,7 +25,7 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-def test_it_imports_nothing_of_the_bot() -> None:
+def test_the_sandbox_imports_nothing_of_the_bot() -> None:
     """It stands by itself: nothing of the rest of the project is imported."""
     found = [
         f"{path.relative_to(ROOT)}: {name}"

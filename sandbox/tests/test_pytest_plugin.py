@@ -99,7 +99,7 @@ def run(project: pytest.Pytester) -> pytest.RunResult:
 
 
 @pytest.mark.long
-def test_a_foreign_project(project: pytest.Pytester) -> None:
+def test_the_plugin_works_in_another_project(project: pytest.Pytester) -> None:
     """Its manifest is found in the root folder; messages and commands arrive.
 
     Each test has its own Slack.
@@ -108,7 +108,7 @@ def test_a_foreign_project(project: pytest.Pytester) -> None:
     run(project).assert_outcomes(passed=4)
 
 
-def test_the_manifest_elsewhere(project: pytest.Pytester) -> None:
+def test_the_ini_option_names_another_manifest(project: pytest.Pytester) -> None:
     """The ini option names another file.
 
     A manifest that Slack would not take fails the tests with the reason.

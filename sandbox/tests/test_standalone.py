@@ -151,7 +151,7 @@ def test_unlisted_apps_read_messages_once_a_minute() -> None:
         ),
     ],
 )
-def test_a_bad_manifest(
+def test_a_malformed_manifest_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, said: str
 ) -> None:
     """A malformed manifest is refused in one line that says where."""
@@ -162,7 +162,7 @@ def test_a_bad_manifest(
     assert err.count("\n") == 1
 
 
-def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A missing manifest and a missing seed are named."""
     for option in ("--manifest", "--seed"):
         assert main(["sandbox", "--port", "0", option, str(tmp_path / "gone")]) == 1
@@ -182,7 +182,7 @@ def test_the_command_makes_several_workspaces(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.startswith("a seed file describes one workspace")
 
 
-def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
+def test_unknown_scopes_and_events_cause_a_warning(tmp_path: Path) -> None:
     """A scope or event that the sandbox does not know is said, and is no reason to stop."""
     odd = {"oauth_config": {"scopes": {"bot": ["chat:write", "tea:make"]}}}
     odd["settings"] = {"event_subscriptions": {"bot_events": ["app_mention", "tea_ready"]}}
@@ -199,7 +199,7 @@ def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("socket_mode", "mark"), [(True, "# "), (False, "")])
-def test_who_is_given_a_client_id(socket_mode: bool, mark: str) -> None:
+def test_only_oauth_apps_over_http_get_a_client_id(socket_mode: bool, mark: str) -> None:
     """Only an app that OAuth installs over HTTP has its client id without a #.
 
     Bolt ignores the token beside one.

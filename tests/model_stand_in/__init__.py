@@ -1,1 +1,3 @@
-"""A strict stand-in for the model: it refuses what OpenAI's servers do, and fails when told to."""
+"""A strict stand-in for the model: it refuses what OpenAI's servers refuse, and can be told to
+fail.
+"""

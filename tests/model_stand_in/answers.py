@@ -1,6 +1,6 @@
-"""Writes a turn as OpenAI's servers do: with sealed reasoning, all settings, and how it failed.
+"""Builds a turn's answer as OpenAI's servers do: sealed reasoning, all settings, failures.
 
-It makes data only: it does not decide what a turn says, and opens no socket.
+It only makes data: it does not decide what a turn says, and opens no socket.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OddTurn(Turn):
 
 
 def as_odd(turn: Turn) -> OddTurn:
-    """The turn itself, or one that says the same and ends well."""
+    """The turn itself, or one with the same words and calls that ends well."""
     return turn if isinstance(turn, OddTurn) else OddTurn(turn.text, turn.calls)
 
 
@@ -183,12 +183,12 @@ class ModelExchange:
 
     body: dict[str, Any]
     check: Callable[[], None]
-    chat: dict[str, Any] | None = None  # as it came, where it is one of Chat Completions
+    chat: dict[str, Any] | None = None  # as it came, if it is a Chat Completions request
 
     def build_stream_events(self, turn: Turn) -> Iterator[StreamEvent]:
         """Yield the events of the streamed answer."""
         if self.chat is not None:
-            # counted as if a message's beginning were told by itself, as the Responses API does
+            # numbered as if the start of a message had events of its own, as in the Responses API
             for number, chunk in enumerate(build_chat_completion_chunks(turn, self.chat), start=3):
                 said = any(each["delta"] for each in chunk.get("choices") or ())
                 yield StreamEvent(number, model_server.format_event(chunk), said)

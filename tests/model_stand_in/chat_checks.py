@@ -51,21 +51,21 @@ class ChatRequestBody(responses_schema.StrictModel):
 
 
 class ChatTool(responses_schema.StrictModel):
-    """One function tool; what its function has is looked at as the Responses API's."""
+    """One function tool; its function is checked as one of the Responses API."""
 
     type: Literal["function"]
     function: dict[str, Any]
 
 
 class ChatTextPart(responses_schema.StrictModel):
-    """One part of what somebody says."""
+    """A text in a content list."""
 
     type: Literal["text"]
     text: str
 
 
 class ChatImageUrl(responses_schema.StrictModel):
-    """Where a picture is."""
+    """The address of a picture."""
 
     url: str
     detail: Literal["low", "high", "auto", "original"] = "auto"
@@ -128,7 +128,7 @@ class ChatToolCall(responses_schema.StrictModel):
 
 
 class ChatAssistantMessage(responses_schema.StrictModel):
-    """A message of the model's."""
+    """A message of the model."""
 
     role: Literal["assistant"]
     content: Content | None = None
@@ -138,7 +138,7 @@ class ChatAssistantMessage(responses_schema.StrictModel):
 
 
 class ChatToolMessage(responses_schema.StrictModel):
-    """What became of a call."""
+    """The output of a call."""
 
     role: Literal["tool"]
     content: Content

@@ -34,12 +34,12 @@ class ApiFeature(StrEnum):
     """A part of OpenAI's API that the stand-in server can be set to lack."""
 
     RESPONSES = "responses"  # the Responses API
-    COMPACTION = "compaction"  # its means to say a long transcript in fewer items
+    COMPACTION = "compaction"  # compacting a long transcript
     TOOLS = "tools"  # a model that can call them
     SIGHT = "sight"  # a model that sees pictures
     FILES = "files"  # a model that reads files
-    REQUIRED = "required"  # a choice that leaves the model nothing but to call one
-    STREAMS = "streams"  # answers as they are made, where tools are offered
+    REQUIRED = "required"  # a tool choice that makes the model call one
+    STREAMS = "streams"  # streamed answers when tools are offered
 
 
 class RequestHold:
@@ -98,7 +98,7 @@ class ModelServerControls:
         self._holds: deque[RequestHold] = deque()
         self._waiting: set[RequestHold] = set()
         self._refusing = 0
-        self._era = 0  # grows with each clearing: what was scripted after it is for later requests
+        self._era = 0  # grows with each clearing; later scripts are for later requests
 
     def script(self, *turns: Turn) -> None:
         """Queue turns, one for each answered request; they are used before the built-in rules.
@@ -321,7 +321,7 @@ class StrictPlanner(ModelServerControls, StandInPlanner):
         if hold and hold.after_events == 0:
             await hold.wait_for_release()
             if request.transport is None or request.transport.is_closing():
-                return web.Response()  # nobody is listening any more: the script stays as it is
+                return web.Response()  # the client has gone: the script stays
         scripted, cut = self._pop_scripted_turn(era)
         if ApiFeature.STREAMS in self.without and exchange.body.get("tools"):
             cut = 0 if exchange.body.get("stream") else cut
@@ -385,7 +385,7 @@ def _close_connection(
     request: web.Request, response: web.StreamResponse | None = None
 ) -> web.StreamResponse:
     if request.transport:
-        request.transport.close()  # what was written still arrives; the end of the body never does
+        request.transport.close()  # what was written still arrives, but not the end of the body
     return response or web.Response()
 
 

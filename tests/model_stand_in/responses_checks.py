@@ -1,6 +1,6 @@
-"""Checks that refuse the requests that OpenAI's Responses API refuses, for the stand-in planner.
+"""Refuses requests that OpenAI's Responses API refuses, for the stand-in for the model.
 
-Request bodies are only read, but for compaction requests, which are answered here.
+Request bodies are only read; compaction requests are also answered here.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.model_stand_in.responses_schema import (
 )
 
 MODEL = re.compile(r"^(gpt-\d|o\d|stand-in)[\w.:-]*$")
-# What each role may say; the others say text.
+# The parts that each role may have; other roles have text.
 _SAID = {
     "assistant": ["output_text", "refusal"],
     "user": ["input_text", "input_image", "input_file"],
 }
-# Real parameters whose meaning the stand-in cannot honour; silence would be a lie.
+# Real parameters that the stand-in does not support, and so refuses.
 UNSUPPORTED = (
     "background",
     "context_management",
@@ -313,8 +313,8 @@ def _check_sealed_reasoning(item: dict[str, Any], follower: dict[str, Any]) -> N
 def build_compaction_response(body: Any, context: int | None) -> Item:
     """Return the answer to a compaction request, in the form of OpenAI's server.
 
-    It has all user messages, and one sealed item for all the rest. Raises Refusal for what that
-    server refuses.
+    It has all user messages, and one sealed item for the rest. Raises RequestRefusal for requests
+    that OpenAI's server refuses.
     """
     if not isinstance(body, dict):
         raise RequestRefusal(

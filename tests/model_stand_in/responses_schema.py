@@ -1,6 +1,6 @@
 """Strict models of a Responses API request, and the errors for a request that does not fit.
 
-Each model is checked by itself here; what must fit together is checked in `responses_checks`.
+Each model is checked by itself here; `responses_checks` checks what must fit together.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ResponsesRequestBody(StrictModel):
 
 
 class CompactRequestBody(StrictModel):
-    """What is to be said in fewer items."""
+    """The parameters of a compaction request."""
 
     model: str
     input: Any = None
@@ -144,7 +144,7 @@ class MessageItem(StrictModel):
 
 
 class FunctionCallItem(StrictModel):
-    """A function call that comes back."""
+    """A function call that is sent back."""
 
     type: Literal["function_call"]
     name: Text64
@@ -172,7 +172,7 @@ class ReasoningSummaryPart(StrictModel):
 
 
 class ReasoningItem(StrictModel):
-    """A reasoning item that comes back."""
+    """A reasoning item that is sent back."""
 
     type: Literal["reasoning"]
     id: Annotated[str, Field(pattern="^rs")]
@@ -183,7 +183,7 @@ class ReasoningItem(StrictModel):
 
 
 class CompactionItem(StrictModel):
-    """What stands for items that came before."""
+    """The item that replaces earlier items."""
 
     type: Literal["compaction"]
     encrypted_content: Annotated[str, Field(min_length=1)]
@@ -227,7 +227,7 @@ ITEMS: dict[str, type[StrictModel]] = {
 
 
 def parse_strict_model(model: type[S], value: Any, path: str) -> S:
-    """Return the value as this model, or raise a Refusal that names the place under `path`."""
+    """Return the value as this model, or raise a RequestRefusal naming the place under `path`."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -86,7 +86,7 @@ def test_plain_text_is_counted_as_slack_stores_it() -> None:
 
 
 @pytest.mark.parametrize(("surface", "most"), [("message", 50), ("modal", 100), ("home", 100)])
-def test_number_of_blocks(surface: Surface, most: int) -> None:
+def test_a_surface_limits_its_number_of_blocks(surface: Surface, most: int) -> None:
     """A message holds 50 blocks, a modal or Home 100, and only a message may hold none."""
     assert check_blocks([DIVIDER] * most, surface) == []
     assert check_blocks([DIVIDER] * (most + 1), surface) == [
@@ -124,7 +124,7 @@ def test_each_kind_of_block_has_its_surfaces(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["file", "call"])
-def test_blocks_an_app_cannot_post(name: str) -> None:
+def test_blocks_that_are_only_read_are_refused(name: str) -> None:
     """Blocks that are only ever read are refused everywhere."""
     assert check_blocks([{"type": name, "external_id": "x", "source": "remote"}], "message") == [
         f"unsupported type: {name} [json-pointer:/blocks/0/type]"
@@ -168,7 +168,7 @@ CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if na
         ("modal", [asking(URL_SELECT)], [actions(URL_SELECT)]),
     ],
 )
-def test_rules_over_a_whole_payload(
+def test_limits_of_a_whole_payload_are_refused_once(
     surface: Surface, sound: list[Json], unsound: list[Json]
 ) -> None:
     """What Slack limits for a message or view as a whole is refused by exactly one message."""
@@ -176,7 +176,7 @@ def test_rules_over_a_whole_payload(
     assert len(check_blocks(unsound, surface)) == 1
 
 
-def test_what_only_a_modal_may_ask() -> None:
+def test_file_inputs_and_response_urls_are_for_modals() -> None:
     """File inputs and response_url_enabled are for modals."""
     for block in (FILE, asking(URL_SELECT)):
         assert check_blocks([block], "modal") == []
@@ -200,7 +200,7 @@ def test_what_only_a_modal_may_ask() -> None:
         (ELEMENTS["radio_buttons"], {"initial_option": {**OTHER, "text": plain("2")}}),
     ],
 )
-def test_fields_that_must_agree(sound: Json, changes: Json) -> None:
+def test_contradicting_fields_of_an_input_are_refused(sound: Json, changes: Json) -> None:
     """An input whose bounds, formats or initial values contradict each other is refused once."""
     assert check_blocks([asking(sound)], "modal") == []
     assert len(check_blocks([asking({**sound, **changes})], "modal")) == 1
@@ -245,7 +245,7 @@ SDK_LIMITS: list[tuple[Json, bool]] = [
 
 
 @pytest.mark.parametrize(("block", "sound"), SDK_LIMITS)
-def test_the_sdk_models_agree(block: Json, sound: bool) -> None:
+def test_slack_sdks_validators_agree(block: Json, sound: bool) -> None:
     """slack_sdk's own validators come to the same verdict."""
     parsed = Block.parse(block)
     assert parsed is not None

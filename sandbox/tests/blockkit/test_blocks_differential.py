@@ -91,7 +91,7 @@ def test_views_are_judged_as_by_the_schema(kind: str, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("reason", STRICTER)
-def test_each_reason_to_be_stricter(reason: str) -> None:
+def test_each_example_of_a_stricter_check_is_refused(reason: str) -> None:
     """The schema takes the example, and the checker refuses it for this reason."""
     surface, block = STRICTER[reason][1:]
     found = check_blocks([block], surface)
@@ -101,7 +101,7 @@ def test_each_reason_to_be_stricter(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", LAXER)
-def test_each_reason_to_be_laxer(reason: str) -> None:
+def test_each_example_of_a_laxer_check_is_accepted(reason: str) -> None:
     """The checker takes the example, and the schema refuses it for this reason."""
     surface, block = LAXER[reason][1:]
     assert check_blocks([block], surface) == []
@@ -110,7 +110,7 @@ def test_each_reason_to_be_laxer(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", VIEWS)
-def test_each_reason_about_views(reason: str) -> None:
+def test_each_example_of_a_stricter_view_check_is_refused(reason: str) -> None:
     """The schema takes the view, and the checker refuses it for this reason."""
     view = {
         "title": plain("Edit"),
@@ -139,7 +139,7 @@ HOLDERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_every_element_in_every_block(holder: str) -> None:
+def test_a_block_accepts_the_elements_of_the_schema(holder: str) -> None:
     """A block takes the elements that the schema has for it, and no others."""
     surface: Any = "modal" if holder == "input" else "message"
     blocks = {name: HOLDERS[holder](element) for name, element in ELEMENTS.items()}

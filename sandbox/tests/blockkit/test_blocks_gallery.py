@@ -31,14 +31,14 @@ def types(value: Any) -> set[str]:
     return {str(value.get("type"))}.union(*map(types, value.values()))
 
 
-def test_the_gallery_leaves_nothing_out() -> None:
+def test_the_gallery_has_every_block_and_element() -> None:
     """The gallery has every block, element and leaf of rich text that the checker knows."""
     wanted = {*KINDS, *ELEMENTS, *(str(leaf["type"]) for leaf in LEAVES)}
     assert wanted - types([sample["blocks"] for sample in GALLERY.values()]) == set()
 
 
 @pytest.mark.parametrize("surface", get_args(Surface))
-def test_no_sample_fits_a_surface_by_luck(surface: Surface) -> None:
+def test_a_block_on_the_wrong_surface_is_refused_by_its_type(surface: Surface) -> None:
     """A block on a surface that does not take it is refused by its type, whatever is in it."""
     elsewhere = [s["blocks"] for s in GALLERY.values() if s["surface"] != surface]
     verdicts = [list(BLOCKS[surface](blocks, "/blocks")) for blocks in elsewhere]

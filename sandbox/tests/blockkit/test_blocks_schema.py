@@ -181,7 +181,7 @@ def _disagreements(label: str) -> Iterator[str]:
             yield f"{label} {at} {how}{' passes' if ours else ''}"
 
 
-def test_breaking_a_sample_anywhere_is_judged_as_the_schema_does() -> None:
+def test_a_broken_sample_is_judged_as_by_the_schema() -> None:
     """What is broken in one place is judged as by the schema, or the difference is listed.
 
     Limits, required and unknown fields, types and counts.

@@ -48,7 +48,7 @@ def built(block: Json) -> Json | None:
 
 
 @pytest.mark.parametrize("name", gallery())
-def test_what_the_models_build_is_taken(name: str) -> None:
+def test_blocks_built_by_slack_sdk_are_accepted(name: str) -> None:
     """Every sample of the gallery goes through the models and is as sound as it was."""
     sample = gallery()[name]
     if any(block["type"] in NOT_IN_THE_SDK for block in sample["blocks"]):
@@ -73,7 +73,7 @@ def _limits(sample: Json, seen: set[str]) -> Iterator[tuple[str, str, Any]]:
 
 
 @pytest.mark.long
-def test_limits_of_the_models() -> None:
+def test_the_limits_of_slack_sdks_models_hold() -> None:
     """Whatever limit the models have holds.
 
     Each limit that they lack is listed, with nothing listed in vain.
@@ -93,7 +93,7 @@ def test_limits_of_the_models() -> None:
     assert used == set(UNSEEN), "a listed difference no longer exists"
 
 
-def test_views_of_the_models() -> None:
+def test_views_built_by_slack_sdk_are_accepted() -> None:
     """What View builds is taken as it is."""
     ask = asking({"type": "plain_text_input", "action_id": "a"})
     made = View(
@@ -103,7 +103,7 @@ def test_views_of_the_models() -> None:
     assert check_view(View(type="home", blocks=[{"type": "divider"}]).to_dict()) == []
 
 
-def test_attachments_of_the_models() -> None:
+def test_attachments_built_by_slack_sdk_are_accepted() -> None:
     """An attachment of blocks is taken as the models build it."""
     made = BlockAttachment(
         blocks=[SectionBlock(text="hello")], color="#1f2937", fallback="hello"

@@ -42,7 +42,7 @@ def auth(url: str) -> Json:
         (FILE, "files:read", "/blocks/0/element"),
     ],
 )
-def test_scopes_of_blocks(block: Json, scope: str, at: str) -> None:
+def test_videos_and_file_inputs_need_their_scopes(block: Json, scope: str, at: str) -> None:
     """Videos and file inputs need a scope each, and nothing more."""
     assert check_leave([block], {scope}, MANIFEST) == []
     assert check_leave([block], {"chat:write"}, MANIFEST) == [
@@ -62,7 +62,7 @@ def test_scopes_of_blocks(block: Json, scope: str, at: str) -> None:
         ),
     ],
 )
-def test_addresses_that_the_manifest_does_not_name(block: Json, pointer: str) -> None:
+def test_domains_missing_in_the_manifest_are_refused(block: Json, pointer: str) -> None:
     """A domain counts with what is below it, and nothing that only looks like it."""
     (found,) = check_leave([block], {"links.embed:write"}, MANIFEST)
     assert found.endswith(f"[json-pointer:{pointer}]")
@@ -118,7 +118,7 @@ def attachment(**more: Any) -> Json:
         ([{"blocks": [TABLE]}], [TABLE], "invalid_attachments", "/attachments/1"),
     ],
 )
-def test_attachments_that_are_refused(
+def test_wrong_attachments_are_refused_with_code_and_place(
     attachments: Any, blocks: list[Json], error: str, at: str
 ) -> None:
     """Each thing that is wrong with attachments has its code, and its place."""
@@ -127,7 +127,7 @@ def test_attachments_that_are_refused(
     assert [what.endswith(f"[json-pointer:{at}]") for what in problems] == ([True] if at else [])
 
 
-def test_attachments_that_are_taken() -> None:
+def test_both_kinds_of_attachments_are_accepted() -> None:
     """Both kinds of attachments pass.
 
     They come back numbered, with ids and a fallback, without what nobody knows.
@@ -145,7 +145,7 @@ def test_attachments_that_are_taken() -> None:
     assert "block_id" not in given[1]["blocks"][0]
 
 
-def test_elements_deep_inside() -> None:
+def test_nested_elements_get_ids() -> None:
     """Buttons in containers, cards and carousels are found, and get ids as all others do."""
     card = {"type": "card", "title": plain(), "actions": [dict(BUTTON)]}
     box = {
@@ -164,7 +164,7 @@ def test_elements_deep_inside() -> None:
     assert len({block["block_id"] for block in every_block(blocks)}) == 5
 
 
-def test_a_second_table() -> None:
+def test_a_second_table_is_refused() -> None:
     """A second table has an error of its own, and points at the block that is too many."""
     problems = check_blocks([TABLE, DIVIDER, {**TABLE, "caption": "More"}], "message")
     assert problems == ["only_one_table_allowed [json-pointer:/blocks/2]"]
@@ -180,7 +180,7 @@ def test_a_second_table() -> None:
         [CHART["series"][0], CHART["series"][0]],
     ],
 )
-def test_charts_that_do_not_add_up(series: list[Json]) -> None:
+def test_chart_series_need_a_name_and_a_point_per_category(series: list[Json]) -> None:
     """Each series has one point per category, and a name of its own."""
     assert check_blocks([VISUAL], "message") == []
     broken = {**VISUAL, "chart": {**CHART, "series": series}}
@@ -188,7 +188,7 @@ def test_charts_that_do_not_add_up(series: list[Json]) -> None:
     assert found.endswith("[json-pointer:/blocks/0/chart]")
 
 
-def test_an_initial_option_with_what_goes_without_saying() -> None:
+def test_an_initial_option_may_leave_out_defaults() -> None:
     """`emoji` is true where nothing is said: such an option is the one that was offered."""
     option = {"text": {"type": "plain_text", "text": "One"}, "value": "1"}
     spelled = {"text": {"type": "plain_text", "text": "One", "emoji": True}, "value": "1"}

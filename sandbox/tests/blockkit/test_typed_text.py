@@ -24,7 +24,7 @@ def test_backticks_make_code() -> None:
     ]
 
 
-def test_code_links_and_mentions_nothing() -> None:
+def test_code_has_no_links_or_mentions() -> None:
     """A name or an address in code is its words, and ``, with nothing in it, is no code."""
     assert leaves("`see <https://a.example|here> <@U1>` ``") == [
         {"type": "text", "text": "see here @U1", "style": {"code": True}},

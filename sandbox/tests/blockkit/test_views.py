@@ -44,7 +44,7 @@ def test_a_modal_needs_a_title_and_blocks() -> None:
         ("hash", "1.a"),
     ],
 )
-def test_views_are_refused(field: str, value: object) -> None:
+def test_views_beyond_a_limit_are_refused(field: str, value: object) -> None:
     """Each limit of a view holds, and what only Slack may set is refused as an unknown field."""
     assert len(check_view(modal(DIVIDER, **{field: value}))) == 1
 
@@ -52,7 +52,7 @@ def test_views_are_refused(field: str, value: object) -> None:
 @pytest.mark.parametrize(
     "change", [{"title": plain("x" * 25)}, {"blocks": []}, {"callback_id": "x" * 256}]
 )
-def test_the_sdk_view_agrees(change: Json) -> None:
+def test_slack_sdks_view_refuses_the_same(change: Json) -> None:
     """slack_sdk's View refuses what the checker refuses."""
     View(**modal(DIVIDER)).validate_json()
     with pytest.raises(SlackObjectFormationError):

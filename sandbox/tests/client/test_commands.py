@@ -96,7 +96,7 @@ def test_should_escape_turns_names_into_tokens(harness: BoltHarness) -> None:
     )
 
 
-def test_answers_in_the_acknowledgement(harness: BoltHarness) -> None:
+def test_an_answer_in_the_acknowledgement_is_shown(harness: BoltHarness) -> None:
     """An answer with the acknowledgement is for the person, or the channel where it says so."""
     before = latest(harness)["ts"] if harness.ana.everything("support") else ""
     sent(harness, "/quiet").wait()
@@ -126,7 +126,7 @@ def test_a_commands_response_url_posts_in_private(harness: BoltHarness) -> None:
     assert seen["is_ephemeral"] is True
 
 
-def test_an_answer_that_slack_would_not_take(harness: BoltHarness) -> None:
+def test_a_wrong_answer_to_a_command_shows_an_error(harness: BoltHarness) -> None:
     """Bad blocks in the acknowledgement show the person an error, and nothing else."""
     sent(harness, "/broken").wait()
     notice = latest(harness)
@@ -154,7 +154,7 @@ def test_an_unacknowledged_command_shows_operation_timeout(harness: BoltHarness)
         ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),
     ],
 )
-def test_a_command_out_of_place_never_reaches_the_app(
+def test_a_command_in_a_wrong_place_never_reaches_the_app(
     harness: BoltHarness, name: str, channel: str, line: str, threaded: bool, says: str
 ) -> None:
     """Unknown commands, commands in threads and those of partners never reach the app."""
@@ -167,7 +167,7 @@ def test_a_command_out_of_place_never_reaches_the_app(
     assert [d for d in harness.sandbox.deliveries if d.kind == "slash_commands"] == before
 
 
-def test_only_where_one_can_write(harness: BoltHarness) -> None:
+def test_commands_work_only_for_channel_members(harness: BoltHarness) -> None:
     """Somebody who is not in a channel types no command there."""
     with pytest.raises(ValueError, match="cannot post"):
         harness.sandbox.person("gus").command("general", "/quiet")
@@ -185,7 +185,7 @@ def test_a_command_opens_a_modal(harness: BoltHarness) -> None:
     harness.ana.close_view()
 
 
-def test_a_command_without_a_connection_says_so(manifest: Json) -> None:
+def test_a_command_without_a_connected_app_fails(manifest: Json) -> None:
     """Without a connection the person is told that it could not be delivered."""
     manifest["features"]["slash_commands"] = [command("/far")]
     with Sandbox(manifest) as sandbox:
@@ -197,7 +197,7 @@ def test_a_command_without_a_connection_says_so(manifest: Json) -> None:
         )
 
 
-def test_the_last_installed_wins(manifest: Json) -> None:
+def test_the_last_installed_app_gets_a_command(manifest: Json) -> None:
     """Of two apps with one command the last installed gets it, then the other.
 
     Without the scope there is none.

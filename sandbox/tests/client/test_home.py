@@ -122,7 +122,7 @@ def test_unsound_home_views_are_refused(
     assert at in refused.value.response["response_metadata"]["messages"][0]
 
 
-def test_a_hundred_blocks_fit(harness: BoltHarness) -> None:
+def test_a_home_view_may_have_a_hundred_blocks(harness: BoltHarness) -> None:
     """A hundred blocks fit."""
     assert len(publish(harness, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
 
@@ -177,7 +177,7 @@ def test_a_click_in_home_opens_a_modal(harness: BoltHarness) -> None:
         harness.sandbox.person("cleo").click_home("go")
 
 
-def test_inputs_keep_their_values(harness: BoltHarness) -> None:
+def test_inputs_in_home_keep_their_values(harness: BoltHarness) -> None:
     """What is typed in Home comes with each click, and stays as long as its ids do."""
     app = harness.sandbox.world.app
     publish(harness, home(note(), buttons("go")))
@@ -207,7 +207,7 @@ def test_views_update_changes_a_home_view(harness: BoltHarness) -> None:
     assert shown(harness)["type"] == "home"
 
 
-def test_each_app_has_its_own(harness: BoltHarness) -> None:
+def test_each_app_has_its_own_home(harness: BoltHarness) -> None:
     """Homes of two apps do not touch, and no app changes the view of another."""
     view = publish(harness, home(section("first app"), external_id="same"))
     manifest = {

@@ -57,7 +57,7 @@ def harness(running: BoltHarness) -> BoltHarness:
 # inputs in messages
 
 
-def test_state_comes_with_the_click(harness: BoltHarness) -> None:
+def test_the_state_of_inputs_comes_with_a_click(harness: BoltHarness) -> None:
     """What a person entered into a message comes with their click on its button."""
     menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
     place = (
@@ -94,7 +94,7 @@ def option(value: str) -> Json:
         (("on_enter_pressed", "on_character_entered"), True, 2),
     ],
 )
-def test_dispatch_action_config(
+def test_typing_is_dispatched_as_the_element_says(
     harness: BoltHarness, on: tuple[str, ...], enter: bool, sent: int
 ) -> None:
     """Typing and Enter tell the app as the element says, Enter alone where it says nothing."""
@@ -104,7 +104,7 @@ def test_dispatch_action_config(
     assert [d.payload["actions"][0]["value"] for d in deliveries] == ["hi"] * sent
 
 
-def test_no_dispatch_action(harness: BoltHarness) -> None:
+def test_an_input_without_dispatch_action_tells_nothing(harness: BoltHarness) -> None:
     """An input block without dispatch_action tells the app nothing, and keeps what was typed."""
     where: Where = ("support", harness.post(field(text()), buttons("go")))
     assert harness.ana.type("text", "quiet", where=where, enter=True) == []
@@ -114,7 +114,7 @@ def test_no_dispatch_action(harness: BoltHarness) -> None:
     assert harness.heard("block_actions")["state"]["values"]["field"]["text"]["value"] == "quiet"
 
 
-def test_inside_a_container(harness: BoltHarness) -> None:
+def test_elements_in_containers_and_cards_can_be_used(harness: BoltHarness) -> None:
     """Elements in containers and on cards are used with the ids of the block they stand in."""
     inner = {
         "type": "container",
@@ -166,7 +166,7 @@ def test_feedback_buttons_send_the_pressed_half(harness: BoltHarness) -> None:
         ({"type": "overflow", "options": [option("a")]}, "a", "z"),
     ],
 )
-def test_only_what_can_be_chosen(
+def test_only_values_of_a_picker_can_be_chosen(
     harness: BoltHarness, element: Json, good: object, bad: object
 ) -> None:
     """Pickers take what a client's picker gives, and nothing else."""
@@ -208,7 +208,7 @@ def test_a_chosen_conversation_gives_a_response_url(harness: BoltHarness) -> Non
     assert harness.ana.everything("finance-approvals")[-1]["text"] == "from the form"
 
 
-def test_no_response_urls(harness: BoltHarness) -> None:
+def test_a_response_url_comes_only_if_requested(harness: BoltHarness) -> None:
     """There is no address where the select does not ask for one, or nothing was chosen."""
     for extra in ({}, {"response_url_enabled": True}):
         harness.form(
@@ -231,7 +231,7 @@ def test_no_response_urls(harness: BoltHarness) -> None:
         ("conversations_select", {"filter": {"include": ["private"]}}, None),
     ],
 )
-def test_default_to_current_conversation(
+def test_a_select_may_start_with_the_current_conversation(
     harness: BoltHarness, kind: str, extra: Json, starts_with: object
 ) -> None:
     """Such a select starts with the channel the person looked at, if its filter allows."""

@@ -59,9 +59,7 @@ def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
         ({"emoji": ":bus:", "until": 1}, "ends in the future"),
     ],
 )
-def test_a_status_that_slack_does_not_take(
-    harness: BoltHarness, given: dict[str, Any], why: str
-) -> None:
+def test_a_wrong_status_is_refused(harness: BoltHarness, given: dict[str, Any], why: str) -> None:
     """An emoji without colons, a long text and a time that is over are refused."""
     with pytest.raises(ValueError, match=why):
         harness.ana.set_status(**given)
@@ -129,7 +127,7 @@ def test_unsound_reactions_are_refused(harness: BoltHarness) -> None:
         harness.sandbox.person("eve").react("support", ts, "eyes")
 
 
-def test_no_event_where_the_app_is_not(harness: BoltHarness) -> None:
+def test_reactions_in_channels_without_the_app_are_not_sent(harness: BoltHarness) -> None:
     """Reactions in channels without the app are none of its business."""
     before = len(harness.sandbox.deliveries)
     harness.ana.react("random", harness.ana.say("random", "x"), "eyes")
@@ -139,7 +137,7 @@ def test_no_event_where_the_app_is_not(harness: BoltHarness) -> None:
 # one's own messages, and channels
 
 
-def test_edit_and_delete(harness: BoltHarness) -> None:
+def test_people_edit_and_delete_only_their_own_messages(harness: BoltHarness) -> None:
     """People change and delete their own messages, and nobody else's; the app hears of both."""
     ts = harness.ana.say("support", "teh")
     harness.ana.edit("support", ts, "the @ben")
@@ -163,7 +161,7 @@ def test_edit_and_delete(harness: BoltHarness) -> None:
     assert all(m["ts"] != ts for m in harness.ana.everything("support"))
 
 
-def test_join_and_leave(harness: BoltHarness) -> None:
+def test_people_join_and_leave_public_channels(harness: BoltHarness) -> None:
     """People come into public channels and leave them, as far as they may."""
     harness.ana.leave("partners")
     assert harness.heard("member_left_channel")["event"]["user"] == "UANA00001"

@@ -92,7 +92,7 @@ def test_a_message_shortcut_carries_its_message(harness: BoltHarness) -> None:
     )
 
 
-def test_in_a_thread_and_on_the_apps_own_messages(harness: BoltHarness) -> None:
+def test_message_shortcuts_work_in_threads_and_on_app_messages(harness: BoltHarness) -> None:
     """Message shortcuts work in threads and on what apps posted."""
     root = harness.ana.say("support", "root")
     reply = harness.post(section("reply"), thread_ts=root)
@@ -105,7 +105,7 @@ def test_in_a_thread_and_on_the_apps_own_messages(harness: BoltHarness) -> None:
     )
 
 
-def test_not_for_everybody(harness: BoltHarness) -> None:
+def test_shortcuts_are_not_for_people_of_other_companies(harness: BoltHarness) -> None:
     """People of other companies have no shortcuts.
 
     Unknown names, other kinds and ephemeral messages are refused.
@@ -126,7 +126,7 @@ def test_not_for_everybody(harness: BoltHarness) -> None:
         harness.ana.message_shortcut("support", "1.0", "ticket")
 
 
-def test_an_unhandled_shortcut_runs_out_of_time(harness: BoltHarness) -> None:
+def test_an_unhandled_shortcut_times_out(harness: BoltHarness) -> None:
     """A shortcut that nobody handles runs out of time and is not sent again."""
     harness.sandbox.world.ack_seconds = 0.2
     try:

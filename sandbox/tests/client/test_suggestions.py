@@ -85,7 +85,7 @@ def values(options: list[Json]) -> list[str]:
     return [each["value"] for each in options]
 
 
-def test_in_a_message(harness: BoltHarness) -> None:
+def test_suggestions_work_in_a_message(harness: BoltHarness) -> None:
     """The payload is shaped as recorded; what is offered can be chosen, and only that."""
     where: Where = ("support", harness.post(actions(external("fruit"))))
     with pytest.raises(ValueError, match="no option 'apple'"):
@@ -113,7 +113,7 @@ def test_in_a_message(harness: BoltHarness) -> None:
     assert chosen["state"]["values"]["menus"]["fruit"]["selected_option"] == apple
 
 
-def test_what_was_offered_to_another(harness: BoltHarness) -> None:
+def test_an_option_offered_to_another_person_is_refused(harness: BoltHarness) -> None:
     """An option counts for the person it was offered to."""
     where: Where = ("support", harness.post(actions(external("fruit"))))
     harness.sandbox.person("ben").suggest("fruit", "b", where=where)
@@ -121,7 +121,7 @@ def test_what_was_offered_to_another(harness: BoltHarness) -> None:
         harness.ana.choose("fruit", "banana", where=where)
 
 
-def test_in_a_modal(harness: BoltHarness) -> None:
+def test_suggestions_work_in_a_modal(harness: BoltHarness) -> None:
     """In a modal the payload carries the view.
 
     Many can be chosen, the app hears of them at the submission.
@@ -142,7 +142,7 @@ def test_in_a_modal(harness: BoltHarness) -> None:
     assert values(state["selected_options"]) == ["apricot", "banana"]
 
 
-def test_typed_into_the_submission(harness: BoltHarness) -> None:
+def test_a_submission_with_an_option_never_offered_is_refused(harness: BoltHarness) -> None:
     """A submission that brings an option nobody offered is refused before it is sent."""
     harness.form(modal("form", blocks=[field(external("fruit", initial_option=option("kiwi")))]))
     made_up = {"menu": {"fruit": {"selected_option": option("durian")}}}
@@ -167,7 +167,9 @@ def test_grouped_options_are_offered_as_groups(harness: BoltHarness) -> None:
         ("wordless", "either options or option_groups"),
     ],
 )
-def test_answers_that_slack_would_not_take(harness: BoltHarness, action_id: str, says: str) -> None:
+def test_wrong_suggestions_are_shown_as_an_error(
+    harness: BoltHarness, action_id: str, says: str
+) -> None:
     """Too many, too long or no options: the person sees that they could not be loaded."""
     where: Where = ("support", harness.post(actions(external(action_id))))
     with pytest.raises(ValueError, match="could not be loaded") as refused:
@@ -175,7 +177,7 @@ def test_answers_that_slack_would_not_take(harness: BoltHarness, action_id: str,
     assert says in str(refused.value)
 
 
-def test_no_suggestions_in_time_shows_the_same(harness: BoltHarness) -> None:
+def test_late_suggestions_are_shown_as_an_error(harness: BoltHarness) -> None:
     """No answer in time is the same to the person."""
     where: Where = ("support", harness.post(actions(external("deaf"))))
     harness.sandbox.world.ack_seconds = 0.2
@@ -186,7 +188,7 @@ def test_no_suggestions_in_time_shows_the_same(harness: BoltHarness) -> None:
         harness.sandbox.world.ack_seconds = 3.0
 
 
-def test_min_query_length(harness: BoltHarness) -> None:
+def test_a_query_that_is_too_short_asks_nobody(harness: BoltHarness) -> None:
     """Too short a query asks nobody; Slack wants three characters where no number is said."""
     element = {"type": "external_select", "action_id": "fruit"}
     where: Where = ("support", harness.post(actions(element)))
@@ -218,7 +220,7 @@ def test_min_query_length(harness: BoltHarness) -> None:
         ("multi_conversations_select", {"filter": {"include": ["im"]}}, "", ["DANA00001"]),
     ],
 )
-def test_slacks_own_offers(
+def test_slack_offers_people_and_conversations_itself(
     harness: BoltHarness, kind: str, extra: Json, query: str, offered: list[str]
 ) -> None:
     """People and conversations are offered by Slack itself, filtered.
@@ -239,7 +241,7 @@ def test_slacks_own_offers(
         harness.ana.choose("who", stranger, where=where)
 
 
-def test_a_guest_is_offered_less(harness: BoltHarness) -> None:
+def test_a_guest_is_offered_only_their_own_channels(harness: BoltHarness) -> None:
     """A guest can choose only among the channels they are in."""
     where: Where = (
         "support",

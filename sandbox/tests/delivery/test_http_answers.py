@@ -62,7 +62,7 @@ def test_interactions_are_not_retried(
         (Say(500), {"outcome": "timeout"}),
     ],
 )
-def test_answers_to_a_submission(
+def test_the_answer_to_a_submission_changes_the_modal(
     sandbox: Sandbox, client: WebClient, there: HttpApp, answer: Say, outcome: Json
 ) -> None:
     """The body of the answer to a submission says what becomes of the modal.
@@ -77,7 +77,9 @@ def test_answers_to_a_submission(
     assert ana.submit({"field": {"text": {"value": "x"}}}).items() >= outcome.items()
 
 
-def test_answer_with_the_response_url(sandbox: Sandbox, client: WebClient, bolt: Bolt) -> None:
+def test_a_response_url_works_for_clicks_over_http(
+    sandbox: Sandbox, client: WebClient, bolt: Bolt
+) -> None:
     """The response_url of a click that came over HTTP works as it does over a socket."""
 
     @bolt.action("go")

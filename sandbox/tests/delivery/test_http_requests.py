@@ -71,7 +71,7 @@ def command(sandbox: Sandbox, text: str = "Berlin") -> Delivery:
     return delivery
 
 
-def test_bolt_over_http(sandbox: Sandbox, bolt: Bolt) -> None:
+def test_a_bolt_app_works_over_signed_http(sandbox: Sandbox, bolt: Bolt) -> None:
     """A real Bolt app takes a mention, a click, a submission and a command over signed HTTP."""
 
     @bolt.event("app_mention")
@@ -102,7 +102,7 @@ def test_bolt_over_http(sandbox: Sandbox, bolt: Bolt) -> None:
     assert (asked.wait(), asked.ack) == ("acked", {"text": "rain in Berlin"})
 
 
-def test_each_delivery_comes_signed_at_its_own_url(
+def test_each_delivery_is_signed_and_sent_to_its_own_url(
     sandbox: Sandbox, client: WebClient, there: HttpApp
 ) -> None:
     """Events are JSON, interactions a form with `payload`, commands a form.
@@ -164,7 +164,7 @@ def test_the_challenge_is_asked_once(sandbox: Sandbox, there: HttpApp) -> None:
     assert [d.outcome for d in sandbox.deliveries if d.kind == "url_verification"] == ["acked"]
 
 
-def test_a_url_that_proves_nothing(
+def test_a_url_that_fails_the_challenge_gets_no_events(
     sandbox: Sandbox, manifest: Json, there: HttpApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the right answer to the challenge no event goes out.
@@ -184,7 +184,7 @@ def test_a_url_that_proves_nothing(
     assert other.verified
 
 
-def test_a_failed_event_comes_again_three_times(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_failed_event_is_sent_again_three_times(sandbox: Sandbox, there: HttpApp) -> None:
     """A failed event comes again at once, after a minute and after five, then never."""
     there.answer = lambda _: Say(500)
     sandbox.person("ana").say("support", "hello")
@@ -200,7 +200,7 @@ def test_a_failed_event_comes_again_three_times(sandbox: Sandbox, there: HttpApp
     assert len({got.payload["event_id"] for got in there.requests}) == 1
 
 
-def test_a_retry_that_succeeds(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_successful_retry_ends_the_retries(sandbox: Sandbox, there: HttpApp) -> None:
     """The first good answer ends the retries."""
     answers = [Say(503), Say(204)]
     there.answer = lambda _: answers.pop(0)
@@ -259,7 +259,9 @@ def test_two_redirects_are_followed(
         assert planned(sandbox, 2).retry_reason == "too_many_redirects"
 
 
-def test_a_refused_connection_says_which_kind(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_refused_connection_is_told_apart_from_a_tls_error(
+    sandbox: Sandbox, there: HttpApp
+) -> None:
     """A refused connection is connection_failed; plain text where TLS was meant is ssl_error."""
     app = sandbox.world.app
     sandbox.wait(lambda: app.verified)
@@ -277,7 +279,7 @@ def test_a_refused_connection_says_which_kind(sandbox: Sandbox, there: HttpApp) 
         assert events(sandbox)[before].retry_reason == reason
 
 
-def test_a_lost_acknowledgement(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_lost_acknowledgement_sends_the_event_again(sandbox: Sandbox, there: HttpApp) -> None:
     """An answer that gets lost on its way counts as a time-out, and the event comes again."""
     sandbox.faults.lose_ack("events_api")
     sandbox.person("ana").say("support", "hello")
@@ -288,7 +290,9 @@ def test_a_lost_acknowledgement(sandbox: Sandbox, there: HttpApp) -> None:
     ]
 
 
-def test_beside_an_app_on_sockets(sandbox: Sandbox, manifest: Json, there: HttpApp) -> None:
+def test_socket_mode_takes_precedence_over_request_urls(
+    sandbox: Sandbox, manifest: Json, there: HttpApp
+) -> None:
     """Socket Mode in the manifest goes before request URLs: such an app gets nothing over HTTP."""
     theirs = json.loads(json.dumps(manifest))
     theirs["settings"]["socket_mode_enabled"] = True

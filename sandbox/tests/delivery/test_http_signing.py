@@ -20,7 +20,7 @@ def there() -> Iterator[HttpApp]:
         yield app
 
 
-def test_signed_by_a_clock_that_the_app_shares(manifest: Json, there: HttpApp) -> None:
+def test_requests_are_signed_by_the_clock_of_the_app(manifest: Json, there: HttpApp) -> None:
     """Apps of the same process may go by the sandbox's clock; others go by the machine's."""
     for shares, ahead in ((False, 0), (True, 3600)):
         with Sandbox(there.manifest(manifest), shares_clock=shares) as sandbox:

@@ -17,13 +17,13 @@ from sandbox.tests.socket_app import HandApp, close_bolt
 from slack_sandbox.server import Sandbox
 
 
-def test_ticket_works_once(app: HandApp) -> None:
+def test_a_socket_address_works_once(app: HandApp) -> None:
     """A socket's address is used up by its first connection."""
     with pytest.raises(websocket.WebSocketBadStatusException):
         websocket.create_connection(app.url, timeout=5)
 
 
-def test_ping_is_echoed(app: HandApp) -> None:
+def test_a_ping_is_answered_with_the_same_bytes(app: HandApp) -> None:
     """A ping comes back as a pong with the same bytes."""
     app.ws.ping("sdk-ping-pong:1.5")
     opcode, data = app.ws.recv_data(control_frame=True)
@@ -38,7 +38,7 @@ def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
     app.close()
 
 
-def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> None:
+def test_an_unacknowledged_event_is_sent_again(sandbox: Sandbox, app: HandApp) -> None:
     """Without an acknowledgement in time the event comes again, counted, in a new envelope."""
     sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
@@ -52,7 +52,7 @@ def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> Non
     assert (delivery.attempts, delivery.payload["event_id"]) == (2, first["payload"]["event_id"])
 
 
-def test_a_retry_comes_by_the_sandboxs_clock(sandbox: Sandbox, app: HandApp) -> None:
+def test_retries_follow_the_sandboxs_clock(sandbox: Sandbox, app: HandApp) -> None:
     """The second retry comes after a minute, also when that minute is skipped."""
     sandbox.world.ack_seconds = 0.1
     sandbox.person("ana").say("support", "hello")
@@ -64,7 +64,7 @@ def test_a_retry_comes_by_the_sandboxs_clock(sandbox: Sandbox, app: HandApp) -> 
     assert app.take()["retry_attempt"] == 2
 
 
-def test_late_acknowledgement_counts(sandbox: Sandbox, app: HandApp) -> None:
+def test_a_late_acknowledgement_ends_the_redelivery(sandbox: Sandbox, app: HandApp) -> None:
     """The acknowledgement of an earlier attempt ends the redelivery."""
     sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
@@ -102,7 +102,7 @@ def test_interactions_are_not_repeated(sandbox: Sandbox, client: WebClient, app:
     assert app.take()["payload"]["event"]["text"] == "next"
 
 
-def test_interaction_without_a_socket(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_click_without_a_connected_app_fails_at_once(sandbox: Sandbox, client: WebClient) -> None:
     """A click while the app is away fails at once."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     delivery = sandbox.person("ana").click("support", ts, "go")
@@ -121,7 +121,7 @@ def test_each_payload_goes_to_one_socket(sandbox: Sandbox, app: HandApp) -> None
     second.close()
 
 
-def test_too_many_sockets(sandbox: Sandbox) -> None:
+def test_the_eleventh_socket_is_refused(sandbox: Sandbox) -> None:
     """The eleventh socket is turned away."""
     apps = [HandApp(sandbox) for _ in range(11)]
     assert apps[10].hello["reason"] == "too_many_websockets"
@@ -130,7 +130,7 @@ def test_too_many_sockets(sandbox: Sandbox) -> None:
         each.close()
 
 
-def test_any_delivery_can_be_sent_again(sandbox: Sandbox, app: HandApp) -> None:
+def test_any_delivery_can_be_sent_once_more(sandbox: Sandbox, app: HandApp) -> None:
     """Any delivery can be sent once more, with the same payload."""
     sandbox.person("ana").say("support", "hello")
     first = app.take()
@@ -183,7 +183,9 @@ def test_bolt_survives_a_refresh(sandbox: Sandbox, bolt: Callable[[], App]) -> N
     assert {m["text"] for m in heard if "bot_id" in m} == {"heard one", "heard two", "heard three"}
 
 
-def test_acks_are_recorded(sandbox: Sandbox, app: HandApp) -> None:
+def test_acknowledgements_are_recorded_with_times_and_bodies(
+    sandbox: Sandbox, app: HandApp
+) -> None:
     """A delivery knows when it was sent and acknowledged, and with what."""
     sandbox.person("ana").say("support", "hello")
     frame = app.frame()

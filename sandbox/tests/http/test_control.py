@@ -73,7 +73,7 @@ def do(sandbox: Sandbox, path: str, **body: Any) -> Json:
         return parsed
 
 
-def test_a_whole_visit(sandbox: Sandbox, bolt: None) -> None:
+def test_a_whole_visit_works_over_http(sandbox: Sandbox, bolt: None) -> None:
     """Say, see the card, click, fill in the form wrongly and rightly: all over HTTP."""
     me = "UBEN00001"
     ts = do(sandbox, "say", **{"as": me}, channel="C0SUPPORT", text="@bot hello")["ts"]
@@ -105,7 +105,7 @@ def test_a_whole_visit(sandbox: Sandbox, bolt: None) -> None:
     assert do(sandbox, "click", **{"as": me}, **place, action_id="gone")["ok"] is False
 
 
-def test_unhandled_click_warns(sandbox: Sandbox, bolt: None) -> None:
+def test_an_unacknowledged_click_shows_a_warning(sandbox: Sandbox, bolt: None) -> None:
     """A click that the app does not acknowledge shows Slack's warning."""
     do(sandbox, "say", **{"as": "UBEN00001"}, channel="C0SUPPORT", text="@bot hello")
     ben = sandbox.person("ben")
@@ -124,7 +124,7 @@ def test_unhandled_click_warns(sandbox: Sandbox, bolt: None) -> None:
     assert "did not answer" in answer["message"]
 
 
-def test_state_is_personal(sandbox: Sandbox, client: WebClient) -> None:
+def test_each_person_sees_their_own_state(sandbox: Sandbox, client: WebClient) -> None:
     """People see their channels, their DM with its prompts, nobody else's ephemeral messages."""
     client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")
     client.chat_postMessage(channel="UBEN00001", text="in private")
@@ -141,7 +141,7 @@ def test_state_is_personal(sandbox: Sandbox, client: WebClient) -> None:
     assert dm["unread"] == 0
 
 
-def test_stream_of_changes(sandbox: Sandbox, client: WebClient) -> None:
+def test_the_event_stream_reports_visible_changes(sandbox: Sandbox, client: WebClient) -> None:
     """The event stream speaks when something changes that the person can see."""
     with urlopen(f"{sandbox.url}/sandbox/events?as=UBEN00001", timeout=5) as stream:
         first = json.loads(stream.readline().removeprefix(b"data: "))["seq"]
@@ -160,7 +160,7 @@ def test_the_clock_moves_only_forward(sandbox: Sandbox) -> None:
     assert do(sandbox, "clock", advance=-1)["ok"] is False
 
 
-def test_people_and_pages(sandbox: Sandbox) -> None:
+def test_people_are_listed_and_only_page_files_served(sandbox: Sandbox) -> None:
     """The cast is listed, unknown people are not found, and only files of the page are served."""
     people = {p["name"]: p for p in get(sandbox, "people")}
     assert (people["zoe"]["deleted"], people["countersign"]["is_bot"]) == (True, True)

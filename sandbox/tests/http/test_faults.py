@@ -38,7 +38,7 @@ def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple
         ({"kind": "drop", "when": "after"}, (0, None)),
     ],
 )
-def test_calls_over_http(
+def test_a_fault_set_over_http_hits_its_calls(
     sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]
 ) -> None:
     """A fault switched on over HTTP hits its calls as often as asked, and is listed till then."""
@@ -56,7 +56,7 @@ def test_calls_over_http(
     assert over_http(sandbox, method="GET")[1]["faults"] == []
 
 
-def test_cleared_over_http(sandbox: Sandbox, client: WebClient) -> None:
+def test_pending_faults_can_be_cleared_over_http(sandbox: Sandbox, client: WebClient) -> None:
     """DELETE forgets what has not happened yet."""
     for body in ({"kind": "hang"}, {"kind": "lose_ack", "of": "interactive", "person": "ana"}):
         over_http(sandbox, body)
@@ -66,7 +66,9 @@ def test_cleared_over_http(sandbox: Sandbox, client: WebClient) -> None:
     assert client.auth_test()["ok"]
 
 
-def test_sockets_over_http(sandbox: Sandbox, manifest: Json, app: HandApp) -> None:
+def test_socket_faults_hit_the_named_app_or_all(
+    sandbox: Sandbox, manifest: Json, app: HandApp
+) -> None:
     """disconnect, refresh and cut reach the sockets of the app that is named, or of all."""
     other: App = sandbox.install(manifest)
     theirs = HandApp(sandbox, other)
@@ -80,7 +82,7 @@ def test_sockets_over_http(sandbox: Sandbox, manifest: Json, app: HandApp) -> No
     theirs.close()
 
 
-def test_a_lost_acknowledgement_over_http(sandbox: Sandbox, app: HandApp) -> None:
+def test_lose_ack_makes_an_event_come_twice(sandbox: Sandbox, app: HandApp) -> None:
     """lose_ack has an event come twice."""
     over_http(sandbox, {"kind": "lose_ack", "of": "events_api"})
     sandbox.person("ana").say("support", "hello")
@@ -106,7 +108,9 @@ def test_a_lost_acknowledgement_over_http(sandbox: Sandbox, app: HandApp) -> Non
         ({"kind": "cut", "app": "nobody's"}, "there is no app"),
     ],
 )
-def test_what_is_no_fault(sandbox: Sandbox, body: Any, said: str) -> None:
+def test_an_unknown_fault_is_refused_with_the_reason(
+    sandbox: Sandbox, body: Any, said: str
+) -> None:
     """A body that names nothing there is is refused with the reason."""
     status, answer = over_http(sandbox, body)
     assert (status, answer["ok"]) == (400, False)
@@ -114,7 +118,7 @@ def test_what_is_no_fault(sandbox: Sandbox, body: Any, said: str) -> None:
     assert sandbox.faults.waiting == []
 
 
-def test_a_broken_body(sandbox: Sandbox) -> None:
+def test_a_body_that_is_no_json_is_refused(sandbox: Sandbox) -> None:
     """A body that is no JSON is refused."""
     with pytest.raises(HTTPError, match="400"):
         urlopen(Request(f"{sandbox.url}/sandbox/faults", b"{", method="POST"))

@@ -33,7 +33,7 @@ def test_another_sites_page_may_not_act(sandbox: Sandbox, origin: str) -> None:
     assert status(sandbox, "/sandbox/say", SAYS, Origin=sandbox.url) == 200
 
 
-def test_another_name_for_this_machine_is_refused(sandbox: Sandbox) -> None:
+def test_another_host_name_for_this_machine_is_refused(sandbox: Sandbox) -> None:
     """A name that somebody else makes lead here neither looks nor acts; localhost does."""
     port = sandbox.url.rpartition(":")[2]
     for path, body in (("/", None), ("/sandbox/people", None), ("/sandbox/say", SAYS)):

@@ -35,7 +35,7 @@ def harness(running: BoltHarness) -> BoltHarness:
 # reading
 
 
-def test_apps_in_the_state(harness: BoltHarness) -> None:
+def test_the_state_lists_what_each_person_can_use(harness: BoltHarness) -> None:
     """The state lists what each person can use of each app.
 
     People from elsewhere can use nothing.
@@ -156,7 +156,7 @@ def refused(harness: BoltHarness, path: str, body: object) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(ACTIONS))
-def test_every_body_is_checked(harness: BoltHarness, path: str) -> None:
+def test_every_post_body_is_checked(harness: BoltHarness, path: str) -> None:
     """Every POST names what is missing, what it does not know and what has the wrong type."""
     fields = {"as": str, **ACTIONS[path][0]}
     needed = {name: "x" for name in fields if not name.endswith("?")}
@@ -175,7 +175,7 @@ def test_every_body_is_checked(harness: BoltHarness, path: str) -> None:
             )
 
 
-def test_odd_questions_are_refused_with_the_reason(harness: BoltHarness) -> None:
+def test_odd_requests_are_refused_with_the_reason(harness: BoltHarness) -> None:
     """No JSON, odd numbers, unknown places and unknown states are refused with the reason."""
     with pytest.raises(HTTPError) as error:
         urlopen(

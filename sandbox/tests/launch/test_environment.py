@@ -20,7 +20,7 @@ def test_a_real_token_keeps_the_app_from_starting(value: str) -> None:
     assert value not in str(refused.value)
 
 
-def test_what_the_sandbox_gives_goes_before() -> None:
+def test_the_sandboxs_variables_override_the_apps() -> None:
     """The names that the sandbox gives are its own, and Bolt's OAuth is not switched on by chance.
 
     The sandbox's own token under another name is no real one.

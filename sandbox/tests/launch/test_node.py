@@ -49,7 +49,9 @@ def test_clients_call_the_sandbox_from_node(
     assert ended.stdout.split() == [sandbox.api_url, "other"], ended.stderr
 
 
-def test_a_reader_of_typescript_comes_first(start: Start, sandbox: Sandbox, tmp_path: Path) -> None:
+def test_loaders_of_typescript_get_the_sandbox_as_well(
+    start: Start, sandbox: Sandbox, tmp_path: Path
+) -> None:
     """What reads modules itself, as tsx does with TypeScript, gets the sandbox as well."""
     package = tmp_path / "node_modules" / "@slack" / "web-api"
     (package / "dist").mkdir(parents=True)

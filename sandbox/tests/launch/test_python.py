@@ -14,7 +14,7 @@ PYTHON = (sys.executable, "-c")
 CONNECT = "import socket; socket.create_connection(({!r}, 443))"
 
 
-def test_clients_call_the_sandbox(start: Start, sandbox: Sandbox) -> None:
+def test_python_clients_call_the_sandbox_by_default(start: Start, sandbox: Sandbox) -> None:
     """Clients that are told no address call the sandbox, and one that is told one keeps it."""
     lines = "from slack_sdk import WebClient as C\n"
     lines += "from slack_sdk.web.async_client import AsyncWebClient as A\n"
@@ -26,7 +26,7 @@ def test_clients_call_the_sandbox(start: Start, sandbox: Sandbox) -> None:
     )
 
 
-def test_aiohttp_may_be_missing(start: Start, sandbox: Sandbox) -> None:
+def test_the_sync_client_works_without_aiohttp(start: Start, sandbox: Sandbox) -> None:
     """The client that needs no aiohttp is pointed where there is none."""
     lines = "import sys; sys.modules['aiohttp'] = None\n"
     lines += "from slack_sdk import WebClient; print(WebClient().base_url)"
@@ -34,7 +34,7 @@ def test_aiohttp_may_be_missing(start: Start, sandbox: Sandbox) -> None:
     assert ended.stdout.strip() == sandbox.api_url, ended.stderr
 
 
-def test_a_client_that_cannot_be_pointed_ends_the_app(start: Start, tmp_path: Path) -> None:
+def test_an_unknown_slack_sdk_ends_the_app(start: Start, tmp_path: Path) -> None:
     """Where slack_sdk is not as it was, the app is ended rather than let go to Slack."""
     (tmp_path / "slack_sdk" / "web").mkdir(parents=True)
     for name in ("__init__.py", "web/__init__.py"):
@@ -77,13 +77,13 @@ def test_other_machines_are_refused(start: Start) -> None:
     assert start(*PYTHON, begun.format("a.example"), allowed=["A.example"]).returncode == 0
 
 
-def test_another_sitecustomize_is_run_too(start: Start, tmp_path: Path) -> None:
+def test_the_apps_own_sitecustomize_is_run_too(start: Start, tmp_path: Path) -> None:
     """What the app's own environment has Python read at its start is read as well."""
     (tmp_path / "sitecustomize.py").write_text("print('its own')")
     assert start(*PYTHON, "", PYTHONPATH=str(tmp_path)).stdout == "its own\n"
 
 
-def test_without_its_orders_nothing_runs() -> None:
+def test_a_guard_without_its_settings_ends_the_app() -> None:
     """A Python that has the file but not what it may reach is ended."""
     environ = {"PYTHONPATH": str(SHIM)}
     ended = subprocess.run(

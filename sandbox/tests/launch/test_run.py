@@ -47,7 +47,7 @@ def sandbox(tmp_path: Path, code: str) -> subprocess.Popen[str]:
     )
 
 
-def test_a_bolt_app_is_run_as_it_is(tmp_path: Path) -> None:
+def test_a_bolt_app_runs_unchanged(tmp_path: Path) -> None:
     """A Bolt app that knows of no sandbox connects and posts there, and its exit code is passed."""
     with sandbox(tmp_path, APP) as process:
         out, err = process.communicate(timeout=PATIENCE)
@@ -68,7 +68,7 @@ def test_the_app_ends_with_the_sandbox(tmp_path: Path) -> None:
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
-def test_how_it_ended_is_passed_on() -> None:
+def test_the_apps_exit_is_passed_on() -> None:
     """A signal that ended the app is passed on as shells do; what cannot be started says why."""
     assert run_app(f"'{sys.executable}' -c 'import os; os.kill(os.getpid(), 15)'", {}) == 143
     for command in ("no-such-program --x", "'open", " "):

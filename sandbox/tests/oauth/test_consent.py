@@ -76,7 +76,9 @@ def test_cancelling_sends_back_access_denied(sandbox: Sandbox) -> None:
         ({"team": "T0OTHERCO"}, "invalid_team_for_non_distributed_app"),
     ],
 )
-def test_a_wrong_address(sandbox: Sandbox, query: dict[str, str], error: str) -> None:
+def test_a_wrong_install_address_shows_the_reason(
+    sandbox: Sandbox, query: dict[str, str], error: str
+) -> None:
     """An address that asks for what cannot be ends on a page that says why."""
     for form in (None, {"as": "ana", "decision": "allow"}):
         status, page, location = fetch(address(sandbox, **query), form)
@@ -91,7 +93,7 @@ def test_a_guest_installs_nothing(sandbox: Sandbox) -> None:
     assert sandbox.world.codes == {}
 
 
-def test_a_path_below(sandbox: Sandbox) -> None:
+def test_a_redirect_uri_below_a_configured_one_is_accepted(sandbox: Sandbox) -> None:
     """A redirect_uri below a configured one will do, with its query, repeated with the code."""
     below = f"{BACK}/here?x=1"
     back = consent(sandbox, redirect_uri=below)

@@ -42,7 +42,7 @@ def test_a_code_works_once_for_its_own_app(sandbox: Sandbox, app: App, manifest:
     assert refusal(second) == "invalid_code"
 
 
-def test_ids_in_the_form(sandbox: Sandbox, app: App) -> None:
+def test_client_credentials_may_be_in_the_form(sandbox: Sandbox, app: App) -> None:
     """Client id and secret are taken from a form as well as from Basic authorization."""
     client = WebClient(base_url=sandbox.api_url)
     for secret, error in (("wrong", "bad_client_secret"), (app.client_secret, "invalid_code")):
@@ -52,7 +52,7 @@ def test_ids_in_the_form(sandbox: Sandbox, app: App) -> None:
         assert code(refused) == error
 
 
-def test_uninstall_and_back(sandbox: Sandbox, app: App) -> None:
+def test_an_app_can_be_uninstalled_and_installed_again(sandbox: Sandbox, app: App) -> None:
     """An app that removes itself loses its token and hears of it.
 
     A new consent gives a new one, old scopes gone.
@@ -112,7 +112,9 @@ def there() -> Iterator[HttpApp]:
         yield app
 
 
-def test_bolt_installs_itself(sandbox: Sandbox, app: App, there: HttpApp, tmp_path: Any) -> None:
+def test_a_bolt_app_installs_itself_by_oauth(
+    sandbox: Sandbox, app: App, there: HttpApp, tmp_path: Any
+) -> None:
     """A real Bolt app leads a person through both pages, and works with what it stored."""
     app.manifest["oauth_config"]["redirect_urls"] = [there.url]
     there.manifest(app.manifest)

@@ -12,7 +12,7 @@ from .workspace import Workspace
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
-def test_axe_finds_nothing_in_the_shell(at: Page, workspace: Workspace) -> None:
+def test_the_pages_shell_is_accessible(at: Page, workspace: Workspace) -> None:
     """A channel, menus, picker, editing, a question, Home and the drawer are accessible."""
     check = Checked(at)
     everything = workspace.furnish()

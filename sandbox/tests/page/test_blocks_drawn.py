@@ -52,7 +52,7 @@ def drawn(gallery: Gallery) -> Drawn:
     return {name: (gallery.post(*blocks), blocks) for name, blocks in _of("message").items()}
 
 
-def test_every_sample_is_drawn(gallery: Gallery, drawn: Drawn) -> None:
+def test_every_sample_is_drawn_on_the_page(gallery: Gallery, drawn: Drawn) -> None:
     """Each block of each sample stands on the page under its type.
 
     Nothing is a placeholder, nothing is logged.
@@ -84,7 +84,7 @@ def test_times_from_now_are_rounded(gallery: Gallery) -> None:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_axe_finds_nothing_in_messages(
+def test_all_messages_are_accessible(
     gallery: Gallery, drawn: Drawn, theme: str, width: int
 ) -> None:
     """All messages pass an accessibility checker in both themes, wide and on a phone."""
@@ -93,7 +93,7 @@ def test_axe_finds_nothing_in_messages(
     assert findings(gallery.page, MAIN) == []
 
 
-def test_a_phone_shows_all_of_it(gallery: Gallery) -> None:
+def test_a_phone_shows_everything_without_sideways_scrolling(gallery: Gallery) -> None:
     """At 360 pixels nothing makes the page scroll sideways; what is wide scrolls within itself."""
     cells = [[{"type": "raw_text", "text": f"column {n} " * 3} for n in range(9)]]
     css = gallery.post({"type": "table", "rows": cells * 2}, samples.rich(samples.run("w" * 300)))
@@ -111,7 +111,7 @@ def test_a_phone_shows_all_of_it(gallery: Gallery) -> None:
     gallery.look()
 
 
-def test_unknown_types_are_named(gallery: Gallery) -> None:
+def test_unknown_block_types_are_named(gallery: Gallery) -> None:
     """What the page does not know is a quiet line that says its type."""
     said = gallery.page.driver.execute_async_script(DRAW_UNKNOWN)
     assert said == [
@@ -124,7 +124,7 @@ def test_unknown_types_are_named(gallery: Gallery) -> None:
 # folding, paging, reading
 
 
-def test_overflow_containers_and_tables_by_keyboard(gallery: Gallery) -> None:
+def test_menus_containers_and_tables_work_by_keyboard(gallery: Gallery) -> None:
     """The dots' menu, a folded container and a table's pages and order work with Enter alone."""
     blocks = all_samples()
     overflow = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["overflow"])))
@@ -167,7 +167,7 @@ def test_an_opened_container_stays_open(gallery: Gallery) -> None:
     gallery.page.one(f"{css} .container-body")
 
 
-def test_charts_say_their_figures(gallery: Gallery) -> None:
+def test_charts_have_a_text_alternative_and_a_table(gallery: Gallery) -> None:
     """A chart has a text alternative and a table with every number, and its bars begin at zero."""
     chart = {
         "type": "bar",

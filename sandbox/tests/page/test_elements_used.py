@@ -137,7 +137,7 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
 
 
 @pytest.mark.parametrize("name", USED)
-def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
+def test_one_use_of_an_element_sends_one_delivery(gallery: Gallery, name: str) -> None:
     """One use makes one delivery that says what Slack's would, with ids and state."""
     element = copy.deepcopy({**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name])
     kind = "context_actions" if name in CONTEXT_ACTIONS else "actions"
@@ -158,7 +158,7 @@ def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
     assert state == ({"type": element["type"], **kept} if kept else None)
 
 
-def test_every_element_is_used(gallery: Gallery) -> None:
+def test_every_element_type_is_tested(gallery: Gallery) -> None:
     """The table above leaves out no type of element that a message's actions may have."""
     used = {{**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name]["type"] for name in USED}
     every = {
@@ -178,7 +178,7 @@ def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
     gallery.sent(0)
 
 
-def test_links_and_buttons_for_some(gallery: Gallery) -> None:
+def test_link_buttons_and_visibility_are_respected(gallery: Gallery) -> None:
     """A link button is a link that gives nothing away to where it leads.
 
     A button for others is not drawn.
@@ -193,7 +193,7 @@ def test_links_and_buttons_for_some(gallery: Gallery) -> None:
 # without a mouse
 
 
-def test_a_menu_by_keyboard(gallery: Gallery) -> None:
+def test_a_select_menu_works_by_keyboard(gallery: Gallery) -> None:
     """Arrows and Enter open a select and choose; typing narrows it; Escape leaves it as it was."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["static_select"])))
     gallery.mark()
@@ -210,7 +210,7 @@ def test_a_menu_by_keyboard(gallery: Gallery) -> None:
     assert box.get_attribute("value") == "Blue"
 
 
-def test_several_by_keyboard(gallery: Gallery) -> None:
+def test_a_multi_select_works_by_keyboard(gallery: Gallery) -> None:
     """A menu of several is used by keyboard: ticked, limited, taken back, sent once."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["multi_static_select"])))
     gallery.mark()

@@ -50,7 +50,7 @@ def _modal_samples() -> list[Json]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_input_is_drawn(gallery: Gallery, theme: str) -> None:
+def test_a_modal_draws_every_input(gallery: Gallery, theme: str) -> None:
     """A modal draws every input with its name, accessible, without scrolling sideways."""
     gallery.look(theme)
     blocks = _modal_samples()
@@ -91,7 +91,7 @@ def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
     gallery.sent(0)
 
 
-def test_a_field_that_tells_while_it_is_typed_in(gallery: Gallery) -> None:
+def test_a_dispatching_field_sends_what_is_typed(gallery: Gallery) -> None:
     """`on_enter_pressed` sends the text with Enter without submitting.
 
     `on_character_entered` once typing rests.
@@ -191,7 +191,7 @@ def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
     assert (file["name"], file["filetype"], file["size"]) == ("a.png", "png", 8)
 
 
-def test_the_home_tab_works(gallery: Gallery) -> None:
+def test_the_home_tab_is_drawn_and_usable(gallery: Gallery) -> None:
     """A Home view is drawn, its clicks carry its state, and what was typed stays."""
     blocks = [
         samples.field("note", {"type": "plain_text_input"}),
@@ -216,7 +216,7 @@ def test_the_home_tab_works(gallery: Gallery) -> None:
     gallery.look()
 
 
-def test_a_modal_by_keyboard(gallery: Gallery) -> None:
+def test_a_modal_works_by_keyboard(gallery: Gallery) -> None:
     """Tab goes through the fields in order, Escape closes a menu only, Enter submits."""
     blocks = [samples.field("name", {"type": "plain_text_input"})]
     blocks += [

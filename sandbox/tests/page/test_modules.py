@@ -27,7 +27,7 @@ def test_every_import_leads_to_a_module_of_the_page() -> None:
     assert not {path for needed in found.values() for path in needed} - set(found)
 
 
-def test_modules_import_each_other_in_no_circle() -> None:
+def test_modules_have_no_import_cycle() -> None:
     """The modules can be put in an order in which each imports only earlier ones."""
     try:
         TopologicalSorter(imports()).prepare()
@@ -35,7 +35,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
         pytest.fail(" -> ".join(path.name for path in error.args[1]))
 
 
-def test_folders_import_each_other_in_no_circle() -> None:
+def test_folders_have_no_import_cycle() -> None:
     """What holds for the modules holds for their folders."""
     folders: dict[Path, set[Path]] = {}
     for module, needed in imports().items():

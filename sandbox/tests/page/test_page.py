@@ -20,7 +20,7 @@ EVIL = (
 )
 
 
-def test_card_is_drawn(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_a_card_is_drawn_as_people_read_it(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A card's header, fields, mentions and coloured buttons appear as a person reads them."""
     ts = app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
     page.open(sandbox.url)
@@ -45,7 +45,9 @@ def test_card_is_drawn(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     assert colours == ["rgba(20, 112, 90, 1)", "rgba(199, 24, 75, 1)"]
 
 
-def test_rich_text_and_markdown(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_rich_text_markdown_and_tables_are_drawn(
+    sandbox: Sandbox, app: RecordingApp, page: Page
+) -> None:
     """Rich text, the markdown block and tables become lists, quotes, code and cells."""
     items = [
         {"type": "rich_text_section", "elements": [samples.run(t)]} for t in ("first", "second")
@@ -122,7 +124,7 @@ def _evil_blocks() -> list[samples.Json]:
     ]
 
 
-def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_text_never_becomes_markup(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """Markup and script addresses in any text are shown as text.
 
     Nothing runs, is fetched or links there.
@@ -151,7 +153,7 @@ def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: 
     assert page.driver.find_elements(By.CSS_SELECTOR, forbidden) == []
 
 
-def test_what_is_said_is_shown(sandbox: Sandbox, page: Page) -> None:
+def test_a_typed_message_is_sent_and_shown(sandbox: Sandbox, page: Page) -> None:
     """Enter sends, Shift+Enter makes a line, the button addresses the bot.
 
     What is sent is escaped once.
@@ -180,7 +182,9 @@ def test_a_thread_opens_and_closes(sandbox: Sandbox, app: RecordingApp, page: Pa
     page.gone(THREAD)
 
 
-def test_ephemeral_is_for_one_person(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_an_ephemeral_message_is_shown_to_one_person(
+    sandbox: Sandbox, app: RecordingApp, page: Page
+) -> None:
     """What is only visible to Ana says so to her, and Ben's page does not hold it."""
     app.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
     sandbox.person("ben").say("#support", "hello")
@@ -191,7 +195,7 @@ def test_ephemeral_is_for_one_person(sandbox: Sandbox, app: RecordingApp, page: 
     assert "a secret" not in page.driver.page_source
 
 
-def test_status_and_stop(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_a_status_and_its_stop_button_work(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A status is shown in the channel and the thread, and Stop tells the app."""
     root = sandbox.person("ben").say("#support", "@bot hello")
     app.client.assistant_threads_setStatus(
@@ -206,7 +210,7 @@ def test_status_and_stop(sandbox: Sandbox, app: RecordingApp, page: Page) -> Non
     )
 
 
-def test_drafts_and_clock(sandbox: Sandbox, page: Page) -> None:
+def test_drafts_survive_and_the_clock_can_be_moved(sandbox: Sandbox, page: Page) -> None:
     """A half-written message survives news and a change of person.
 
     The clock's buttons move the sandbox's time.
@@ -224,7 +228,7 @@ def test_drafts_and_clock(sandbox: Sandbox, page: Page) -> None:
     sandbox.wait(lambda: (sandbox.clock.now() - before).total_seconds() >= 3600)
 
 
-def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
+def test_unread_channels_are_marked_and_a_phone_fits(sandbox: Sandbox, page: Page) -> None:
     """News in another channel is marked.
 
     On a phone the channel list opens over the page and a thread fills it.
@@ -245,7 +249,7 @@ def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
     assert page.complaints() == []
 
 
-def test_without_a_mouse(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_the_page_works_without_a_mouse(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """By keyboard alone: become someone else, open a thread, write in it, leave it with Escape."""
     root = sandbox.person("ben").say("#support", "the root")
     app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")

@@ -62,7 +62,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: 
     assert got == {**TEXTS, "day": "2026-11-24", "hour": "08:15", "left": None}
 
 
-def test_errors_stand_at_their_fields(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_errors_appear_at_their_fields(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """The client's own check, then the app's errors, appear at the field. What was typed stays."""
     number = samples.field(
         "amount", {"type": "number_input", "is_decimal_allowed": True, "min_value": "1"}
@@ -93,7 +93,9 @@ def test_errors_stand_at_their_fields(sandbox: Sandbox, app: RecordingApp, page:
     assert page.driver.switch_to.active_element.get_attribute("aria-invalid") == "true"
 
 
-def test_modal_keeps_what_is_typed(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_a_modal_keeps_typed_text_when_it_changes(
+    sandbox: Sandbox, app: RecordingApp, page: Page
+) -> None:
     """News elsewhere and an update of the view leave typed text, focus and cursor alone.
 
     New blocks appear.
@@ -136,7 +138,7 @@ def test_a_button_asks_for_confirmation(sandbox: Sandbox, app: RecordingApp, pag
     assert len(app.seen) == 1
 
 
-def test_button_waits_for_its_acknowledgement(
+def test_a_pressed_button_is_busy_until_acknowledged(
     sandbox: Sandbox, app: RecordingApp, page: Page
 ) -> None:
     """A pressed button is busy until the delivery is acknowledged.
@@ -157,7 +159,7 @@ def test_button_waits_for_its_acknowledgement(
     assert len([d for d in sandbox.deliveries if d.kind == "interactive"]) == 1
 
 
-def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, app: RecordingApp) -> None:
+def test_an_unreachable_app_is_reported(sandbox: Sandbox, page: Page, app: RecordingApp) -> None:
     """A click that no app takes shows a warning and marks the button."""
     app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     app.stop()
@@ -168,7 +170,7 @@ def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, app: RecordingApp
     page.one("[data-action-id=approve].failed")
 
 
-def test_views_on_top_of_each_other(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_pushed_views_cover_each_other(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A pushed view covers the first.
 
     Its Cancel leads back to what was typed there, the × closes both.
@@ -196,7 +198,9 @@ def test_views_on_top_of_each_other(sandbox: Sandbox, app: RecordingApp, page: P
     sandbox.wait(lambda: sandbox.person("ben").view() is None)
 
 
-def test_click_in_a_modal_that_fails(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+def test_a_failed_click_in_a_modal_shows_a_warning(
+    sandbox: Sandbox, app: RecordingApp, page: Page
+) -> None:
     """The warning about a click in a modal stands above it, to be read and dismissed."""
     app.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
     app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)

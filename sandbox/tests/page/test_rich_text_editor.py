@@ -85,7 +85,7 @@ def test_the_editor_keeps_what_it_was_given(gallery: Gallery) -> None:
     assert gallery.page.driver.execute_script("return window.pwned ?? null") is None
 
 
-def test_a_link_in_the_editor(gallery: Gallery) -> None:
+def test_the_editor_makes_links_of_web_addresses_only(gallery: Gallery) -> None:
     """The link tool asks for text and address; what is no web address becomes no link."""
     gallery.modal(sample_input("rich_text_input empty", "story"))
     gallery.page.one(f"{MODAL} [data-action-id=story]").click()

@@ -25,7 +25,7 @@ def _said(page: Page) -> str:
 # writing
 
 
-def test_slash_offers_commands(at: Page, workspace: Workspace) -> None:
+def test_typing_a_slash_offers_commands(at: Page, workspace: Workspace) -> None:
     """Typing "/" offers the apps' commands with their hints.
 
     One is chosen by keyboard, and what follows is sent.
@@ -55,7 +55,7 @@ def test_unknown_commands_are_kept(at: Page) -> None:
     at.one(COMPOSER).clear()
 
 
-def test_names_are_completed(at: Page, workspace: Workspace) -> None:
+def test_typing_an_at_sign_completes_names(at: Page, workspace: Workspace) -> None:
     """ "@cl" offers Cleo, Tab takes her, Escape would have closed the list.
 
     The message mentions her.
@@ -106,7 +106,7 @@ def test_own_messages_are_edited_and_deleted(at: Page, workspace: Workspace) -> 
     at.has_focus(f'article[data-ts="{theirs}"]')
 
 
-def test_files_are_shown(at: Page, workspace: Workspace) -> None:
+def test_files_are_shown_with_name_type_and_size(at: Page, workspace: Workspace) -> None:
     """A file has its name, type and size, a small CSV is a table, each can be downloaded."""
     text = 'order,customer,"of ""x"""\n1042,"Lindqvist, Mara",1\n'
     workspace.client.files_upload_v2(
@@ -144,7 +144,7 @@ def test_reactions_come_and_go(at: Page, workspace: Workspace) -> None:
     }
 
 
-def test_pins_and_bookmarks(at: Page, workspace: Workspace) -> None:
+def test_pins_and_bookmarks_are_shown(at: Page, workspace: Workspace) -> None:
     """A pinned message says who pinned it and is found from the head.
 
     Bookmarks are links below it.

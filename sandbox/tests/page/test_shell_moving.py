@@ -43,7 +43,7 @@ def test_home_is_beside_the_messages(at: Page, workspace: Workspace) -> None:
     assert "Refresh" not in at.text("[data-testid=home]")
 
 
-def test_joining_a_public_channel(page: Page, workspace: Workspace) -> None:
+def test_a_public_channel_can_be_joined(page: Page, workspace: Workspace) -> None:
     """A public channel one is not in is listed apart and offers to join instead of a composer."""
     page.open(workspace.sandbox.url, "gus", SUPPORT)
     assert not page.all('[data-channel-name="general"]')
@@ -127,7 +127,7 @@ def post_card(workspace: Workspace, seconds: int) -> tuple[str, int]:
     return str(sent["ts"]), due
 
 
-def test_clock_to_a_card_s_deadline(at: Page, workspace: Workspace) -> None:
+def test_the_clock_can_be_moved_to_a_cards_deadline(at: Page, workspace: Workspace) -> None:
     """The clock moves to the newest card's deadline, or to that of the card in the open thread.
 
     Cards whose deadline is later still wait then; the menu says how many others pass.
@@ -157,7 +157,7 @@ def test_clock_to_a_card_s_deadline(at: Page, workspace: Workspace) -> None:
 # the keyboard
 
 
-def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
+def test_the_whole_page_works_by_keyboard(at: Page, workspace: Workspace) -> None:
     """The whole page is used by keyboard, and Escape leads back.
 
     Skip link, arrow keys in channels and messages, a message's own buttons.
@@ -203,7 +203,7 @@ def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
     at.has_focus("[data-testid=message-menu]")
 
 
-def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
+def test_the_acting_person_can_be_changed_by_keyboard(at: Page) -> None:
     """Alt+P lists people, a letter finds one, Enter acts as them, Escape as before."""
     at.keys(Keys.ALT, "p")
     at.has_focus("[data-person=ben]")
@@ -220,12 +220,12 @@ def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
     at.has_focus("[data-testid=inspect]")
 
 
-def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
+def test_without_a_guide_nothing_is_suggested(at: Page) -> None:
     """Without a guide nothing is suggested: no first steps, no ideas, no hint whom to act as."""
     assert not at.all("[data-testid=hint], [data-testid=ideas], [data-testid=next-hint]")
 
 
-def test_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
+def test_a_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
     """Escape closes what a modal shows of its JSON, then the modal.
 
     The focus returns to what opened each.
@@ -248,7 +248,7 @@ def test_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
     at.has_focus("[data-action-id=open-it]")
 
 
-def test_what_to_ask_for_is_offered_in_words(page: Page, sandbox: Sandbox) -> None:
+def test_examples_are_offered_after_apps_have_posted(page: Page, sandbox: Sandbox) -> None:
     """Where apps have said something already, a button names the examples; a press writes one."""
     prompt = {"title": "Look it up", "message": "@Countersign what is there?"}
     sandbox.world.guide = lambda _: {"title": "", "text": "", "prompts": [prompt], "waiting": []}

@@ -26,7 +26,7 @@ def sandbox() -> Iterator[Sandbox]:
         yield running
 
 
-def test_the_rail_leads_to_each_workspace(page: Page, sandbox: Sandbox) -> None:
+def test_the_rail_switches_workspaces(page: Page, sandbox: Sandbox) -> None:
     """By keyboard too; the channels are those of the workspace, which a reload keeps."""
     second = sandbox.workspace(SECOND)
     second.person("ana").say("support", "tea is ready")
@@ -46,7 +46,7 @@ def test_the_rail_leads_to_each_workspace(page: Page, sandbox: Sandbox) -> None:
     assert page.complaints() == []
 
 
-def test_a_workspace_without_the_app(page: Page, sandbox: Sandbox) -> None:
+def test_a_workspace_without_the_app_shows_nothing_of_it(page: Page, sandbox: Sandbox) -> None:
     """Nothing of the app is in a workspace that does not have it; people talk all the same."""
     page.driver.get(f"{sandbox.url}/?as=ana&team={THIRD}")
     page.one(f'{MAIN}[data-of="C0SUPPORTC"]')

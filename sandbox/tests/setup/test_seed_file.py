@@ -18,7 +18,7 @@ MANIFEST = (
 )
 
 
-def test_the_documented_example_is_made_in_full() -> None:
+def test_the_documented_seed_file_is_loaded_completely() -> None:
     """Every row of the documented example is in its workspace, seen through the Web API."""
     seed, apps = read_seed(EXAMPLE)
     with Sandbox(apps[0].manifest, seed=seed) as sandbox:
@@ -49,7 +49,7 @@ def test_the_documented_example_is_made_in_full() -> None:
         assert client.auth_test()["team"] == "Northwind Books"
 
 
-def test_apps_at_request_urls(tmp_path: Path) -> None:
+def test_a_request_url_in_the_seed_means_http(tmp_path: Path) -> None:
     """A request URL in the seed goes where the manifest has none, and means HTTP."""
     (tmp_path / "app.yml").write_text(MANIFEST + "\nsettings: {socket_mode_enabled: true}")
     (tmp_path / "seed.toml").write_text(
@@ -119,7 +119,7 @@ def test_apps_at_request_urls(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_in_a_seed_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     """One line says which file, which row and what is wrong with it."""
     (tmp_path / "bad.yml").write_text(
         "features: {slash_commands: [{command: rain, description: Rain.}]}"

@@ -135,7 +135,7 @@ def test_every_method_is_there() -> None:
 
 
 @needs_reference
-def test_scopes_are_slacks() -> None:
+def test_scopes_equal_slacks() -> None:
     """Each method's scopes are those of the reference, or listed with a reason."""
     theirs = {name: reference()[name]["bot_scopes"] for name in shared()}
     different = {
@@ -147,7 +147,7 @@ def test_scopes_are_slacks() -> None:
 
 
 @needs_reference
-def test_rates_are_slacks() -> None:
+def test_rate_limits_equal_slacks() -> None:
     """Each method's requests per minute are those of its tier."""
     assert {name: PER_MINUTE[reference()[name]["tier"]] for name in shared()} == {
         name: TIERS[name] for name in shared()
@@ -155,7 +155,7 @@ def test_rates_are_slacks() -> None:
 
 
 @needs_reference
-def test_required_arguments_are_slacks() -> None:
+def test_required_arguments_equal_slacks() -> None:
     """Each method's required arguments are those of the reference, or listed with a reason."""
     theirs = {name: set(reference()[name]["required"] or ()) - {"token"} for name in shared()}
     assert {name for name in shared() if set(FACTS[name].required) != theirs[name]} == set(
@@ -164,14 +164,14 @@ def test_required_arguments_are_slacks() -> None:
 
 
 @needs_reference
-def test_body_formats_are_slacks() -> None:
+def test_body_formats_equal_slacks() -> None:
     """A JSON body is read where Slack reads one."""
     ours = {name for name in shared() if FACTS[name].json}
     assert ours == {name for name in shared() if reference()[name]["json_body"]}
 
 
 @needs_reference
-def test_error_codes_are_slacks() -> None:
+def test_listed_error_codes_equal_slacks() -> None:
     """A method lists only error codes of Slack's reference, or the difference is listed."""
     extra = {
         f"{name} {code}"
@@ -182,13 +182,13 @@ def test_error_codes_are_slacks() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_what_the_code_raises_is_listed(method: str) -> None:
+def test_every_error_code_in_the_code_is_listed(method: str) -> None:
     """Every error code in the code that answers a method is one of the method's codes."""
     assert raised_by(METHODS[method]) - ERRORS[method] == CAUGHT.get(method, set())
 
 
 @pytest.mark.parametrize(("method", "argument"), sorted(WORDS_FOR_MISSING))
-def test_words_for_missing_arguments_are_the_methods_own(method: str, argument: str) -> None:
+def test_missing_arguments_get_a_code_of_the_method(method: str, argument: str) -> None:
     """A missing argument is answered with a code of the method about a required one."""
     assert WORDS_FOR_MISSING[method, argument] in ERRORS[method]
     assert argument in FACTS[method].required

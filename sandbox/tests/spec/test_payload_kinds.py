@@ -257,7 +257,7 @@ def test_app_rate_limited_comes_unasked_without_an_event(sandbox: Sandbox, app: 
     assert ours["minute_rate_limited"] % 60 == 0
 
 
-def test_a_channel_with_another_id(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_a_channel_may_change_its_id(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     """After channel_id_changed the old id names nothing; the new one has all that was said."""
     ts = sandbox.person("ana").say("support", "hello")
     new = sandbox.change_id("support")

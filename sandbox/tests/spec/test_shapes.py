@@ -104,7 +104,7 @@ def test_an_event_has_slacks_keys_and_types(
         ("member_left_channel", "member_left_channel", None, "events.left_event_body"),
     ],
 )
-def test_events_have_all(
+def test_events_have_all_recorded_keys(
     sandbox: Sandbox,
     client: WebClient,
     app: HandApp,
@@ -251,7 +251,7 @@ def test_an_answer_has_slacks_keys_and_types(
     assert [d for d in found if d.split(":")[0].rsplit("/", 1)[1] not in unlisted] == []
 
 
-def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
+def test_every_refusal_has_a_documented_code(sandbox: Sandbox) -> None:
     """Each refusal in the code is one that Slack documents, or a general one measured elsewhere."""
     import re
     from pathlib import Path

@@ -86,7 +86,7 @@ def test_loading_messages_are_shown_in_turn(
     assert refused(client, "assistant.threads.setStatus", **stray) == "invalid_thread_ts"
 
 
-def test_the_manifests_prompts_are_there_at_first(
+def test_the_manifests_prompts_are_shown_first(
     sandbox: Sandbox, client: WebClient, manifest: Json
 ) -> None:
     """The manifest's prompts are there at first.
@@ -196,7 +196,7 @@ def test_streams_keep_a_session(sandbox: Sandbox, client: WebClient, thread: str
     assert session(sandbox, thread)[0] == "active"
 
 
-def test_without_the_stop_event(
+def test_an_app_that_cannot_hear_stop_is_warned(
     sandbox: Sandbox, client: WebClient, thread: str, manifest: Json
 ) -> None:
     """An app that cannot hear Stop is warned when it sets a session's status."""
@@ -207,7 +207,7 @@ def test_without_the_stop_event(
     assert answer["warning"] == "missing_agent_session_stopped_event_subscription"
 
 
-def test_a_person_retitles(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_person_can_rename_a_session(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """When a person renames a session, the app hears the new title and the old one."""
     client.api_call(
         "agents.sessions.setStatus",

@@ -76,7 +76,7 @@ def test_a_thread_has_the_title_of_the_app(sandbox: Sandbox, client: WebClient) 
     assert ana.messages(thread["channel_id"])[0]["assistant_app_thread"]["title"] == "A mug"
 
 
-def test_agents_have_none(sandbox: Sandbox, manifest: Json) -> None:
+def test_agents_get_no_assistant_thread(sandbox: Sandbox, manifest: Json) -> None:
     """With an agent_view, or with neither, opening the DM begins no thread."""
     del manifest["features"]["assistant_view"]
     sandbox.person("ana").open_dm()

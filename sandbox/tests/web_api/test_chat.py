@@ -32,7 +32,7 @@ def stored(client: WebClient, ts: str, **more: object) -> Json:
     return message
 
 
-def test_text_gets_a_block(client: WebClient) -> None:
+def test_a_post_of_text_gets_a_rich_text_block(client: WebClient) -> None:
     """A post of text alone comes back with the rich_text block that Slack makes of it."""
     answer = client.chat_postMessage(channel="C0SUPPORT", text="for <@UANA00001> &amp; co")
     (block,) = answer["message"]["blocks"]
@@ -43,7 +43,7 @@ def test_text_gets_a_block(client: WebClient) -> None:
     ]
 
 
-def test_ids_are_filled_in(client: WebClient) -> None:
+def test_posted_blocks_get_ids(client: WebClient) -> None:
     """Blocks come back with ids and with what Slack adds, so that nobody compares them blindly."""
     block = {
         "type": "actions",
@@ -88,7 +88,7 @@ def test_unsound_posts_are_refused(client: WebClient, arguments: Json, error: st
     assert code(refused) == error
 
 
-def test_bad_blocks_are_pointed_at(client: WebClient) -> None:
+def test_invalid_blocks_names_the_place(client: WebClient) -> None:
     """invalid_blocks says where."""
     with pytest.raises(SlackApiError) as refused:
         post(client, blocks=[section("ok"), section("")])
@@ -112,7 +112,9 @@ def test_posting_without_membership_takes_chat_write_public(
     assert code(refused) == "not_in_channel"
 
 
-def test_private_channel_without_the_bot(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_private_channel_without_the_bot_is_not_found(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """A private channel that the bot was taken out of is not there for it any more."""
     sandbox.kick_bot("finance-approvals")
     with pytest.raises(SlackApiError) as refused:
@@ -168,7 +170,7 @@ class StoppedClock(ShiftedClock):
         return datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_timestamps_while_the_clock_stands() -> None:
+def test_messages_of_one_moment_have_different_ids() -> None:
     """Two messages of one microsecond still have two ids."""
     world = World({}, StoppedClock(), default_seed())
     assert [world.next_ts() for _ in range(2)] == ["1767312000.000000", "1767312000.000001"]
@@ -190,7 +192,7 @@ def test_a_reply_to_a_reply_goes_to_the_root(client: WebClient) -> None:
     assert [m["text"] for m in top] == ["3", "hi"]
 
 
-def test_update_and_blocks(client: WebClient) -> None:
+def test_an_update_replaces_text_and_blocks_separately(client: WebClient) -> None:
     """Text alone takes blocks away; blocks replace them without "(edited)".
 
     Metadata alone leaves both.
@@ -257,7 +259,9 @@ def test_a_permalink_names_channel_message_and_thread(sandbox: Sandbox, client: 
     )
 
 
-def test_scheduled_for_one_of_the_next_seconds(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_scheduled_message_comes_without_moving_the_clock(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """A scheduled message also comes when nobody moves the clock.
 
     The second after the next: the next may be over before the request is there.

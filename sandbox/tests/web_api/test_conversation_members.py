@@ -35,7 +35,7 @@ def test_a_kicked_person_is_out_and_apps_hear_of_it(
     )
 
 
-def test_leave_and_join(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_bot_can_leave_and_join_again(sandbox: Sandbox, client: WebClient) -> None:
     """Leaving twice is no error, and joining again is possible."""
     client.conversations_leave(channel=SUPPORT)
     assert client.conversations_leave(channel=SUPPORT)["not_in_channel"] is True
@@ -45,7 +45,7 @@ def test_leave_and_join(sandbox: Sandbox, client: WebClient) -> None:
     assert client.conversations_join(channel=SUPPORT)["warning"] == "already_in_channel"
 
 
-def test_invite_with_force(client: WebClient, made: str) -> None:
+def test_an_invitation_with_force_adds_those_who_can_come(client: WebClient, made: str) -> None:
     """With `force` those who can come do, and the answer says about the others.
 
     Without it nobody does.

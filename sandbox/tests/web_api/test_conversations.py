@@ -28,7 +28,7 @@ def test_users_info_tells_kinds_of_people_apart(client: WebClient) -> None:
     assert code(refused) == "user_not_found"
 
 
-def test_strangers_are_hidden(sandbox: Sandbox, client: WebClient) -> None:
+def test_people_of_other_companies_are_hidden(sandbox: Sandbox, client: WebClient) -> None:
     """Someone of another company is visible through a shared channel only."""
     sandbox.leave("eve", "partners")
     with pytest.raises(SlackApiError) as refused:
@@ -36,7 +36,7 @@ def test_strangers_are_hidden(sandbox: Sandbox, client: WebClient) -> None:
     assert code(refused) == "user_not_visible"
 
 
-def test_email_takes_its_scope(client: WebClient, manifest: Json) -> None:
+def test_email_addresses_need_their_scope(client: WebClient, manifest: Json) -> None:
     """Without users:read.email there are no addresses."""
     manifest["oauth_config"]["scopes"]["bot"].remove("users:read.email")
     assert "email" not in client.users_info(user="UANA00001")["user"]["profile"]
@@ -106,7 +106,7 @@ def test_a_historys_bounds_are_left_out_unless_inclusive(
     assert code(refused) == "thread_not_found"
 
 
-def test_create_invite_topic(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_channel_can_be_created_filled_and_described(sandbox: Sandbox, client: WebClient) -> None:
     """The bot makes a channel, brings people in and sets its topic."""
     channel = client.conversations_create(name="autumn-launch", is_private=True)["channel"]
     assert (channel["is_private"], channel["is_member"]) == (True, True)
@@ -151,7 +151,7 @@ def test_create_invite_topic(sandbox: Sandbox, client: WebClient) -> None:
         ("bots.info", {"bot": "BNONE"}, "bot_not_found"),
     ],
 )
-def test_unsound_questions_are_refused(
+def test_wrong_look_ups_are_refused_with_slacks_code(
     client: WebClient, method: str, arguments: Json, error: str
 ) -> None:
     """What Slack refuses is refused, with its code."""
@@ -160,7 +160,7 @@ def test_unsound_questions_are_refused(
     assert code(refused) == error
 
 
-def test_open_and_join(sandbox: Sandbox, client: WebClient) -> None:
+def test_dms_are_opened_once_and_channels_joined(sandbox: Sandbox, client: WebClient) -> None:
     """Opening a DM twice gives the same one, several people make a group, joining is told."""
     dm = client.conversations_open(users="UANA00001")["channel"]["id"]
     assert (
@@ -179,7 +179,7 @@ def test_open_and_join(sandbox: Sandbox, client: WebClient) -> None:
     )
 
 
-def test_team_and_bot(client: WebClient, sandbox: Sandbox) -> None:
+def test_auth_test_team_info_and_bots_info_agree(client: WebClient, sandbox: Sandbox) -> None:
     """auth.test, team.info and bots.info agree on who this is."""
     me = client.auth_test()
     assert (me["team_id"], me["user_id"]) == (sandbox.team_id, sandbox.bot_user_id)
@@ -187,7 +187,7 @@ def test_team_and_bot(client: WebClient, sandbox: Sandbox) -> None:
     assert client.bots_info(bot=me["bot_id"])["bot"]["user_id"] == me["user_id"]
 
 
-def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
+def test_history_and_replies_come_in_pages(sandbox: Sandbox, client: WebClient) -> None:
     """History and replies come in pages, each page of replies with the root."""
     ana = sandbox.person("ana")
     root = ana.say("support", "0")

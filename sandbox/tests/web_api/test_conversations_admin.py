@@ -44,7 +44,9 @@ def test_an_unsound_channel_name_is_refused(
     assert refused(client, "conversations.rename", channel=made, name=name) == error
 
 
-def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> None:
+def test_topic_and_purpose_can_be_set_and_emptied(
+    sandbox: Sandbox, client: WebClient, made: str
+) -> None:
     """Topic and purpose are kept with who set them and when, until they are emptied."""
     client.conversations_setPurpose(channel=made, purpose="Get it out")
     client.conversations_setTopic(channel=made, topic="Monday")
@@ -59,7 +61,9 @@ def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> No
     )
 
 
-def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> None:
+def test_a_channel_can_be_archived_and_restored(
+    sandbox: Sandbox, client: WebClient, made: str
+) -> None:
     """An archived channel takes no change, can be left out of lists, and comes back."""
     client.conversations_archive(channel=made)
     for method, arguments, error in (
@@ -137,7 +141,9 @@ def test_each_method_refuses_with_its_own_code(
     assert refused(client, method, **arguments) == error
 
 
-def test_scopes_by_kind(sandbox: Sandbox, client: WebClient, made: str) -> None:
+def test_a_public_scope_opens_no_private_channel(
+    sandbox: Sandbox, client: WebClient, made: str
+) -> None:
     """The scope for public channels opens no private one, for any method."""
     scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
     for name in [s for s in scopes if s.startswith(("groups:", "im:", "mpim:"))]:

@@ -11,7 +11,7 @@ from slack_sandbox.server import Sandbox
 ANA, BEN = "UANA00001", "UBEN00001"
 
 
-def test_direct_messages_do_not_change(client: WebClient) -> None:
+def test_direct_messages_have_no_channel_settings(client: WebClient) -> None:
     """What makes a channel a channel is refused in a DM and, but for the topic, in a group DM."""
     dm = client.conversations_open(users=ANA)["channel"]["id"]
     group = client.conversations_open(users=[ANA, BEN])["channel"]["id"]
@@ -40,7 +40,7 @@ def test_direct_messages_do_not_change(client: WebClient) -> None:
     )
 
 
-def test_too_many_for_a_group(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_group_dm_takes_eight_people(sandbox: Sandbox, client: WebClient) -> None:
     """A group DM takes eight people, and one that is not there is not made against one's will."""
     with sandbox.world.lock:
         for number in range(9):
@@ -55,7 +55,7 @@ def test_too_many_for_a_group(sandbox: Sandbox, client: WebClient) -> None:
     client.conversations_open(users=users[:8])
 
 
-def test_open_and_close(client: WebClient) -> None:
+def test_a_dm_can_be_closed_and_opened_again(client: WebClient) -> None:
     """A closed DM is closed until it is opened again.
 
     Doing either twice is said to change nothing.

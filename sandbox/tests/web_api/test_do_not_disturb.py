@@ -62,7 +62,7 @@ def test_hours_are_those_of_a_persons_zone(
         (",".join([ANA] * 51), "invalid_arguments"),
     ],
 )
-def test_what_slack_refuses(client: WebClient, users: str, error: str) -> None:
+def test_wrong_lists_of_people_are_refused(client: WebClient, users: str, error: str) -> None:
     """Nobody, somebody unknown among others, and more than fifty."""
     assert refused(client, "dnd.teamInfo", users=users) == error
 
@@ -76,7 +76,9 @@ def test_what_slack_refuses(client: WebClient, users: str, error: str) -> None:
         ({"hours": "09:00-09:00"}, "must not end"),
     ],
 )
-def test_what_nobody_can_set(sandbox: Sandbox, given: dict[str, Any], why: str) -> None:
+def test_impossible_pauses_and_hours_are_refused(
+    sandbox: Sandbox, given: dict[str, Any], why: str
+) -> None:
     """A pause that is over, and hours that are none."""
     with pytest.raises(ValueError, match=why):
         sandbox.person("ana").set_do_not_disturb(**given)

@@ -68,7 +68,7 @@ def test_a_connection_cut_before_the_effect_leaves_nothing(
     assert texts(sandbox) == []
 
 
-def test_drop_after_posts_twice_with_retries(sandbox: Sandbox) -> None:
+def test_a_cut_after_the_effect_posts_twice_with_retries(sandbox: Sandbox) -> None:
     """A connection cut after the effect makes slack_sdk's default retry post a second message."""
     quick = FixedValueRetryIntervalCalculator(0.01)
     handler = ConnectionErrorRetryHandler(interval_calculator=quick)
@@ -93,7 +93,7 @@ def test_a_held_call_waits_until_released(
     assert texts(sandbox) == ["x"]
 
 
-def test_hold_released_without_effect(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_held_call_can_be_released_without_effect(sandbox: Sandbox, client: WebClient) -> None:
     """A held call can be let go as if it had never arrived."""
     hold = sandbox.faults.hold("chat.postMessage")
     failed: list[BaseException] = []
@@ -123,7 +123,7 @@ def test_a_lost_click_shows_an_error(sandbox: Sandbox, client: WebClient, app: H
     assert (delivery.wait(), delivery.attempts) == ("timeout", 1)
 
 
-def test_sockets_drop_without_a_word(sandbox: Sandbox, app: HandApp) -> None:
+def test_sockets_can_be_cut_without_a_close_frame(sandbox: Sandbox, app: HandApp) -> None:
     """Sockets can be dropped without a word."""
     sandbox.faults.cut()
     sandbox.wait(lambda: sandbox.connections == 0)
@@ -150,7 +150,9 @@ def test_a_response_url_works_five_times(sandbox: Sandbox, client: WebClient, ap
     assert hook.send(text="sixth").status_code == 404
 
 
-def test_response_url_expires(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_a_response_url_expires_after_thirty_minutes(
+    sandbox: Sandbox, client: WebClient, app: HandApp
+) -> None:
     """After thirty minutes a response_url is dead."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()

@@ -83,7 +83,7 @@ def test_a_fault_hits_its_person_alone(
     call(sandbox, client, "ana")
 
 
-def test_nobody_of_that_name(sandbox: Sandbox) -> None:
+def test_a_fault_for_an_unknown_person_is_refused(sandbox: Sandbox) -> None:
     """A fault for somebody who is not there is a mistake, and none is made."""
     with pytest.raises(KeyError):
         sandbox.faults.drop("*", person="nobody")
@@ -92,7 +92,7 @@ def test_nobody_of_that_name(sandbox: Sandbox) -> None:
     assert sandbox.faults.waiting == []
 
 
-def test_lost_acknowledgements_of_one_person(
+def test_acknowledgements_of_one_person_can_be_lost(
     sandbox: Sandbox, client: WebClient, app: HandApp
 ) -> None:
     """The acknowledgement of Ana's click and message is lost, Ben's arrive."""
@@ -140,7 +140,7 @@ def test_what_hangs_is_cut_when_faults_are_cleared(sandbox: Sandbox, client: Web
         assert all(isinstance(call.exception(timeout=5), ConnectionError) for call in waiting)
 
 
-def test_a_server_error_after_the_effect(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_server_error_may_come_after_the_effect(sandbox: Sandbox, client: WebClient) -> None:
     """A 5xx may come although the message was posted."""
     sandbox.faults.status("chat.postMessage", 502, when="after")
     with pytest.raises(SlackApiError) as refused:

@@ -39,7 +39,9 @@ def upload(client: WebClient, content: str = "a,b\n1,2\n", **more: Any) -> Json:
     return found
 
 
-def test_upload_to_a_thread(sandbox: Sandbox, client: WebClient) -> None:
+def test_files_upload_v2_posts_one_message_in_the_thread(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """files_upload_v2 leads to one message in the thread, with file and comment."""
     root = sandbox.person("ana").say("support", "rows, please")
     file = upload(
@@ -72,13 +74,13 @@ def test_upload_to_a_thread(sandbox: Sandbox, client: WebClient) -> None:
     assert told[0]["files"][0]["id"] == file["id"]
 
 
-def test_the_shape_of_a_file(client: WebClient) -> None:
+def test_a_file_object_has_slacks_keys(client: WebClient) -> None:
     """A file object has no key that Slack's own has not."""
     recorded = fixture("slack/MessageFileSharePayload.json")["event"]["files"][0]
     assert set(upload(client, channel=SUPPORT)) - set(recorded) == set()
 
 
-def test_several_files_and_channels(sandbox: Sandbox, client: WebClient) -> None:
+def test_several_files_are_one_message_in_each_channel(sandbox: Sandbox, client: WebClient) -> None:
     """Several files are one message, in each of the channels; files.info says where."""
     files = [{"filename": f"{n}.txt", "content": n, "title": n} for n in ("one", "two")]
     answer = client.files_upload_v2(file_uploads=files, channels=[SUPPORT, "C0FINANCE"])
@@ -119,7 +121,7 @@ def test_only_who_sees_a_file_gets_its_bytes(sandbox: Sandbox, client: WebClient
     assert fetch(url, **bearer) == (status, body, kind)
 
 
-def test_private_until_shared(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_file_is_private_until_it_is_shared(sandbox: Sandbox, client: WebClient) -> None:
     """A file that was shared nowhere is seen by its owner alone."""
     file = upload(client)
     assert client.files_info(file=file["id"])["file"]["shares"] == {}
@@ -182,7 +184,7 @@ def test_a_refused_completion_shares_nothing(client: WebClient, changes: Json, e
     client.files_completeUploadExternal(files=[{"id": answer["file_id"]}], channel_id=SUPPORT)
 
 
-def test_archived_channels_take_no_files(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_archived_channel_takes_no_files(sandbox: Sandbox, client: WebClient) -> None:
     """An archived channel denies the post."""
     sandbox.archive("support")
     files = json.dumps([{"id": "F1"}])

@@ -111,7 +111,7 @@ def test_an_unreadable_request_is_refused(
     )
 
 
-def test_a_body_without_a_type(sandbox: Sandbox) -> None:
+def test_a_body_without_a_content_type_is_not_read(sandbox: Sandbox) -> None:
     """Data without a Content-Type is not guessed at."""
     connection = HTTPConnection(sandbox.url.removeprefix("http://"), timeout=5)
     connection.request(
@@ -167,7 +167,7 @@ def test_methods_take_get_and_post_only(sandbox: Sandbox) -> None:
         ("api.test", {"foo": "bar"}, None),
     ],
 )
-def test_methods_without_a_subject_here(
+def test_methods_about_missing_features_are_refused(
     sandbox: Sandbox, method: str, arguments: Json, error: str | None
 ) -> None:
     """What the sandbox has nothing of is refused as in a workspace without it.

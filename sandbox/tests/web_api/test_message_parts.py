@@ -85,7 +85,7 @@ def test_chat_write_customize_shows_another_name(sandbox: Sandbox, client: WebCl
     )
 
 
-def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
+def test_permalinks_lead_only_to_visible_messages(sandbox: Sandbox, client: WebClient) -> None:
     """chat.getPermalink leads to any message that the app may see, in its thread, to no other."""
     ana = sandbox.person("ana")
     root = ana.say("support", "root")

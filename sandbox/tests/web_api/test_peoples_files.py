@@ -14,7 +14,7 @@ from sandbox.tests.web_api.test_files import SUPPORT, fetch
 from slack_sandbox.server import Sandbox
 
 
-def test_a_person_uploads(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_person_can_upload_a_file(sandbox: Sandbox, client: WebClient) -> None:
     """A person's file is a message of theirs, which the app hears of and can download."""
     query = f"as=UANA00001&name={quote('bill 1.pdf')}&channel={SUPPORT}&comment=look,%20@bot"
     url = f"{sandbox.url}/sandbox/upload?{query}"
@@ -37,7 +37,7 @@ def test_a_person_uploads(sandbox: Sandbox, client: WebClient) -> None:
     assert (loose["file"]["size"], "ts" in loose) == (3, False)
 
 
-def test_a_person_shares_edits_and_takes_away(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_person_can_share_edit_and_delete_files(sandbox: Sandbox, client: WebClient) -> None:
     """Several files come in one message, whose words change; a file that goes leaves a tombstone,
     and only its owner takes it away.
     """
@@ -59,7 +59,7 @@ def test_a_person_shares_edits_and_takes_away(sandbox: Sandbox, client: WebClien
     assert client.conversations_history(channel=SUPPORT)["messages"] == []
 
 
-def test_pages_are_not_run(sandbox: Sandbox) -> None:
+def test_a_file_that_a_browser_would_run_is_only_saved(sandbox: Sandbox) -> None:
     """A file that a browser would run is only ever saved."""
     url = f"{sandbox.url}/sandbox/upload?as=UANA00001&name=x.html"
     file = json.loads(fetch(url, b"<script>")[1])["file"]

@@ -14,7 +14,7 @@ from slack_sandbox.web_api import marks
 SUPPORT = "C0SUPPORT"
 
 
-def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
+def test_messages_can_be_pinned_and_unpinned(sandbox: Sandbox, client: WebClient) -> None:
     """Pins are listed latest first, told, shown on the message, and gone when removed."""
     first, second = (sandbox.person("ana").say("support", text) for text in ("one", "two"))
     client.pins_add(channel=SUPPORT, timestamp=first)
@@ -58,7 +58,7 @@ def test_a_pin_needs_a_message(client: WebClient, arguments: Json, error: str) -
     )
 
 
-def test_pins_take_membership(sandbox: Sandbox, client: WebClient) -> None:
+def test_pinning_needs_channel_membership(sandbox: Sandbox, client: WebClient) -> None:
     """In a public channel that the app is not in it cannot pin."""
     ts = sandbox.person("ana").say("random", "x")
     assert refused(client, "pins.add", channel="C0RANDOM", timestamp=ts) == "not_in_channel"
@@ -128,7 +128,7 @@ def test_unsound_bookmarks_are_refused(client: WebClient, changes: Json, error: 
     assert refused(client, "bookmarks.add", **(link | changes)) == error
 
 
-def test_too_many_bookmarks(client: WebClient, sandbox: Sandbox) -> None:
+def test_a_channel_takes_a_hundred_bookmarks(client: WebClient, sandbox: Sandbox) -> None:
     """A bar takes a hundred bookmarks."""
     with sandbox.world.lock:
         sandbox.world.bookmarks[SUPPORT] = [{"id": f"Bk{number}"} for number in range(100)]
@@ -136,7 +136,7 @@ def test_too_many_bookmarks(client: WebClient, sandbox: Sandbox) -> None:
     assert refused(client, "bookmarks.add", **link) == "too_many_bookmarks"
 
 
-def test_what_the_page_gets(sandbox: Sandbox, client: WebClient) -> None:
+def test_the_page_gets_purpose_pins_and_bookmarks(sandbox: Sandbox, client: WebClient) -> None:
     """The page is told purpose, pins, bookmarks and the other workspaces of a channel."""
     ts = sandbox.person("ana").say("partners", "x")
     client.pins_add(channel="C0PARTNER", timestamp=ts)
@@ -152,7 +152,7 @@ def test_what_the_page_gets(sandbox: Sandbox, client: WebClient) -> None:
     assert [each["title"] for each in extras["bookmarks"]] == ["a"]
 
 
-def test_another_app_sees_and_removes(sandbox: Sandbox, client: WebClient) -> None:
+def test_another_app_can_remove_pins_and_bookmarks(sandbox: Sandbox, client: WebClient) -> None:
     """Pins and bookmarks belong to the channel: another app in it may take them away."""
     second = second_client(sandbox, "support")
     ts = sandbox.person("ana").say("support", "x")

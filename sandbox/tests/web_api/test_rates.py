@@ -26,7 +26,7 @@ def wait_of(client: WebClient, method: str, **arguments: object) -> int:
     return 0
 
 
-def test_off_by_default(sandbox: Sandbox, client: WebClient) -> None:
+def test_rate_limits_are_off_by_default(sandbox: Sandbox, client: WebClient) -> None:
     """Nothing is limited unless it is switched on, and switching it off forgets."""
     for _ in range(25):
         assert wait_of(client, "users.list") == 0
@@ -60,7 +60,7 @@ def test_a_minute_takes_the_calls_of_its_tier(
     assert wait_of(client, method) == 0
 
 
-def test_limits_are_separate(sandbox: Sandbox, client: WebClient) -> None:
+def test_rate_limits_are_per_method_and_app(sandbox: Sandbox, client: WebClient) -> None:
     """Another method and another app are not held up."""
     sandbox.rates.enabled = True
     while not wait_of(client, "users.list"):
@@ -69,7 +69,9 @@ def test_limits_are_separate(sandbox: Sandbox, client: WebClient) -> None:
     assert wait_of(second_client(sandbox), "users.list") == 0
 
 
-def test_messages_of_a_channel(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_channel_takes_a_burst_then_a_message_a_second(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """A channel takes a short burst, then a message a second; other channels take theirs."""
     sandbox.rates.enabled = True
     sent = 0
@@ -106,7 +108,7 @@ def test_slack_sdk_waits_and_tries_again(sandbox: Sandbox, client: WebClient) ->
     assert patient.chat_postMessage(channel=SUPPORT, text="at last")["ok"] is True
 
 
-def test_unknown_callers_are_not_counted(sandbox: Sandbox) -> None:
+def test_calls_with_a_wrong_token_are_not_counted(sandbox: Sandbox) -> None:
     """A wrong token is refused as such, however often."""
     sandbox.rates.enabled = True
     stranger = WebClient(token="xoxb-of-nobody", base_url=sandbox.api_url, retry_handlers=[])

@@ -20,7 +20,9 @@ def ts(sandbox: Sandbox) -> str:
     return sandbox.person("ana").say("support", "hello")
 
 
-def test_add_see_and_remove(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_a_reaction_can_be_added_seen_and_removed(
+    sandbox: Sandbox, client: WebClient, ts: str
+) -> None:
     """A reaction stands on the message with who gave it until it is removed.
 
     For history, reactions.get and people.
@@ -130,7 +132,9 @@ def test_a_message_takes_so_many_reactions(sandbox: Sandbox, client: WebClient, 
     third.reactions_add(channel=SUPPORT, timestamp=ts, name=names[0])
 
 
-def test_archived_and_private(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_reactions_need_a_visible_and_open_channel(
+    sandbox: Sandbox, client: WebClient, ts: str
+) -> None:
     """Nothing is added in an archived channel, nor seen in a private one that the app is not in."""
     second = second_client(sandbox)
     secret = sandbox.person("ana").say("finance-approvals", "secret")

@@ -21,7 +21,7 @@ def in_seconds(sandbox: Sandbox, seconds: int) -> int:
     return int(now.timestamp()) + seconds
 
 
-def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
+def test_scheduled_messages_can_be_listed_and_deleted(sandbox: Sandbox, client: WebClient) -> None:
     """What waits is listed, the next first, by channel, time and page, and can be taken back."""
     second = second_client(sandbox, "support")
     waits = [(SUPPORT, 900, "late"), ("C0FINANCE", 600, "middle"), (SUPPORT, 300, "soon")]
@@ -55,7 +55,7 @@ def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
     assert listed() == []
 
 
-def test_taking_back_has_an_end(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_scheduled_message_cannot_always_be_deleted(sandbox: Sandbox, client: WebClient) -> None:
     """In its last minute, in another channel, by another app or twice none is taken back."""
     near = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 30), text="x")
     far = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 300), text="x")
@@ -85,7 +85,7 @@ def test_taking_back_has_an_end(sandbox: Sandbox, client: WebClient) -> None:
         ({"channel": "C0NONE"}, "channel_not_found"),
     ],
 )
-def test_what_could_not_be_posted_is_refused_now(
+def test_an_impossible_scheduled_message_is_refused_at_once(
     sandbox: Sandbox, client: WebClient, changes: Json, error: str
 ) -> None:
     """What could not be posted then is refused now."""
@@ -93,7 +93,9 @@ def test_what_could_not_be_posted_is_refused_now(
     assert refused(client, "chat.scheduleMessage", **(sound | changes)) == error
 
 
-def test_thirty_in_five_minutes(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_channel_takes_thirty_scheduled_in_five_minutes(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """A channel takes thirty scheduled messages for the same five minutes; other times are free."""
     for _ in range(30):
         client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 1000), text="x")

@@ -11,7 +11,7 @@ from slack_sandbox.server import Sandbox
 SUPPORT, PARTNERS, EVE = "C0SUPPORT", "C0PARTNER", "UEVE00001"
 
 
-def test_a_shared_channel(client: WebClient) -> None:
+def test_a_shared_channel_names_its_partner(client: WebClient) -> None:
     """A Slack Connect channel says with whom it is shared, and has their people as members."""
     info = client.conversations_info(channel=PARTNERS)["channel"]
     assert (info["is_ext_shared"], info["is_shared"], info["connected_team_ids"]) == (
@@ -25,7 +25,7 @@ def test_a_shared_channel(client: WebClient) -> None:
     assert client.team_info(team="T0OTHERCO")["team"]["name"] == "Other Company"
 
 
-def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_partners_address_is_hidden(sandbox: Sandbox, client: WebClient) -> None:
     """A bot learns a partner's team, not the address, and only by a shared channel."""
     eve = client.users_info(user=EVE)["user"]
     assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == (
@@ -43,7 +43,9 @@ def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
     assert refused(client, "team.info", team="T0OTHERCO") == "team_not_found"
 
 
-def test_messages_in_a_shared_channel(sandbox: Sandbox, client: WebClient) -> None:
+def test_messages_in_a_shared_channel_name_the_workspace(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """Messages in a shared channel say from which workspace their writer is."""
     sandbox.person("eve").say("partners", "hello")
     (message,) = client.conversations_history(channel=PARTNERS)["messages"]

@@ -41,7 +41,7 @@ MIXED = [words("First. "), task(1), words("Then. "), task(2, "pending"), words("
         ),
     ],
 )
-def test_tasks_stand_by_time_or_in_a_plan(
+def test_tasks_are_shown_in_a_timeline_or_a_plan(
     sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]
 ) -> None:
     """In a timeline each task stands where it was first named, in a plan all stand together.
@@ -57,7 +57,7 @@ def test_tasks_stand_by_time_or_in_a_plan(
     assert seen(sandbox, thread)["text"] == "First. Then. Last. And more."
 
 
-def test_a_task_grows(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_later_update_extends_a_task(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """A later update replaces a task's title and status, and adds to all else."""
     source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
     ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])

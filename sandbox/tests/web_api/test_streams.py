@@ -33,7 +33,7 @@ def test_a_stream_grows_and_becomes_a_message(
     assert "streaming_state" not in seen(sandbox, thread)
 
 
-def test_the_sdks_helper(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_slack_sdks_stream_helper_works(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """slack_sdk's own stream helper works against the sandbox."""
     stream = client.chat_stream(channel="C0SUPPORT", thread_ts=thread, buffer_size=4, **FOR_BEN)
     stream.append(markdown_text="one two ")
@@ -87,14 +87,16 @@ def test_unsound_streams_do_not_start(
     assert code(refused) == error
 
 
-def test_dm_needs_no_recipient(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_stream_in_a_dm_needs_no_recipient(sandbox: Sandbox, client: WebClient) -> None:
     """In a DM it is clear for whom a stream is."""
     ben = sandbox.person("ben")
     root = ben.dm("hello")
     assert client.chat_startStream(channel=ben.dm_channel, thread_ts=root)["ok"]
 
 
-def test_ends_of_a_stream(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_stream_takes_nothing_after_its_end(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """A stream takes nothing after its stop, after ten silent minutes, or if it is none."""
     stopped = start(client, thread, markdown_text="a")
     client.chat_stopStream(channel="C0SUPPORT", ts=stopped)
@@ -111,7 +113,9 @@ def test_ends_of_a_stream(sandbox: Sandbox, client: WebClient, thread: str) -> N
     assert code(refused) == "message_not_owned_by_app"
 
 
-def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_stop_ends_the_streams_of_a_thread(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """Stop ends the streams of the thread, clears its status and tells the app which."""
     client.assistant_threads_setStatus(
         channel_id="C0SUPPORT", thread_ts=thread, status="is thinking"
@@ -134,7 +138,9 @@ def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -
     assert code(refused) == "stopped_by_user"
 
 
-def test_stop_after_a_persons_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_an_app_may_close_a_stream_after_stop(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """After a person's Stop the app may still close the stream, with a last word."""
     ts = start(client, thread, markdown_text="a")
     sandbox.person("ben").stop_agent("support", thread)
@@ -170,7 +176,9 @@ def refused_append(client: WebClient, ts: str, **more: Any) -> str:
     return code(refused)
 
 
-def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_stream_has_the_limits_of_a_message(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """The limits are those of the whole message, and a refused append leaves it as it was."""
     ts = start(client, thread, chunks=[words("x" * 11_000)])
     before = seen(sandbox, thread)
@@ -227,7 +235,7 @@ def test_nothing_is_posted_by_a_refused_start(
     assert len(sandbox.person("ben").messages("support", thread)) == before
 
 
-def test_a_stream_outside_a_thread(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_stream_may_be_a_top_level_message(sandbox: Sandbox, client: WebClient) -> None:
     """In a channel a stream may be a message of its own; in a DM it answers a message."""
     ts = str(client.api_call("chat.startStream", json={"channel": "C0SUPPORT", **FOR_BEN})["ts"])
     assert "thread_ts" not in next(
@@ -238,7 +246,9 @@ def test_a_stream_outside_a_thread(sandbox: Sandbox, client: WebClient) -> None:
     assert code(refused) == "invalid_arguments"
 
 
-def test_feedback_and_metadata_on_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_stopping_a_stream_adds_feedback_and_metadata(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """stopStream puts feedback buttons below the answer and keeps the metadata.
 
     They can be clicked.
@@ -278,7 +288,7 @@ def test_a_stream_in_another_name(sandbox: Sandbox, client: WebClient, thread: s
     assert "username" not in seen(sandbox, thread)
 
 
-def test_a_video_in_a_stream(client: WebClient, thread: str) -> None:
+def test_a_video_in_a_stream_needs_its_scope(client: WebClient, thread: str) -> None:
     """Blocks of a stream need the same leave as those of any message.
 
     The answer says twice what is missing.

@@ -14,7 +14,7 @@ from slack_sandbox.server import Sandbox
 ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 
 
-def test_make_and_fill(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_group_can_be_created_and_filled(sandbox: Sandbox, client: WebClient) -> None:
     """A new group has the people it is given, is told to apps, its handle notifies its people."""
     made = client.usergroups_create(
         name="On duty", handle="duty", description="Who answers", channels=["C0SUPPORT"]
@@ -52,7 +52,7 @@ def test_an_update_changes_only_what_it_names(sandbox: Sandbox, client: WebClien
     assert len(sandbox.person("ana").notifications()) == 1
 
 
-def test_disable_and_enable(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_group_can_be_disabled_and_enabled(sandbox: Sandbox, client: WebClient) -> None:
     """A disabled group is listed on request only, notifies nobody, and comes back as it was."""
     client.usergroups_disable(usergroup="S0LEADS")
     assert "S0LEADS" not in [g["id"] for g in client.usergroups_list()["usergroups"]]
@@ -136,7 +136,7 @@ def test_a_profile_is_a_persons_or_the_bots(sandbox: Sandbox, client: WebClient)
     assert refused(client, "users.profile.get", user="UNOBODY") == "user_not_found"
 
 
-def test_custom_fields_of_a_profile(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_profile_has_custom_fields(sandbox: Sandbox, client: WebClient) -> None:
     """By their ids, with labels where these are asked for; the bot has none."""
     sandbox.person("ben").set_manager("ana", "cleo")
     found = client.users_profile_get(user=BEN)["profile"]["fields"]
@@ -167,7 +167,7 @@ def test_emoji_team_and_bots_are_answered(client: WebClient) -> None:
     assert refused(client, "bots.info") == "bot_not_found"
 
 
-def test_a_token_that_was_revoked(sandbox: Sandbox, client: WebClient) -> None:
+def test_auth_revoke_ends_the_token(sandbox: Sandbox, client: WebClient) -> None:
     """auth.revoke ends the token, tells the app so, and a test of it does neither."""
     assert client.auth_revoke(test=True)["revoked"] is False
     assert client.auth_revoke(test=False)["revoked"] is True

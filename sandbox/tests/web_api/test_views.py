@@ -57,7 +57,7 @@ def submit(app: HandApp, ana: Actor, answer: Json | None, values: Json | None = 
     return result
 
 
-def test_trigger_works_once(client: WebClient, trigger: str) -> None:
+def test_a_trigger_opens_one_modal(client: WebClient, trigger: str) -> None:
     """A trigger opens one modal; an unknown one none."""
     client.views_open(trigger_id=trigger, view=modal())
     for trigger_id, error in ((trigger, "exchanged_trigger_id"), ("1.2.x", "invalid_trigger_id")):
@@ -76,7 +76,9 @@ def test_an_expired_trigger_opens_nothing(
     assert code(refused) == "expired_trigger_id"
 
 
-def test_bad_view_keeps_the_trigger(client: WebClient, trigger: str, ana: Actor) -> None:
+def test_a_refused_view_keeps_the_trigger_valid(
+    client: WebClient, trigger: str, ana: Actor
+) -> None:
     """A view that Slack would not take is refused with the place, and the trigger is still good."""
     too_long = modal(title={"type": "plain_text", "text": "t" * 25})
     with pytest.raises(SlackApiError) as refused:
@@ -104,14 +106,14 @@ def test_three_views_fit_on_the_stack(
     assert view["callback_id"] == "2"
 
 
-def test_push_needs_a_modal(client: WebClient, trigger: str) -> None:
+def test_a_message_trigger_pushes_nothing(client: WebClient, trigger: str) -> None:
     """A trigger of a message pushes nothing."""
     with pytest.raises(SlackApiError) as refused:
         client.views_push(trigger_id=trigger, view=modal())
     assert code(refused) == "not_found"
 
 
-def test_update_and_hash(client: WebClient, trigger: str) -> None:
+def test_each_update_makes_a_new_hash(client: WebClient, trigger: str) -> None:
     """Each update makes a new hash, the old one loses, and a view that is gone is not found."""
     old = client.views_open(trigger_id=trigger, view=modal(external_id="mine"))["view"]
     new = client.views_update(
@@ -127,7 +129,7 @@ def test_update_and_hash(client: WebClient, trigger: str) -> None:
     assert code(refused) == "not_found"
 
 
-def test_update_keeps_what_is_typed(
+def test_an_update_keeps_what_is_typed(
     client: WebClient, app: HandApp, ana: Actor, trigger: str
 ) -> None:
     """Typed values stay where block and action keep their ids, else start afresh."""
@@ -204,7 +206,7 @@ def test_each_response_action_does_its_work(
         {"text": "saved"},
     ],
 )
-def test_bad_response_actions(
+def test_a_wrong_response_action_leaves_the_modal(
     client: WebClient, app: HandApp, ana: Actor, trigger: str, answer: Json
 ) -> None:
     """An acknowledgement that Slack would not understand leaves the modal with a warning."""
@@ -225,7 +227,9 @@ def test_an_unanswered_submission_leaves_the_modal_open(
     assert ana.view() is not None
 
 
-def test_client_side_checks(sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str) -> None:
+def test_slacks_own_client_checks_come_first(
+    sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str
+) -> None:
     """What Slack's own client refuses never reaches the app."""
     element = {
         "type": "number_input",
@@ -282,7 +286,9 @@ def test_view_closed_comes_to_those_who_asked(
     assert ana.view() is None
 
 
-def test_action_in_a_view(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_an_action_in_a_modal_has_the_view(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """An action in a modal has the view with its state, and no channel, message or response_url."""
     view = client.views_open(trigger_id=trigger, view=with_button())["view"]
     ana.click_view("more")
@@ -292,7 +298,9 @@ def test_action_in_a_view(client: WebClient, app: HandApp, ana: Actor, trigger: 
     assert not {"channel", "message", "response_url"} & set(payload)
 
 
-def test_duplicate_external_id(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_two_open_views_cannot_share_an_external_id(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """Two open views cannot have one external id."""
     client.views_open(trigger_id=trigger, view=with_button(external_id="same"))
     with pytest.raises(SlackApiError) as refused:

@@ -83,7 +83,7 @@ def test_missing_charset_is_warned_about(sandbox: Sandbox) -> None:
     assert call(sandbox, "auth.test", b"{}", "application/json")["warning"] == "missing_charset"
 
 
-def test_values_of_the_wrong_type(sandbox: Sandbox) -> None:
+def test_a_value_of_the_wrong_type_is_refused(sandbox: Sandbox) -> None:
     """A number where a string belongs is an invalid argument that names the field."""
     body = json.dumps({"channel": 5, "text": "hi"}).encode()
     answer = call(sandbox, "chat.postMessage", body, "application/json; charset=utf-8")
@@ -107,7 +107,7 @@ def test_missing_and_wrong_tokens_are_refused(sandbox: Sandbox) -> None:
         assert json.load(answer)["error"] == "not_authed"
 
 
-def test_bot_token_opens_no_socket(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_bot_token_opens_no_socket(sandbox: Sandbox, client: WebClient) -> None:
     """apps.connections.open takes the app-level token only."""
     with pytest.raises(SlackApiError) as refused:
         client.apps_connections_open(app_token=sandbox.bot_token)
@@ -132,7 +132,7 @@ def test_a_missing_scope_is_named(sandbox: Sandbox, client: WebClient, manifest:
     assert "users:read" not in refused.value.response["provided"].split(",")
 
 
-def test_scope_by_kind_of_channel(client: WebClient, manifest: Json) -> None:
+def test_reading_a_private_channel_needs_groups_read(client: WebClient, manifest: Json) -> None:
     """Reading a private channel takes groups:read, whatever else there is."""
     manifest["oauth_config"]["scopes"]["bot"].remove("groups:read")
     assert client.conversations_info(channel="C0SUPPORT")["channel"]["is_private"] is False
@@ -141,7 +141,7 @@ def test_scope_by_kind_of_channel(client: WebClient, manifest: Json) -> None:
     assert refused.value.response["needed"] == "groups:read"
 
 
-def test_calls_are_logged(sandbox: Sandbox, client: WebClient) -> None:
+def test_every_call_is_logged_without_its_token(sandbox: Sandbox, client: WebClient) -> None:
     """Every call is kept with arguments and answer, never its token; a team_id does no harm."""
     client.users_info(user="UANA00001", team_id=sandbox.team_id)
     last = sandbox.requests[-1]

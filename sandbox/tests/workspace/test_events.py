@@ -14,7 +14,7 @@ def sent(sandbox: Sandbox) -> list[tuple[str, str | None]]:
     return [(d.event["type"], d.event.get("subtype")) for d in sandbox.deliveries]
 
 
-def test_mention_comes_twice(sandbox: Sandbox) -> None:
+def test_a_mention_comes_as_two_events(sandbox: Sandbox) -> None:
     """A mention in a channel is an app_mention and a message, with one ts and two event ids."""
     ts = sandbox.person("ben").say("support", "@bot refund 1042")
     assert sent(sandbox) == [("app_mention", None), ("message", None)]
@@ -25,14 +25,14 @@ def test_mention_comes_twice(sandbox: Sandbox) -> None:
     assert "channel_type" not in mention.event
 
 
-def test_dm_is_message_im_only(sandbox: Sandbox) -> None:
+def test_a_mention_in_a_dm_is_one_event(sandbox: Sandbox) -> None:
     """A mention in a DM is a message.im and nothing else."""
     sandbox.person("ben").dm("@bot hello")
     assert sent(sandbox) == [("message", None)]
     assert sandbox.deliveries[0].event["channel_type"] == "im"
 
 
-def test_only_what_was_subscribed(sandbox: Sandbox, manifest: Json) -> None:
+def test_only_subscribed_events_are_sent(sandbox: Sandbox, manifest: Json) -> None:
     """Events that the manifest does not list, or lacks the scope for, are not sent."""
     manifest["settings"]["event_subscriptions"]["bot_events"].remove("message.channels")
     sandbox.person("ben").say("support", "@bot hello")
@@ -42,7 +42,7 @@ def test_only_what_was_subscribed(sandbox: Sandbox, manifest: Json) -> None:
     assert len(sandbox.deliveries) == 1
 
 
-def test_not_where_the_bot_is_not(sandbox: Sandbox) -> None:
+def test_channels_without_the_bot_send_no_events(sandbox: Sandbox) -> None:
     """Channels without the bot are silent; the mention made there comes when it is invited."""
     sandbox.person("ben").say("random", "@bot hello")
     assert sent(sandbox) == []
@@ -54,7 +54,7 @@ def test_not_where_the_bot_is_not(sandbox: Sandbox) -> None:
     )
 
 
-def test_bot_hears_itself(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_bot_gets_events_of_its_own_messages(sandbox: Sandbox, client: WebClient) -> None:
     """The bot's own posts, changes and deletions come back as events, ephemeral ones never."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="<@UBOT00001> x")["ts"])
     client.chat_update(channel="C0SUPPORT", ts=ts, text="y")
@@ -135,7 +135,7 @@ def test_a_partners_message_names_the_shared_channel(sandbox: Sandbox) -> None:
     assert mention.payload["authorizations"][0]["team_id"] == "T0SANDBOX"
 
 
-def test_deleted_by_others(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_message_deleted_by_an_admin_is_told(sandbox: Sandbox, client: WebClient) -> None:
     """A message that an administrator deletes is gone, and the app is told."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x")["ts"])
     sandbox.delete_message("support", ts)
@@ -153,7 +153,7 @@ def test_a_removed_app_is_told_and_locked_out(
         client.auth_test()
 
 
-def test_who_may_post(sandbox: Sandbox) -> None:
+def test_people_post_only_where_they_are_members(sandbox: Sandbox) -> None:
     """People post where they are members and see private channels only from inside."""
     with pytest.raises(ValueError, match="does not see"):
         sandbox.person("ben").say("finance-approvals", "x")

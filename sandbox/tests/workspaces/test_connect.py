@@ -36,7 +36,7 @@ def heard(sandbox: Sandbox, kind: str, since: int) -> list[Json]:
     return [d.payload for d in sandbox.deliveries[since:] if d.event.get("type") == kind]
 
 
-def test_both_installations_hear_of_it(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_both_installations_get_each_event(sandbox: Sandbox, second: Admin, there: App) -> None:
     """Whoever writes, both installations get the event, each with its own workspace."""
     shared = {d.payload["context_team_id"]: d.event for d in sandbox.deliveries}
     assert events(sandbox, "channel_shared")[0]["connected_team_id"] == SECOND
@@ -56,7 +56,7 @@ def test_both_installations_hear_of_it(sandbox: Sandbox, second: Admin, there: A
         assert [m["text"] for m in each.person("ana").messages("C0RANDOM")][-2:] == ["hello"] * 2
 
 
-def test_a_mention_is_of_one_installation(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_a_mention_goes_to_one_installation(sandbox: Sandbox, second: Admin, there: App) -> None:
     """A mention of one bot is an app_mention for its installation alone."""
     since = len(sandbox.deliveries)
     second.person("ana").say("C0RANDOM", f"<@{sandbox.bot_user_id}> coffee?")
@@ -64,7 +64,7 @@ def test_a_mention_is_of_one_installation(sandbox: Sandbox, second: Admin, there
     assert mention["context_team_id"] == FIRST
 
 
-def test_one_event_for_all_installations(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_one_event_may_name_all_installations(sandbox: Sandbox, second: Admin, there: App) -> None:
     """On demand, as Slack has it: one event, which names the installation that joined last."""
     sandbox.world.shared.one_event = True
     since = len(sandbox.deliveries)
@@ -74,7 +74,7 @@ def test_one_event_for_all_installations(sandbox: Sandbox, second: Admin, there:
         assert told["authorizations"][0]["team_id"] == SECOND
 
 
-def test_a_click_from_the_other_workspace(
+def test_a_click_names_the_clickers_workspace(
     sandbox: Sandbox, second: Admin, there: App, client_of: Clients
 ) -> None:
     """A click names the clicker's workspace; the modal opens there, by either token."""
@@ -100,7 +100,7 @@ def test_a_click_from_the_other_workspace(
     app.close()
 
 
-def test_what_is_shared_is_the_channel_alone(
+def test_only_the_channel_itself_is_shared(
     sandbox: Sandbox, second: Admin, there: App, client_of: Clients
 ) -> None:
     """Each app sees who is in the channel, no other channel and nobody else."""
@@ -118,7 +118,9 @@ def test_what_is_shared_is_the_channel_alone(
         second.person("ana").say("C0FINANCE", "x")
 
 
-def test_an_uninstall_leaves_the_other(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_an_uninstall_leaves_the_other_installation(
+    sandbox: Sandbox, second: Admin, there: App
+) -> None:
     """Where one installation has gone, the other still hears of the channel."""
     second.uninstall(there)
     since = len(sandbox.deliveries)

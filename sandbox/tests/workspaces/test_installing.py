@@ -101,7 +101,9 @@ def there() -> Iterator[HttpApp]:
         yield app
 
 
-def test_bolt_in_two_workspaces(sandbox: Sandbox, there: HttpApp, tmp_path: Any) -> None:
+def test_a_bolt_app_works_in_two_workspaces(
+    sandbox: Sandbox, there: HttpApp, tmp_path: Any
+) -> None:
     """A real Bolt app is installed in both by OAuth, and answers each with its own token."""
     app = sandbox.world.app
     app.manifest["oauth_config"]["redirect_urls"] = [there.url]

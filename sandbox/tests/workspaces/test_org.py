@@ -38,7 +38,7 @@ def org_wide(sandbox: Sandbox, *added: str) -> Json:
     return exchanged(sandbox, given)
 
 
-def test_installing_in_the_org(sandbox: Sandbox, client_of: Clients) -> None:
+def test_installing_in_an_org_gives_one_token(sandbox: Sandbox, client_of: Clients) -> None:
     """The answer names the org and no workspace; there is one token and one bot for all of it."""
     page = Parts(fetch(address(sandbox))[1])
     assert "in all of Sandbox Org" in page.words
@@ -67,7 +67,7 @@ def test_only_an_admin_installs_in_the_org(sandbox: Sandbox) -> None:
     assert fetch(address(sandbox), form)[0] == 400
 
 
-def test_one_token_names_its_workspace(sandbox: Sandbox) -> None:
+def test_calls_of_an_org_token_name_their_workspace(sandbox: Sandbox) -> None:
     """Lists take team_id, of a workspace that the app was added to; others find their own."""
     answer = org_wide(sandbox, FIRST, SECOND)
     client = WebClient(answer["access_token"], base_url=sandbox.api_url, retry_handlers=[])
@@ -93,7 +93,7 @@ def test_one_token_names_its_workspace(sandbox: Sandbox) -> None:
     assert refused(client, "users.list", team_id=SECOND) == "team_access_not_granted"
 
 
-def test_payloads_of_the_org(sandbox: Sandbox) -> None:
+def test_payloads_in_an_org_name_workspace_and_org(sandbox: Sandbox) -> None:
     """A click names the clicker's workspace and the org, but no team; commands and events do."""
     answer = org_wide(sandbox, FIRST, SECOND)
     client = WebClient(answer["access_token"], base_url=sandbox.api_url, retry_handlers=[])
@@ -125,7 +125,7 @@ def test_payloads_of_the_org(sandbox: Sandbox) -> None:
     app.close()
 
 
-def test_a_channel_of_the_org(sandbox: Sandbox, second: Admin) -> None:
+def test_a_channel_within_an_org_is_not_external(sandbox: Sandbox, second: Admin) -> None:
     """A channel that two workspaces of the org share is no external one, and is told of once."""
     answer = org_wide(sandbox, FIRST, SECOND)
     client = WebClient(answer["access_token"], base_url=sandbox.api_url, retry_handlers=[])
@@ -141,7 +141,7 @@ def test_a_channel_of_the_org(sandbox: Sandbox, second: Admin) -> None:
     assert told.payload["team_id"] == SECOND
 
 
-def test_a_workspace_of_the_org_alone(sandbox: Sandbox, client_of: Clients) -> None:
+def test_an_app_may_be_in_one_workspace_of_an_org(sandbox: Sandbox, client_of: Clients) -> None:
     """An app may be in one workspace of an org, too; what it hears names both."""
     answer = exchanged(sandbox, consent(sandbox, f"{SECOND}/ana")["code"])
     assert answer["team"]["id"] == SECOND

@@ -100,7 +100,7 @@ def test_one_socket_for_all_workspaces(sandbox: Sandbox, second: Admin, client_o
     app.close()
 
 
-def test_where_the_app_is_not_installed(sandbox: Sandbox, second: Admin) -> None:
+def test_a_workspace_without_the_app_has_nothing_of_it(sandbox: Sandbox, second: Admin) -> None:
     """A workspace without the app has no bot, command or shortcut of it, and tells it nothing."""
     ana = second.person("ana")
     ana.say("general", "hello @bot")
@@ -128,7 +128,7 @@ def test_an_uninstall_ends_one_installation(
     assert len(events(sandbox, "message")) == 1
 
 
-def test_ids_that_are_the_same(manifest: Json) -> None:
+def test_ids_may_be_equal_in_all_workspaces(manifest: Json) -> None:
     """On demand, channels, people and messages have the same ids in each workspace."""
     with Sandbox(manifest, workspaces=2, same_ids=True) as sandbox:
         there = sandbox.workspace(SECOND)
@@ -218,7 +218,7 @@ def test_an_admin_removes_the_app(sandbox: Sandbox, second: Admin, client_of: Cl
     app.close()
 
 
-def test_workspaces_of_ones_own(manifest: Json) -> None:
+def test_workspaces_can_be_given_by_seeds(manifest: Json) -> None:
     """A seed for each workspace, with its team id, makes them; files are served for each."""
     mine, other = default_seeds(2)
     other.team, other.teams = "T0MILL", {"T0MILL": ("Paper Mill", "papermill")}
@@ -239,7 +239,9 @@ def test_workspaces_of_ones_own(manifest: Json) -> None:
         assert refused_there.value.code == 403
 
 
-def test_faults_of_one_workspace(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
+def test_faults_can_be_limited_to_one_workspace(
+    sandbox: Sandbox, second: Admin, client_of: Clients
+) -> None:
     """Faults can be limited to one workspace, and to a person there; the other meets none."""
     there = second.install(sandbox.world.app, ["general"])
     first, other = client_of(sandbox.world.app), client_of(there)
