@@ -1,5 +1,4 @@
-"""The figures: what Countersign costs on this machine. See docs/performance.md.
+"""The benchmark: what Countersign costs on this machine. See docs/performance.md.
 
-It uses `bot` and `storage` as they are and changes nothing of them; nothing imports it but its own
-test.
+It uses `bot` and `storage` unchanged, and only its own tests import it.
 """

@@ -50,7 +50,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "hosted": hosted.measure,
     "growth": growth.measure,
 }
-ASKED_FOR = {"growth"}  # which take long, and are taken where they are named only
+ASKED_FOR = {"growth"}  # they take long and run only if named
 ROOT = Path(__file__).parents[1]
 
 
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.profile:
         return _profile(arguments)
-    others = report.Others()
+    others = report.OtherLoad()
     figures: list[Figure] = []
     with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
         for name in arguments.only or [each for each in MEASUREMENTS if each not in ASKED_FOR]:
@@ -72,12 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             figures += found
             how = f"{len(found)} figures" if found else "left out: what it takes is not installed"
             sys.stderr.write(f"{name}: {how}, {time.monotonic() - began:.0f} s\n")
-    about = report.machine(arguments.folder, others)
-    sys.stdout.write(report.text(about, figures) + "\n")
+    about = report.describe_machine(arguments.folder, others)
+    sys.stdout.write(report.format_text(about, figures) + "\n")
     if arguments.json:
-        arguments.json.write_text(report.as_json(about, figures) + "\n", "utf-8")
+        arguments.json.write_text(report.format_json(about, figures) + "\n", "utf-8")
     else:
-        sys.stdout.write("\n" + report.as_json(about, figures) + "\n")
+        sys.stdout.write("\n" + report.format_json(about, figures) + "\n")
     if arguments.update_docs:
         report.update_docs(about, figures)
     return 0
@@ -122,7 +122,7 @@ def _profile(arguments: argparse.Namespace) -> int:
         sys.stderr.write("--profile needs Python 3.11; later ones profile a thread at a time\n")
         return 1
     with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
-        lines = list(hotspots.report(Setup(Path(folder), arguments.quick)))
+        lines = list(hotspots.build_report(Setup(Path(folder), arguments.quick)))
     sys.stdout.writelines(f"{line}\n" for line in lines)
     if arguments.update_docs:
         report.update_profile(lines)

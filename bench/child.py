@@ -1,11 +1,10 @@
-"""The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from
-the environment.
+"""Runs the bot as a process of its own for measuring: `python -m bench.child`.
 
-It starts as `countersign run` does. It writes one JSON line when it is ready and one for each
-command it reads: `report` (what happened since the start), `ticks N` (how long N idle ticks
-took), `profile` (where its processor time went; with `--profile` only), anything else ends it.
-What is named behind `--without` is as good as not installed. Moments are `time.monotonic()`,
-which processes share.
+Settings come from the environment, and it starts as `countersign run` does. It writes one JSON line
+when it is ready and one for each command it reads: `report` (what happened since the start), `ticks
+N` (how long N idle ticks took), `profile` (where its processor time went; with `--profile` only).
+Anything else ends it. Modules named after `--without` cannot be imported. Times are
+`time.monotonic()`, which is the same in all processes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ starts: dict[str, float] = {}  # a call's text -> when its tool was entered
 
 
 class Note(BaseModel):
-    """What the tool is given."""
+    """The tool's arguments."""
 
     order_id: int = Field(title="Order")
     text: str = Field(title="Text", max_length=500)
@@ -49,13 +48,13 @@ class Note(BaseModel):
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
 def note_asked(args: Note, context: ToolContext) -> str:
-    """Notes when it was entered."""
+    """Store the time of the call."""
     starts[args.text] = time.monotonic()
     return "noted"
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Answer commands until the input ends."""
     profiles = None
     if "--profile" in sys.argv:
         from bench.hotspots import Profiles
@@ -69,26 +68,26 @@ def main() -> None:
     try:
         app.start()
         app.wait_until_idle(60)
-        _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **memory()})
+        _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **measure_memory()})
         for line in sys.stdin:
             command, _, number = line.strip().partition(" ")
             if command == "report":
                 app.wait_until_idle(60)
-                _say({"starts": starts, "processor": time.process_time(), **memory()})
+                _say({"starts": starts, "processor": time.process_time(), **measure_memory()})
             elif command == "ticks":
-                _say({"ticks": _ticks(app, int(number)), **memory()})
+                _say({"ticks": _measure_ticks(app, int(number)), **measure_memory()})
             elif command == "profile" and profiles is not None:
                 app.wait_until_idle(60)
-                _say({"spent": profiles.spent()})
+                _say({"spent": profiles.list_spent()})
             else:
                 break
     finally:
         app.stop()
 
 
-def _ticks(app: App, times: int) -> list[float]:
-    """Seconds of processor and other time of each of so many ticks with nothing to do."""
-    app.planner.prepare()  # the model's library is imported after ready: that is not idle
+def _measure_ticks(app: App, times: int) -> list[float]:
+    """Return the seconds that each of `times` idle ticks takes."""
+    app.planner.prepare()  # imports the model's library, which the bot does after ready
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -97,8 +96,8 @@ def _ticks(app: App, times: int) -> list[float]:
     return took
 
 
-def memory() -> dict[str, float]:
-    """Resident memory now and at its highest, in MB (proc(5): kB)."""
+def measure_memory() -> dict[str, float]:
+    """Return the resident memory now and its maximum, in MB (proc(5): kB)."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {name: int(lines[name].split()[0]) / 1000 for name in ("VmRSS", "VmHWM")}
 

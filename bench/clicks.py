@@ -1,9 +1,9 @@
-"""Clicks, through Bolt and Socket Mode: how soon one is acknowledged when fifty come at once, how
-soon the tool starts, what a whole story (message, card, click, tool, answer, card drawn again)
-costs the bot, and how many get done in a second.
+"""Measures clicks through Bolt and Socket Mode.
 
-The local Slack's own work, on the other core, is in every moment, but not in the bot's processor
-time.
+It measures how soon a click is acknowledged when fifty arrive at once, how soon the tool starts,
+what a whole story (message, card, click, tool, answer, card updated) costs the bot, and how many
+stories per second it completes. Times include the local Slack's work on the other core; the bot's
+processor time does not.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 
-from bench.figures import Figure, Setup, of_rounds, percentile
+from bench.figures import Figure, Setup, build_figure, percentile
 from bench.live import Live, Story
 
 AT_ONCE = 50
 
 
-def pending(live: Live, count: int) -> list[Story]:
-    """So many requests, each with its card shown."""
+def request_cards(live: Live, count: int) -> list[Story]:
+    """Make `count` requests and wait for their cards."""
     stories = [live.ask() for _ in range(count)]
     for each in stories:
-        live.wait(each.card)
+        live.wait(each.find_card)
     return stories
 
 
-def burst(live: Live, count: int) -> tuple[list[float], list[Story]]:
-    """As many people as there are cards click at once.
+def measure_burst(live: Live, count: int) -> tuple[list[float], list[Story]]:
+    """Click `count` cards at once, each as another person.
 
-    Milliseconds from each click to its acknowledgement.
+    Return the milliseconds from each click to its acknowledgement, and the stories.
     """
-    stories = pending(live, count)
-    cards = [live.wait(story.card) for story in stories]
+    stories = request_cards(live, count)
+    cards = [live.wait(story.find_card) for story in stories]
     sent = [
         story.click(card, f"p{n}")
         for n, (story, card) in enumerate(zip(stories, cards, strict=True))
@@ -46,47 +46,50 @@ def burst(live: Live, count: int) -> tuple[list[float], list[Story]]:
     return acknowledged, stories
 
 
-def single(live: Live, count: int) -> list[Story]:
-    """Whole stories one by one, each when the one before is all done."""
+def measure_stories(live: Live, count: int) -> list[Story]:
+    """Run whole stories one at a time."""
     stories = []
     for _ in range(count):
-        [story] = pending(live, 1)
-        story.click(live.wait(story.card), "p1")
+        [story] = request_cards(live, 1)
+        story.click(live.wait(story.find_card), "p1")
         live.wait(story.is_over)
         stories.append(story)
     return stories
 
 
-def whole(live: Live, count: int) -> float:
-    """Stories per second: all asked for at once, each card approved once it is there."""
+def measure_throughput(live: Live, count: int) -> float:
+    """Return the stories per second, with all requests made at once.
+
+    Each card is approved once it is there.
+    """
     began = time.monotonic()
     stories = [live.ask() for _ in range(count)]
     for number, story in enumerate(stories):
-        story.click(live.wait(story.card), f"p{number % live.people}")
+        story.click(live.wait(story.find_card), f"p{number % live.people}")
     for story in stories:
         live.wait(story.is_over)
     return count / (time.monotonic() - began)
 
 
-def to_start(live: Live, stories: Sequence[Story]) -> list[float]:
-    """Milliseconds from each click to its tool's start."""
-    starts = live.tell("report")["starts"]
+def measure_starts(live: Live, stories: Sequence[Story]) -> list[float]:
+    """Return the milliseconds from each click to its tool's start."""
+    starts = live.send_command("report")["starts"]
     return [(starts[story.text] - story.clicked) * 1000 for story in stories]
 
 
-def processor(live: Live) -> float:
-    """Milliseconds of processor time that the bot has used so far, once it has come to rest."""
-    return float(live.tell("report")["processor"]) * 1000
+def read_processor_time(live: Live) -> float:
+    """Return the processor milliseconds that the bot has used, once it is idle."""
+    return float(live.send_command("report")["processor"]) * 1000
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """One bot.
+    """Measure one bot: single stories, then bursts, then many stories at once.
 
-    Single stories first, decided by somebody it has looked up before, then bursts, then many.
+    Whoever decides the single stories has been looked up before.
     """
-    with Live(setup.new("clicks"), 5 if setup.quick else AT_ONCE) as live:
+    with Live(setup.make_folder("clicks"), 5 if setup.quick else AT_ONCE) as live:
         live.start()
-        single(live, 1 if setup.quick else 10)  # fills caches
+        measure_stories(live, 1 if setup.quick else 10)  # warms the caches
         yield from _one_by_one(live, 2 if setup.quick else 20, 1 if setup.quick else 3)
         yield from _bursts(live, 5 if setup.quick else AT_ONCE, 1 if setup.quick else 5)
         yield from _many(live, 4 if setup.quick else 60, 1 if setup.quick else 3)
@@ -95,22 +98,22 @@ def measure(setup: Setup) -> Iterator[Figure]:
 def _one_by_one(live: Live, count: int, rounds: int) -> Iterator[Figure]:
     starts, costs = [], []
     for _ in range(rounds):
-        before = processor(live)
-        stories = single(live, count)
-        costs.append((processor(live) - before) / count)
-        starts.append(statistics.median(to_start(live, stories)))
-    yield of_rounds(
+        before = read_processor_time(live)
+        stories = measure_stories(live, count)
+        costs.append((read_processor_time(live) - before) / count)
+        starts.append(statistics.median(measure_starts(live, stories)))
+    yield build_figure(
         "story.processor", "processor time of the bot, one whole story", costs, "ms", 28
     )
-    yield of_rounds("start", "click to the tool's start, one click", starts, "ms", 12)
+    yield build_figure("start", "click to the tool's start, one click", starts, "ms", 12)
 
 
 def _bursts(live: Live, count: int, rounds: int) -> Iterator[Figure]:
     acknowledged, starts = [], []
     for _ in range(rounds):
-        waits, stories = burst(live, count)
+        waits, stories = measure_burst(live, count)
         acknowledged.append(waits)
-        starts.append(to_start(live, stories))
+        starts.append(measure_starts(live, stories))
     at_once = f"{count} clicks at once"
     for name, what, taken, aims in (
         ("ack", "click to acknowledgement", acknowledged, {99: 100}),
@@ -119,15 +122,15 @@ def _bursts(live: Live, count: int, rounds: int) -> Iterator[Figure]:
         for percent in (50, 99):
             found = [percentile(each, percent) for each in taken]
             words = f"{what}, {at_once}, p{percent}"
-            yield of_rounds(f"{name}.p{percent}", words, found, "ms", aims.get(percent))
+            yield build_figure(f"{name}.p{percent}", words, found, "ms", aims.get(percent))
 
 
 def _many(live: Live, count: int, rounds: int) -> Iterator[Figure]:
     rates, costs = [], []
     for _ in range(rounds):
-        before = processor(live)
-        rates.append(whole(live, count))
-        costs.append((processor(live) - before) / count)
+        before = read_processor_time(live)
+        rates.append(measure_throughput(live, count))
+        costs.append((read_processor_time(live) - before) / count)
     words = f"whole stories, {count} at once"
-    yield of_rounds("stories", words, rates, "/s", 25, more_is_better=True)
-    yield of_rounds("stories.processor", "… processor time of the bot, each", costs, "ms")
+    yield build_figure("stories", words, rates, "/s", 25, more_is_better=True)
+    yield build_figure("stories.processor", "… processor time of the bot, each", costs, "ms")

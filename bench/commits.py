@@ -1,4 +1,4 @@
-"""Counts what a store does: statements, transactions, commits of writers and waits for the disk."""
+"""Counts a store's statements, transactions, writers' commits and waits for the disk."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from storage.transaction import Trace, Transaction
 
 @dataclass(slots=True)
 class Counts:
-    """How many there were of each."""
+    """The number of each."""
 
     statements: int = 0
-    transactions: int = 0  # readers' too
+    transactions: int = 0  # including reads
     commits: int = 0  # of writers
     waits: int = 0  # commits that waited for the disk
 
 
 @dataclass(slots=True)
 class Counting(Trace):
-    """Watches stores, one after the other, each from `watch` on."""
+    """A trace that counts the work of one store after another, each from `watch` on."""
 
     counts: Counts = field(default_factory=Counts)
 
     def watch(self, store: Store) -> None:
-        """Count what this one does, too."""
+        """Count this store's work too."""
         store.trace = self
 
     def before_statement(self, sql: str, values: Any) -> None:

@@ -1,7 +1,7 @@
-"""Many copies of real requests, made in SQL: what a record holds after years.
+"""Makes many copies of real requests in SQL: the record after years of use.
 
-A copy has the rows of the one it is made from, with ids, threads, people and times of its own; only
-the audit's chain is not real, and of texts that repeat within a request some are left out.
+A copy has the rows of its original with ids, threads, people and times of its own. Only the audit's
+chain is not real, and some texts that repeat within a request are left out.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ OF_RUN = (Run, Plan, Call, Revision, Vote, Item, Message, Delivery, Audit)  # pa
 MOST = {Item: 2, Message: 3, Delivery: 1, Audit: 3}  # rows of one request
 SOME = 25_000  # requests in one transaction
 DAY = 86_400_000_000  # microseconds
-BETWEEN = 30_000_000  # the same, from one request to the next
-NUMBERED = ("hash", "digest")  # texts that end in a number of their own
-CALLS_OF = (Revision, Vote)  # which know their call, and not its run
+BETWEEN = 30_000_000  # microseconds from one request to the next
+NUMBERED = ("hash", "digest")  # texts that end in the copy's number
+CALLS_OF = (Revision, Vote)  # they have a call_id and no run_id
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What copies are made from, and what they are to be."""
+    """The original of a set of copies, and what differs in them."""
 
     run_id: str
     first: int  # the number in the ids of the first copy
@@ -39,17 +39,17 @@ class Kind:
 
 
 class Copies:
-    """Makes copies in one record, which nobody else writes meanwhile."""
+    """Makes copies in one record, which nobody else writes during that time."""
 
     def __init__(self, bench: Bench, decided: str, pending: str) -> None:
-        """From the requests with these ids: one that is over, and one that waits."""
+        """Take the ids of a decided request and a pending one."""
         self._store: Store = bench.store
         asked = f"CASE WHEN n % 1000 = 0 THEN '{ASKER}' ELSE 'U' || (n / 100) END"
         self._decided = Kind(decided, 10_000_000_000, asked, is_pending=False)
         self._pending = Kind(pending, 20_000_000_000, "'U' || (n / 10)", is_pending=True)
 
     def make(self, decided: int, pending: int) -> None:
-        """So many of each."""
+        """Make so many copies of each."""
         with self._store.write() as tx:
             tx.exec_driver_sql(
                 "UPDATE message SET status = 'sent', shown = wanted, ts = '1700000000.000001'"
@@ -58,24 +58,28 @@ class Copies:
         for kind, count in ((self._decided, decided), (self._pending, pending)):
             for first in range(1, count + 1, SOME):
                 with self._store.write(durable=False) as tx:
-                    _take_time(tx)
-                    for sql in _copied(tx, kind, first, min(first + SOME - 1, count), count):
+                    _lift_limits(tx)
+                    for sql in _build_statements(
+                        tx, kind, first, min(first + SOME - 1, count), count
+                    ):
                         tx.exec_driver_sql(sql)
-        if self._store.is_multi_process:  # as the server does by itself, a little later
+        if self._store.is_multi_process:  # the server would do it by itself later
             with self._store.write() as tx:
                 tx.exec_driver_sql("ANALYZE")
 
 
-def _take_time(tx: Transaction) -> None:
-    """A server looks for no parents, and lets it take as long as it takes."""
+def _lift_limits(tx: Transaction) -> None:
+    """Turn off a server's foreign keys and time limits for this transaction."""
     if tx.dialect.name != "sqlite":
         for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
             tx.exec_driver_sql(f"SET LOCAL {limit} TO 0")
         tx.exec_driver_sql("SET LOCAL session_replication_role TO replica")
 
 
-def _copied(tx: Transaction, kind: Kind, first: int, last: int, count: int) -> Iterator[str]:
-    """The statements that make the copies with these numbers."""
+def _build_statements(
+    tx: Transaction, kind: Kind, first: int, last: int, count: int
+) -> Iterator[str]:
+    """Return the statements that make the copies with these numbers."""
     ids = {
         name: str(tx.exec_driver_sql(f"SELECT id FROM {table} WHERE {whose}").scalar())
         for name, table, whose in (
@@ -101,11 +105,11 @@ def _copied(tx: Transaction, kind: Kind, first: int, last: int, count: int) -> I
         )
         for index, row in enumerate(found):
             values = [
-                _value(table, each.name, value, kind, ids, index, count)
+                _build_column(table, each.name, value, kind, ids, index, count)
                 for each, value in zip(columns, row, strict=True)
             ]
             into = names
-            if model is Audit:  # numbers its rows by itself
+            if model is Audit:  # its rows need consecutive numbers
                 last = int(tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar())
                 into, values = f"{names}, seq", [*values, f"{last + 1 - first} + n"]
             yield (
@@ -114,7 +118,7 @@ def _copied(tx: Transaction, kind: Kind, first: int, last: int, count: int) -> I
             )
 
 
-def _value(
+def _build_column(
     table: Table,
     column: str,
     value: Any,
@@ -123,10 +127,10 @@ def _value(
     index: int,
     count: int,
 ) -> str:
-    """SQL over n for one column of a copy, from the value that the original has."""
+    """Return SQL over n for one column of a copy, from the original's value."""
     number, place = f"({kind.first} + n)", f"{table.name}.{column}"
     if isinstance(table.columns[column].type, UtcTime) and value is not None:
-        return _moment(column, int(value), kind, count)
+        return _build_moment(column, int(value), kind, count)
     if column == "requester":
         return kind.requester
     if place == "vote.person":
@@ -150,8 +154,10 @@ def _value(
     return made
 
 
-def _moment(column: str, value: int, kind: Kind, count: int) -> str:
-    """What is over was so one request after the other, up to yesterday; what waits does so yet."""
+def _build_moment(column: str, value: int, kind: Kind, count: int) -> str:
+    """Return SQL for a time: decided requests end one after another until yesterday, others are
+    open.
+    """
     if not kind.is_pending:
         return f"{value - DAY} - ({count} - n) * {BETWEEN}"
     if column in ("deadline", "next_at"):

@@ -1,4 +1,4 @@
-"""What stands in for the model, the people and Slack when nothing but the bot is measured."""
+"""Stand-ins for the model, the people and Slack, to measure only the bot."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ from storage.transaction import Transaction
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
 BOT = "U0BOT00001"
-PEOPLE = 12  # who ask
+PEOPLE = 12  # requesters
 REQUEST = "Please refund 40 EUR of order 1042"
 ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
 
 
-def asker(thread: str) -> str:
-    """Who asks in that thread, a dozen people by turns: what one of them asked within the hour is
-    counted before each call, and nobody asks some hundred times.
+def choose_requester(thread: str) -> str:
+    """Return the requester of a thread, one of a dozen in turn.
+
+    Before each call the bot counts what its requester asked for within the hour, and nobody makes
+    hundreds of requests.
     """
     number = int(thread[-3:]) if thread[-3:].isdecimal() else 0
     return f"U0ASKER1{number % PEOPLE:02}"
 
 
-class Stub:
-    """A model that proposes one call, is told its output, and answers."""
+class StubModel:
+    """A model that proposes one call and answers after its output."""
 
     def __init__(self, tool_name: str = "note_asked") -> None:
-        """`tool_name`: what it proposes."""
+        """Propose a call of `tool_name`."""
         self._tool = tool_name
         self._turns = 0
 
     compaction_server_id = ""
 
     def compact_items(self, items: object, instructions: str) -> None:
-        """Its server has no means of its own."""
+        """Return None: its server cannot compact."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Close nothing."""
 
     def take_turn(
         self,
@@ -56,7 +58,7 @@ class Stub:
         instructions: str,
         sink: AnswerSink,
     ) -> Reply | Proposal:
-        """A Proposal after a request, a Reply after a call's output."""
+        """Return a Reply after a call's output, else a Proposal."""
         self._turns += 1
         if transcript and transcript[-1].get("type") == "function_call_output":
             item = {
@@ -79,23 +81,23 @@ class Stub:
         )
 
 
-class People:
-    """`bot.policy.authority.Directory` over a fixed list."""
+class FixedDirectory:
+    """A `bot.policy.authority.Directory` with a fixed list of people."""
 
     def find_person(self, user: str) -> Person | None:
         """Everybody is a colleague."""
         return Person(user, TEAM, user, is_bot=False, is_guest=False, deleted=False)
 
     def find_people(self, users: Collection[str]) -> dict[str, Person]:
-        """The same."""
+        """Everybody is a colleague."""
         return {user: Person(user, TEAM, user) for user in users}
 
     def find_people_by_name(self, name: str) -> dict[str, str]:
-        """The same."""
+        """Nobody is found by name."""
         return {}
 
     def find_quiet_hours(self, users: Collection[str]) -> dict[str, QuietHours]:
-        """Nobody has any."""
+        """Nobody has quiet hours."""
         return {}
 
     def find_group(self, handle: str) -> Group | None:
@@ -103,52 +105,52 @@ class People:
         return None
 
     def list_channel_members(self, channel: str) -> frozenset[str]:
-        """The same two everywhere."""
+        """Every channel has the same two members."""
         return frozenset({ASKER, APPROVER})
 
     def find_channel_id(self, name: str) -> str | None:
-        """Every channel is there."""
+        """Every channel exists."""
         return name
 
     def can_see_channel(self, user: str, channel: str) -> bool:
-        """None is private."""
+        """No channel is private."""
         return True
 
     def find_public_channel_name(self, channel: str) -> str:
-        """A channel is called by its id."""
+        """A channel's name is its id."""
         return f"#{channel}"
 
     def is_externally_shared_channel(self, channel: str) -> bool:
-        """None is shared."""
+        """No channel is shared."""
         return False
 
     def find_owners(self, field: str, function: str, value: str | int) -> tuple[str, ...]:
-        """No function is asked."""
+        """No function gives owners."""
         return ()
 
 
-class Silence(WebClient):
-    """A Slack in whose threads nothing was said before; it is never called."""
+class EmptySlack(WebClient):
+    """A Slack whose threads have no messages."""
 
     def conversations_replies(self, **_: Any) -> Any:
         """One page without messages."""
         return [{"messages": []}]
 
 
-class Posts(SlackClient):
-    """A Slack that takes whatever is posted, at once and in this process."""
+class AcceptingSlack(SlackClient):
+    """A Slack in this process that accepts every post at once."""
 
     def __init__(self) -> None:
-        """Nothing stands there yet."""
+        """Start with no messages."""
         super().__init__("xoxb-bench-bench")
         self._posted = count(1)
 
     def chat_postMessage(self, **_: Any) -> Any:
-        """It stands, at a time of its own."""
+        """Return a new message time."""
         return {"ok": True, "ts": f"1700000001.{next(self._posted):06}"}
 
     def chat_update(self, **_: Any) -> Any:
-        """It reads otherwise."""
+        """Accept the change."""
         return {"ok": True}
 
     chat_postEphemeral = reactions_add = reactions_remove = chat_update
@@ -160,25 +162,25 @@ class Posts(SlackClient):
     conversations_history = conversations_replies
 
 
-class Quiet:
-    """A thread, an answer and a presence that reach nobody."""
+class SilentThread:
+    """A thread, an answer and a status that show nothing."""
 
     def __init__(self, run: Run | None = None) -> None:
         self._run = run
 
     def add_messages_to_transcript(self, run: Run) -> None:
-        """Nothing was said meanwhile."""
+        """There are no new messages."""
 
     def write(self, text: str) -> None:
-        """Not streamed."""
+        """Nothing is streamed."""
 
     def discard_text(self) -> None:
-        """Nothing to withdraw."""
+        """There is nothing to discard."""
 
     def store_whole_text(
         self, tx: Transaction, text: str, *, last: bool, record: ModelAnswerFooter = EMPTY_FOOTER
     ) -> None:
-        """The answer's row in the outbox, as for a short answer in Slack."""
+        """Store the answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
             run, body = self._run, outbox.dump_message_body({"text": text, "last": last})
             row = Message(
@@ -192,13 +194,13 @@ class Quiet:
             outbox.queue_message(tx, row)
 
     def close_failed_answer(self) -> None:
-        """Nothing to close."""
+        """There is nothing to close."""
 
     def show_working(self, run: Run) -> None:
-        """Shown nowhere."""
+        """Show nothing."""
 
     def show_waiting(self, run: Run) -> None:
-        """Shown nowhere."""
+        """Show nothing."""
 
     def show_done(self, run: Run) -> None:
-        """Shown nowhere."""
+        """Show nothing."""

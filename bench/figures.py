@@ -1,6 +1,6 @@
-"""A figure: one number with its unit and aim, and how a list of them is printed.
+"""A figure (one number with its unit and aim) and how figures are printed.
 
-Beside it stand what a measurement is given, and the watch that it reads.
+Also what a measurement is given, and the stopwatch it uses.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number, with what it should be at most (or at least)."""
+    """One measured number with the most (or the least) it should be."""
 
     name: str  # unique, for the JSON: "resume.core.warm.10.ratio"
     what: str  # for people
     value: float
     unit: str  # ms | × | bytes | MB | s | /s | % | count
     aim: float | None = None
-    # the smallest and the largest of the rounds whose median `value` is
+    # the smallest and the largest of the rounds; `value` is their median
     spread: tuple[float, float] | None = None
     more_is_better: bool = False  # the aim is the least it should be, else the most
 
@@ -35,19 +35,19 @@ class Figure:
         return self.value >= self.aim if self.more_is_better else self.value <= self.aim
 
     def json(self) -> dict[str, Any]:
-        """As plain data, with the verdict."""
+        """Return the figure and its verdict as plain data."""
         return {**asdict(self), "met": self.met}
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a measurement is given: a folder on the disk under test, and how thorough to be."""
+    """What a measurement is given: a folder on the measured disk, and whether to be quick."""
 
     folder: Path
     quick: bool = False  # few rounds, small numbers: for tests, not for figures
 
-    def new(self, name: str) -> Path:
-        """A fresh folder of that name."""
+    def make_folder(self, name: str) -> Path:
+        """Create a folder of that name."""
         path = self.folder / name
         path.mkdir()
         return path
@@ -58,14 +58,14 @@ Measurement = Callable[[Setup], Iterable[Figure]]
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What something took, in milliseconds."""
+    """The duration of something, in milliseconds."""
 
     wall: float
     processor: float  # of all threads of this process
 
 
 class Stopwatch:
-    """Adds up what the `with` blocks take that it is used in."""
+    """Adds up the duration of the `with` blocks it is used in."""
 
     def __init__(self) -> None:
         self._wall = self._processor = 0.0
@@ -86,11 +86,11 @@ class Stopwatch:
 
     @property
     def took(self) -> Took:
-        """What it was so far."""
+        """The duration so far."""
         return Took(self._wall * 1000, self._processor * 1000)
 
 
-def of_rounds(
+def build_figure(
     name: str,
     what: str,
     rounds: Sequence[float],
@@ -99,7 +99,7 @@ def of_rounds(
     *,
     more_is_better: bool = False,
 ) -> Figure:
-    """The median of several rounds as a Figure, with their spread."""
+    """Return the median of several rounds as a Figure with their spread."""
     spread = (min(rounds), max(rounds))
     return Figure(name, what, statistics.median(rounds), unit, aim, spread, more_is_better)
 
@@ -110,8 +110,8 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
-def written(value: float, unit: str) -> str:
-    """A number as people read it: three digits that matter, the unit behind it."""
+def format_number(value: float, unit: str) -> str:
+    """Format a number with three significant digits and its unit."""
     digits = 0 if abs(value) >= 100 or value == int(value) else 1 if abs(value) >= 10 else 2
     number = f"{value:,.{digits}f}"
     return f"{number}{unit}" if unit in ("×", "%") else f"{number} {unit}".rstrip()
@@ -119,21 +119,21 @@ def written(value: float, unit: str) -> str:
 
 def _cells(figure: Figure) -> tuple[str, str, str, str]:
     spread = (
-        f"{written(figure.spread[0], '')} – {written(figure.spread[1], '')}"
+        f"{format_number(figure.spread[0], '')} – {format_number(figure.spread[1], '')}"
         if figure.spread
         else ""
     )
     sign = "≥" if figure.more_is_better else "≤"
-    aim = "" if figure.aim is None else f"{sign} {written(figure.aim, figure.unit)}"
+    aim = "" if figure.aim is None else f"{sign} {format_number(figure.aim, figure.unit)}"
     verdict = {None: "", True: " ✓", False: " ✗"}[figure.met]
-    return figure.what, written(figure.value, figure.unit), spread, aim + verdict
+    return figure.what, format_number(figure.value, figure.unit), spread, aim + verdict
 
 
 HEAD = ("figure", "median", "rounds", "aim")
 
 
-def table(figures: Sequence[Figure]) -> str:
-    """A Markdown table that also reads well in a terminal."""
+def format_table(figures: Sequence[Figure]) -> str:
+    """Return a Markdown table that is also readable in a terminal."""
     rows = [HEAD, *map(_cells, figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [

@@ -1,8 +1,7 @@
-"""The floor: what one durable commit of one small row costs here, through raw sqlite3 and through
-SQLModel.
+"""The floor: the cost of one durable commit of one small row here.
 
-Both as Countersign commits: WAL and synchronous=FULL, so that a commit has reached the disk when it
-returns.
+It is measured through raw sqlite3 and through SQLModel, both committing as Countersign does: WAL
+and synchronous=FULL, so a commit has reached the disk when it returns.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import MetaData
 from sqlmodel import Field, Session, SQLModel, create_engine
 
-from bench.figures import Figure, Setup, of_rounds
+from bench.figures import Figure, Setup, build_figure
 from storage import sqlite_connections
 
 TEXT = "x" * 200
@@ -26,16 +25,13 @@ class Note(SQLModel, table=True):
     """A small row."""
 
     __tablename__ = "bench_note"
-    metadata = MetaData()  # of its own: it is no table of Countersign's
+    metadata = MetaData()  # not Countersign's metadata
     id: int | None = Field(default=None, primary_key=True)
     text: str
 
 
 class Floor:
-    """Two databases in `folder`, kept open.
-
-    Each method commits one row and returns the seconds it took.
-    """
+    """Two open databases in `folder`. Each method commits one row and returns the seconds."""
 
     def __init__(self, folder: Path) -> None:
         self._raw = sqlite3.connect(folder / "raw.db", isolation_level=None)
@@ -47,7 +43,7 @@ class Floor:
         Note.metadata.create_all(self._engine)
 
     def raw(self) -> float:
-        """Through sqlite3."""
+        """Commit through sqlite3."""
         began = time.perf_counter()
         self._raw.execute("BEGIN IMMEDIATE")
         self._raw.execute("INSERT INTO note (text) VALUES (?)", (TEXT,))
@@ -55,7 +51,7 @@ class Floor:
         return time.perf_counter() - began
 
     def sqlmodel(self) -> float:
-        """Through a session of its own, as an application would."""
+        """Commit through a new session, as an application would."""
         began = time.perf_counter()
         with Session(self._engine) as session:
             session.add(Note(text=TEXT))
@@ -63,28 +59,29 @@ class Floor:
         return time.perf_counter() - began
 
     def close(self) -> None:
-        """Close both."""
+        """Close both databases."""
         self._raw.close()
         self._engine.dispose()
 
 
-def typical(commit: Callable[[], float], times: int = 30) -> float:
-    """The median of several commits in a row, in seconds."""
+def measure_typical(commit: Callable[[], float], times: int = 30) -> float:
+    """Return the median seconds of several commits in a row."""
     return statistics.median(commit() for _ in range(times))
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """One durable commit, both ways, taken in turns."""
-    floor = Floor(setup.new("floor"))
-    typical(floor.raw), typical(floor.sqlmodel)  # the first ones make caches
+    """Measure one durable commit both ways, in turns."""
+    floor = Floor(setup.make_folder("floor"))
+    measure_typical(floor.raw), measure_typical(floor.sqlmodel)  # warms the caches
     rounds = [
-        (typical(floor.raw), typical(floor.sqlmodel)) for _ in range(3 if setup.quick else 15)
+        (measure_typical(floor.raw), measure_typical(floor.sqlmodel))
+        for _ in range(3 if setup.quick else 15)
     ]
     floor.close()
-    yield of_rounds(
+    yield build_figure(
         "floor.raw", "one durable commit, raw sqlite3", [raw * 1000 for raw, _ in rounds], "ms"
     )
-    yield of_rounds(
+    yield build_figure(
         "floor.sqlmodel",
         "one durable commit, SQLModel",
         [model * 1000 for _, model in rounds],

@@ -1,4 +1,4 @@
-"""Earlier requests in a thread, so that it has a history of so many items."""
+"""Writes earlier requests of a thread, for a history of a given length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from bench.fakes import CHANNEL, TEAM, asker
+from bench.fakes import CHANNEL, TEAM, choose_requester
 from storage.columns import get_column_values
 from storage.models import Call, Item, Plan, Run
 from storage.states import CallStatus, RunStatus
@@ -18,12 +18,12 @@ WORDS = "Some words about an order that somebody wanted looked after, as people 
 
 
 def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
-    """Write one finished run with `items` entries in its transcript; a call in every fourth."""
+    """Write one finished run with `items` transcript items; every fourth is a call."""
     run = Run(
         team=TEAM,
         channel=CHANNEL,
         thread_ts=thread,
-        requester=asker(thread),
+        requester=choose_requester(thread),
         status=RunStatus.COMPLETED,
         created_at=at,
         updated_at=at,
@@ -65,12 +65,12 @@ def _call(plan: Plan, provider_id: str, at: datetime) -> Call:
 
 
 def _call_id(thread: str, number: int) -> str:
-    """The id of the call that entry `number` is, or belongs to."""
+    """Return the id of the call that item `number` is or belongs to."""
     return f"call_{thread}_{number - number % 4 + 1}"
 
 
 def _entry(thread: str, number: int) -> dict[str, Any]:
-    """One entry: a request, a call, its output, an answer, in turn; some 200 bytes each."""
+    """Return a request, a call, its output or an answer, in turn; about 200 bytes each."""
     call_id = _call_id(thread, number)
     match number % 4:
         case 0:

@@ -1,5 +1,7 @@
-"""Two hundred workspaces in one process, each with fifty requests that wait for people: start,
-memory and processor time asleep and awake, and how one that is flooded holds up another.
+"""Measures two hundred workspaces in one process, each with fifty pending requests.
+
+It measures the start, memory and processor time, asleep and awake, and how much a flood of messages
+in one workspace delays another.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, Setup, of_rounds, percentile
-from bench.live import PATIENCE, POLICY, ROOT, mind, read_line
-from bench.pending import fill
+from bench.figures import Figure, Setup, build_figure, percentile
+from bench.live import PATIENCE, POLICY, ROOT, plan_turn, read_line
+from bench.pending import fill_database
 from slack_sandbox.client.actor import Actor
 from storage.installations import InstallationRecord
 from tests.model_stand_in.planner import StrictPlanner
@@ -30,19 +32,19 @@ from tests.workspaces.many import CHANNELS, TOKEN_KEYS, build_slack, install_eve
 WORKSPACES, WAITING, FLOOD, CLICKS = 200, 50, 500, 40
 READY, MEMORY, IDLE, IN_TIME = 3.0, 250, 5, 1500  # aims: seconds, MB, milliseconds twice
 IDLE_FOR = 10.0  # seconds
-RECORD = "countersign.db"  # its key and the head of its audit are beside it
+RECORD = "countersign.db"  # its key and the audit's head are beside it
 
 
 class Hosted:
-    """So many workspaces at a local Slack, and the process that serves them."""
+    """Workspaces of a local Slack and the process that serves them."""
 
     def __init__(self, folder: Path, many: int, waiting: int) -> None:
         self.folder, self.many = folder, many
-        self.slack, self.planner = build_slack(many), StrictPlanner(mind=mind)
+        self.slack, self.planner = build_slack(many), StrictPlanner(mind=plan_turn)
         self.teams = list(self.slack.world.worlds)
         (folder / "policy.toml").write_text(POLICY)
         (folder / "one").mkdir()
-        fill(folder / "one", waiting)
+        fill_database(folder / "one", waiting)
         for team in self.teams:
             self._copy_record(folder / "workspaces" / team, team)
         self._process: subprocess.Popen[str] | None = None
@@ -72,7 +74,10 @@ class Hosted:
         self.slack.stop()
 
     def start(self, due_at: datetime | None, **settings: str) -> dict[str, float]:
-        """Start the process with all workspaces due then; its line, with `began` before it."""
+        """Start the process and return its first line with the time before as `began`.
+
+        All workspaces are due at `due_at`.
+        """
         for team in self.teams:
             self.record.set_due(team, due_at)
         environ = {
@@ -108,7 +113,7 @@ class Hosted:
         return {**read_line(self._process, self.folder / "log"), "began": began}
 
     def report(self) -> dict[str, Any]:
-        """How it stands by now."""
+        """Return the process's report."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write("report\n")
@@ -116,7 +121,7 @@ class Hosted:
         return read_line(self._process, self.folder / "log")
 
     def wait_for_awake(self, many: int) -> dict[str, Any]:
-        """Wait until so many apps are awake."""
+        """Wait until `many` apps are awake."""
         until = time.monotonic() + PATIENCE
         while (found := self.report())["awake"] != many:
             if time.monotonic() > until:
@@ -125,7 +130,7 @@ class Hosted:
         return found
 
     def measure_idle(self, seconds: float) -> float:
-        """Milliseconds of processor time that it takes per second while nothing happens."""
+        """Return the processor milliseconds per second while nothing happens."""
         before = self.report()
         threading.Event().wait(seconds)
         after = self.report()
@@ -133,7 +138,7 @@ class Hosted:
         return spent / float(after["at"] - before["at"]) * 1000
 
     def stop(self) -> None:
-        """End the process in an orderly way."""
+        """Stop the process in an orderly way."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait(60)
@@ -142,29 +147,29 @@ class Hosted:
     # people
 
     def person(self, team: str, name: str) -> Actor:
-        """Somebody in a workspace."""
+        """Return an actor in a workspace."""
         return self.slack.workspace(team).person(name)
 
     def ask(self, team: str, number: int) -> tuple[str, str, str]:
-        """Ben asks for a note there; its team, channel and thread."""
+        """Let Ben ask for a note; return the team, channel and thread."""
         channel = f"C{team[3:]}{number % CHANNELS}"
         return team, channel, self.person(team, "ben").say(channel, f"@bot note n{team}-{number}")
 
-    def card(self, place: tuple[str, str, str]) -> dict[str, Any] | None:
-        """The card in that thread, with its buttons."""
+    def find_card(self, place: tuple[str, str, str]) -> dict[str, Any] | None:
+        """Return the card with buttons in a thread, or None."""
         team, *there = place
         found = self.person(team, "p0").messages(*there)
         return next((each for each in found if "approve" in action_ids(each)), None)
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """Asleep, awake, and with one flooded."""
+    """Measure asleep, awake, and with one workspace flooded."""
     many = 4 if setup.quick else WORKSPACES
-    folder = setup.new("hosted")
+    folder = setup.make_folder("hosted")
     with Hosted(folder, many, 5 if setup.quick else WAITING) as hosted:
         yield from _asleep(hosted, setup)
         yield from _awake(hosted, setup)
-        yield from _flooded(hosted, setup)
+        yield from _measure_flooded(hosted, setup)
 
 
 def _asleep(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
@@ -177,9 +182,9 @@ def _asleep(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
         memory.append(hosted.report()["VmRSS"])
         hosted.stop()
     words = f"{hosted.many} workspaces that sleep"
-    yield of_rounds("hosted.ready", f"start of a process for {words}", ready, "s", READY)
-    yield of_rounds("hosted.memory", f"memory, {words}", memory, "MB", MEMORY)
-    yield of_rounds("hosted.idle", f"processor time per second, {words}", idle, "ms", IDLE)
+    yield build_figure("hosted.ready", f"start of a process for {words}", ready, "s", READY)
+    yield build_figure("hosted.memory", f"memory, {words}", memory, "MB", MEMORY)
+    yield build_figure("hosted.idle", f"processor time per second, {words}", idle, "ms", IDLE)
 
 
 def _awake(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
@@ -187,34 +192,34 @@ def _awake(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
     line = hosted.wait_for_awake(hosted.many)
     words = f"{hosted.many} workspaces that are awake"
     took = [float(line["at"]) - first["began"]]
-    yield of_rounds("hosted.awake", f"start until all are awake, {words}", took, "s")
+    yield build_figure("hosted.awake", f"start until all are awake, {words}", took, "s")
     threading.Event().wait(0.1 if setup.quick else 5)
     idle = [hosted.measure_idle(0.5 if setup.quick else IDLE_FOR)]
-    yield of_rounds("hosted.awake.idle", f"processor time per second, {words}", idle, "ms")
+    yield build_figure("hosted.awake.idle", f"processor time per second, {words}", idle, "ms")
     line = hosted.report()
     each = (float(line["VmRSS"]) - first["VmRSS"]) / hosted.many
-    yield of_rounds("hosted.awake.memory", f"memory, {words}", [float(line["VmRSS"])], "MB")
-    yield of_rounds("hosted.awake.app", "memory of one app that is awake", [each], "MB")
+    yield build_figure("hosted.awake.memory", f"memory, {words}", [float(line["VmRSS"])], "MB")
+    yield build_figure("hosted.awake.app", "memory of one app that is awake", [each], "MB")
     threads = (line["threads"] - first["threads"]) / hosted.many
-    yield of_rounds("hosted.awake.threads", "threads of one app that is awake", [threads], "")
+    yield build_figure("hosted.awake.threads", "threads of one app that is awake", [threads], "")
     hosted.stop()
 
 
-def _flooded(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
-    """One workspace gets many messages at once; somebody in another approves, card after card."""
+def _measure_flooded(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
+    """Measure approvals in one workspace while another gets many messages at once."""
     flooded, other = hosted.teams[:2]
     hosted.start(datetime.now(UTC) + timedelta(days=1))
     clicks, flood = (3, 10) if setup.quick else (CLICKS, FLOOD)
     places = [hosted.ask(other, number) for number in range(clicks)]
     for place in places:
-        hosted.slack.wait(partial(hosted.card, place), PATIENCE)
+        hosted.slack.wait(partial(hosted.find_card, place), PATIENCE)
     asked = threading.Thread(
         target=lambda: [hosted.ask(flooded, number) for number in range(flood)]
     )
     asked.start()
     clicked = {}
     for number, place in enumerate(places):
-        shown = hosted.card(place)
+        shown = hosted.find_card(place)
         assert shown is not None
         clicked[f"n{other}-{number}"] = time.monotonic()
         hosted.person(other, "p0").click(place[1], shown["ts"], "approve", seen=shown)
@@ -226,6 +231,6 @@ def _flooded(hosted: Hosted, setup: Setup) -> Iterator[Figure]:
         starts = hosted.report()["starts"]
     waits = [(starts[text] - at) * 1000 for text, at in clicked.items()]
     words = f"click to effect while another workspace gets {flood} messages"
-    yield of_rounds("hosted.flood.p50", f"{words}, median", [percentile(waits, 50)], "ms")
-    yield of_rounds("hosted.flood.p99", f"{words}, p99", [percentile(waits, 99)], "ms", IN_TIME)
+    yield build_figure("hosted.flood.p50", f"{words}, median", [percentile(waits, 50)], "ms")
+    yield build_figure("hosted.flood.p99", f"{words}, p99", [percentile(waits, 99)], "ms", IN_TIME)
     hosted.stop()

@@ -1,8 +1,8 @@
-"""The process for many workspaces as it is measured: `python -m bench.hosted_child`, with settings
-from the environment.
+"""Runs many workspaces in one process for measuring: `python -m bench.hosted_child`.
 
-It writes one JSON line when it is ready and one for each command it reads: `report`, anything else
-ends it. Moments are `time.monotonic()`, which processes share.
+Settings come from the environment. It writes one JSON line when it is ready and one for each
+`report` it reads; anything else ends it. Times are `time.monotonic()`, which is the same in all
+processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from countersign.cli.process import limit_memory_arenas, pause_garbage_collection
 
 with pause_garbage_collection():
-    from bench.child import memory, note_asked, starts
+    from bench.child import measure_memory, note_asked, starts
     from bot.app import build
     from bot.clock import SystemClock
     from bot.config.environment import remove_variables_slack_misreads
@@ -30,7 +30,7 @@ with pause_garbage_collection():
 
 
 def main() -> None:
-    """Until the input ends."""
+    """Answer commands until the input ends."""
     limit_memory_arenas()
     settings, _ = read_settings_and_policy(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
@@ -38,23 +38,23 @@ def main() -> None:
     host = WorkspaceHost(settings, SystemClock(), build, os.environ, None, [note_asked])
     try:
         host.start()
-        say({"born": BORN, "ready": time.monotonic(), **report(host)})
+        write_line({"born": BORN, "ready": time.monotonic(), **build_report(host)})
         for line in sys.stdin:
             if line.strip() != "report":
                 break
-            say({"starts": starts, **report(host)})
+            write_line({"starts": starts, **build_report(host)})
     finally:
         host.stop()
 
 
-def report(host: WorkspaceHost) -> dict[str, Any]:
-    """How many apps are awake, and what all of it takes by now."""
+def build_report(host: WorkspaceHost) -> dict[str, Any]:
+    """Return how many apps are awake, and the memory and time used so far."""
     awake = sum(each.is_awake for each in host.list_hosted())
     took = {"at": time.monotonic(), "processor": time.process_time()}
-    return {"awake": awake, "threads": threading.active_count(), **took, **memory()}
+    return {"awake": awake, "threads": threading.active_count(), **took, **measure_memory()}
 
 
-def say(what: dict[str, Any]) -> None:
+def write_line(what: dict[str, Any]) -> None:
     """Write one line."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()

@@ -23,7 +23,7 @@ from bench.figures import Setup
 from bench.live import Live
 
 ROOT = Path(__file__).parents[1]
-IS_POSSIBLE = sys.version_info[:2] < (3, 12)  # since then one profiler is active in a process
+IS_POSSIBLE = sys.version_info[:2] < (3, 12)  # later versions allow one active profiler per process
 MOST = 15  # functions in a table
 BUILT_IN = "Python, built in"
 NATIVE = {"sqlite3": "sqlite3", "pydantic_core": "pydantic", "json": "json"}
@@ -31,7 +31,7 @@ NATIVE = {"sqlite3": "sqlite3", "pydantic_core": "pydantic", "json": "json"}
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """One function: the part it belongs to, its name there, calls, own seconds."""
+    """One function: the part it belongs to, its name, calls and own seconds."""
 
     part: str
     name: str
@@ -40,7 +40,7 @@ class Spent:
 
 
 class Profiles:
-    """Profiles all threads that start from now on, and this one if it is asked to."""
+    """Profiles all threads that start from now on and, if asked, this one."""
 
     def __init__(self, *, this_thread: bool) -> None:
         self._all: list[cProfile.Profile] = []
@@ -50,21 +50,21 @@ class Profiles:
             self._here = self._begin()
 
     def _begin(self, *_: object) -> cProfile.Profile:
-        """Profile the thread that calls this."""
+        """Profile the calling thread."""
         profile = cProfile.Profile(time.thread_time)
         self._all.append(profile)
         profile.enable()
         return profile
 
-    def spent(self) -> list[tuple[str, str, int, float]]:
-        """Every function so far, in the order of `Spent`; those of one name added up."""
+    def list_spent(self) -> list[tuple[str, str, int, float]]:
+        """Return every function so far in the order of `Spent`, added up by name."""
         if self._here is not None:
-            self._here.disable()  # looking is not part of it
+            self._here.disable()  # this method is not part of the profile
         calls: dict[tuple[str, str], int] = defaultdict(int)
         own: dict[tuple[str, str], float] = defaultdict(float)
         for profile in list(self._all):
             for entry in profile.getstats():
-                where = place(entry.code)
+                where = name_function(entry.code)
                 calls[where] += entry.callcount + entry.reccallcount
                 own[where] += entry.inlinetime
         found = [(*where, number, own[where]) for where, number in calls.items()]
@@ -72,16 +72,16 @@ class Profiles:
             self._here.enable()
         return found
 
-    def end(self) -> None:
-        """Profile this thread no longer, and no new ones."""
+    def stop(self) -> None:
+        """Stop profiling this thread and new ones."""
         threading.setprofile(None)
         if self._here is not None:
             self._here.disable()
 
 
-def place(code: CodeType | str) -> tuple[str, str]:
-    """The part a function belongs to (a package of ours, a library, Python) and its name."""
-    if isinstance(code, str):  # built in: "<method 'execute' of 'sqlite3.Connection' objects>"
+def name_function(code: CodeType | str) -> tuple[str, str]:
+    """Return the part of a function (our package, a library, Python) and its name."""
+    if isinstance(code, str):  # built-in: "<method 'execute' of 'sqlite3.Connection' objects>"
         quoted = re.findall(r"'([^']+)'", code)
         name = ".".join(reversed(quoted)) or code.strip("<>").removeprefix("built-in method ")
         known = (part for word, part in NATIVE.items() if word in code)
@@ -96,8 +96,10 @@ def place(code: CodeType | str) -> tuple[str, str]:
     return "Python's library", name
 
 
-def difference(before: Iterable[Iterable[Any]], after: Iterable[Iterable[Any]]) -> list[Spent]:
-    """What was spent between two looks, most own time first."""
+def find_spent_between(
+    before: Iterable[Iterable[Any]], after: Iterable[Iterable[Any]]
+) -> list[Spent]:
+    """Return what was spent between two profiles, most own time first."""
     old = {(each.part, each.name): each for each in (Spent(*row) for row in before)}
     found = []
     for each in (Spent(*row) for row in after):
@@ -107,8 +109,8 @@ def difference(before: Iterable[Iterable[Any]], after: Iterable[Iterable[Any]]) 
     return sorted((each for each in found if each.calls), key=lambda each: -each.own)
 
 
-def tables(spent: list[Spent], stories: int) -> Iterator[str]:
-    """Two Markdown tables: own time by part, and by function."""
+def format_tables(spent: list[Spent], stories: int) -> Iterator[str]:
+    """Return two Markdown tables: own time by part and by function."""
     total = sum(each.own for each in spent) or 1.0
     parts: dict[str, float] = defaultdict(float)
     for each in spent:
@@ -123,45 +125,45 @@ def tables(spent: list[Spent], stories: int) -> Iterator[str]:
         yield f"| `{each.name}` | {each.part} | {each.own / total:.1%} | {calls} |"
 
 
-def resumed(setup: Setup) -> tuple[list[Spent], int]:
-    """What full pauses and resumptions spend, without Slack, and how many there were."""
-    rounds, stories = resume.Rounds(setup.new("profile"), 1, 1), 2 if setup.quick else 100
+def profile_resumes(setup: Setup) -> tuple[list[Spent], int]:
+    """Profile full pauses and resumptions without Slack; return their number too."""
+    rounds, stories = resume.Rounds(setup.make_folder("profile"), 1, 1), 2 if setup.quick else 100
     profiles = Profiles(this_thread=True)  # before the pools start their threads
     try:
-        rounds.bench = rounds.bench.again()
-        rounds.full(10), rounds.full(10)
-        threads = [rounds.thread(10) for _ in range(stories)]
-        before = profiles.spent()
+        rounds.bench = rounds.bench.reopen()
+        rounds.run_full(10), rounds.run_full(10)
+        threads = [rounds.create_thread(10) for _ in range(stories)]
+        before = profiles.list_spent()
         for thread in threads:
-            resume.full(rounds.bench, thread)
-        after = profiles.spent()
+            resume.run_full(rounds.bench, thread)
+        after = profiles.list_spent()
     finally:
-        profiles.end()
+        profiles.stop()
     rounds.close()
-    return difference(before, after), stories
+    return find_spent_between(before, after), stories
 
 
-def whole(setup: Setup) -> tuple[list[Spent], int]:
-    """What the real bot spends on whole stories, one by one, and how many there were."""
+def profile_stories(setup: Setup) -> tuple[list[Spent], int]:
+    """Profile the real bot on whole stories, one at a time; return their number too."""
     count = 2 if setup.quick else 60
-    with Live(setup.new("profile-live"), 5) as live:
+    with Live(setup.make_folder("profile-live"), 5) as live:
         live.start("--profile")
-        clicks.single(live, 1 if setup.quick else 10)
-        before = live.tell("profile")["spent"]
-        clicks.single(live, count)
-        after = live.tell("profile")["spent"]
-    return difference(before, after), count
+        clicks.measure_stories(live, 1 if setup.quick else 10)
+        before = live.send_command("profile")["spent"]
+        clicks.measure_stories(live, count)
+        after = live.send_command("profile")["spent"]
+    return find_spent_between(before, after), count
 
 
 PROFILES: dict[str, Callable[[Setup], tuple[list[Spent], int]]] = {
-    "a pause and its resumption, full, warm, 10 items of history": resumed,
-    "a whole story of the real bot, one by one": whole,
+    "a pause and its resumption, full, warm, 10 items of history": profile_resumes,
+    "a whole story of the real bot, one by one": profile_stories,
 }
 
 
-def report(setup: Setup) -> Iterator[str]:
-    """The lines of both profiles, to be pasted."""
+def build_report(setup: Setup) -> Iterator[str]:
+    """Return the lines of both profiles."""
     for what, profile in PROFILES.items():
         spent, stories = profile(setup)
         yield f"\n**{what[0].upper()}{what[1:]}** ({stories} stories)\n"
-        yield from tables(spent, stories)
+        yield from format_tables(spent, stories)

@@ -1,7 +1,7 @@
-"""What is installed here beside the bot and what it needs: for its extras, and for tests.
+"""Finds the installed packages that the bot does not need: for its extras and for tests.
 
-A bot that is measured is not to find it: the model's client imports two more HTTP libraries where
-they are there, 11 MB and half a second of processor time that no installation of the bot has.
+A measured bot must not find them: the model's client imports two more HTTP libraries if they are
+installed, 11 MB and half a second of processor time that a plain installation does not have.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-LOOKED_FOR = ("numpy",)  # psycopg asks what is imported, and takes None for it
+LOOKED_FOR = ("numpy",)  # psycopg looks it up in sys.modules and cannot handle None
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 @cache
-def others(*extras: str) -> tuple[str, ...]:
-    """Names to import of all that `pip install` of the bot, with these extras, does not bring."""
+def find_other_modules(*extras: str) -> tuple[str, ...]:
+    """Return the modules that `pip install` of the bot with these extras does not install."""
     project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     more = [each for extra in extras for each in project["optional-dependencies"][extra]]
     needed = {project["name"], *_needed([*project["dependencies"], *more])}
@@ -31,7 +31,7 @@ def others(*extras: str) -> tuple[str, ...]:
 
 
 def _needed(wanted: Iterable[str]) -> set[str]:
-    """The distributions that these requirements come to, by their canonical names."""
+    """Return the canonical names of the distributions that these requirements need."""
     left, found = [*map(Requirement, wanted)], set()
     while left:
         each = left.pop()
@@ -41,13 +41,13 @@ def _needed(wanted: Iterable[str]) -> set[str]:
         found.add(known)
         try:
             asked = map(Requirement, metadata.requires(each.name) or ())
-        except metadata.PackageNotFoundError:  # of another platform
+        except metadata.PackageNotFoundError:  # needed on another platform only
             continue
         left += [one for one in asked if _applies(one, each.extras)]
     return {name for name, *_ in found}
 
 
 def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
-    """Return whether it is wanted here, by a package that is wanted with these extras."""
+    """Return whether a requirement applies here, given these extras."""
     marker = requirement.marker
     return marker is None or any(marker.evaluate({"extra": each}) for each in ("", *extras))

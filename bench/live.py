@@ -1,6 +1,7 @@
-"""The whole product with its wire: a local Slack and a stub model in this process, the real bot
-(Bolt, Socket Mode, the OpenAI client) in another, so that the two do not wait for each other's
-interpreter.
+"""Runs the whole product over its real connections.
+
+A local Slack and a stub model run in this process, the real bot (Bolt, Socket Mode, the OpenAI
+client) in another, so that they do not wait for each other's interpreter.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench.installed import others
+from bench.installed import find_other_modules
 from bot.demo.model_server import Turn
 from slack_sandbox.workspace.people import BOT_USER, Channel, Group, Person
 from slack_sandbox.workspace.seed import Seed
@@ -27,11 +28,11 @@ ROOT = Path(__file__).parents[1]
 CHANNELS = 10
 POLICY = '[defaults]\napprovers = ["@crew"]\ndeadline = "4h"\n'
 QUORUM_OF_THREE = f"{POLICY}quorum = 3\n"
-PATIENCE = 120.0  # seconds anything may take
+PATIENCE = 120.0  # seconds to wait for anything
 
 
-def seed(people: int) -> Seed:
-    """Ben, who asks, `people` who may approve, and channels that they are all in."""
+def build_seed(people: int) -> Seed:
+    """Return Ben, who asks, `people` who may approve, and channels with all of them."""
     ben = Person("ben", "UBEN00001", "Ben Okafor")
     crew = [Person(f"p{number}", f"UP{number:07}", f"Person {number}") for number in range(people)]
     ids = [person.id for person in crew]
@@ -42,8 +43,8 @@ def seed(people: int) -> Seed:
     return Seed([ben, *crew], channels, [Group("S0CREW", "crew", "Crew", ids)])
 
 
-def mind(body: dict[str, Any]) -> Turn:
-    """The stub model: proposes a note with the words of the request, then answers."""
+def plan_turn(body: dict[str, Any]) -> Turn:
+    """Let the stub model propose a note with the words of the request, then answer."""
     last = body["input"][-1]
     if last.get("type") == "function_call_output":
         return Turn(text="It is done.")
@@ -52,7 +53,7 @@ def mind(body: dict[str, Any]) -> Turn:
 
 
 def read_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
-    """The next line of a bot that is measured; RuntimeError with its log if it has ended."""
+    """Return the next line of a measured bot; RuntimeError with its log if it has ended."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
@@ -62,7 +63,10 @@ def read_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
 
 
 class Live:
-    """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
+    """A bot with a local Slack and a stub model, for use in `with`.
+
+    `start` and `stop` start and stop the bot on the same database.
+    """
 
     def __init__(
         self,
@@ -71,15 +75,15 @@ class Live:
         *,
         policy: str = POLICY,
         database: str = "",
-        mind: Callable[[dict[str, Any]], Turn] = mind,
+        mind: Callable[[dict[str, Any]], Turn] = plan_turn,
     ) -> None:
-        """`people` may approve what Ben asks for; `database`: a server's instead of a file.
+        """`people` may approve what Ben asks for; `database` is a server's, else a file.
 
-        `mind`: what the stub model does.
+        `mind` decides what the stub model does.
         """
         self.folder, self.people = folder, people
         self._database = database or f"sqlite:///{folder / 'countersign.db'}"
-        self.slack = build_local_slack(seed=seed(people))
+        self.slack = build_local_slack(seed=build_seed(people))
         self.planner = StrictPlanner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0
@@ -101,7 +105,7 @@ class Live:
         self.slack.stop()
 
     def start(self, *flags: str) -> dict[str, float]:
-        """Start the bot; its first line, with the moment before the process was made as `began`."""
+        """Start the bot; return its first line with the time before the start as `began`."""
         environ = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
@@ -118,9 +122,9 @@ class Live:
         }
         if self._database.startswith("postgresql"):
             environ["COUNTERSIGN_KEY"] = "of-the-benchmark-and-of-nobody-else"
-        if not flags:  # what profiles it needs the rest
+        if not flags:  # profiling needs the other packages
             extras = ("cluster",) if self._database.startswith("postgresql") else ()
-            flags = ("--without", *others(*extras))
+            flags = ("--without", *find_other_modules(*extras))
         began = time.monotonic()
         command = [sys.executable, "-m", "bench.child", *flags]
         with (self.folder / "log").open("ab") as log:
@@ -135,28 +139,28 @@ class Live:
             )
         return {**self._line(), "began": began}
 
-    def beside(self) -> Live:
-        """Another bot on the same database and Slack; not started yet."""
+    def create_second(self) -> Live:
+        """Return another bot on the same database and Slack, not started yet."""
         other = copy(self)
         other._process = None
         return other
 
     def kill(self) -> None:
-        """End the bot as a power cut would."""
+        """Kill the bot as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(30)
             self._process = None
 
     def stop(self) -> None:
-        """End the bot in an orderly way."""
+        """Stop the bot in an orderly way."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait(30)
             self._process = None
 
-    def tell(self, command: str) -> dict[str, Any]:
-        """What the bot answers to a command."""
+    def send_command(self, command: str) -> dict[str, Any]:
+        """Send the bot a command and return what it answers."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
@@ -170,36 +174,39 @@ class Live:
     # stories
 
     def ask(self, person: str = "ben") -> Story:
-        """Somebody asks for a note in a thread of its own, in one channel after the other."""
+        """Ask for a note in a new thread, in one channel after another."""
         self._asked += 1
         channel, text = f"C{self._asked % CHANNELS:08}", f"n{self._asked}"
         thread = self.slack.person(person).say(channel, f"@bot note {text}")
         return Story(self, channel, thread, text)
 
     def wait(self, look: Callable[[], Any]) -> Any:
-        """The first truthy answer of `look`."""
+        """Wait for a truthy result of `look` and return it."""
         return self.slack.wait(look, PATIENCE)
 
 
 class Story:
-    """One request, as Slack shows it."""
+    """One request as Slack shows it."""
 
     def __init__(self, live: Live, channel: str, thread: str, text: str) -> None:
         self.live, self.channel, self.thread, self.text = live, channel, thread, text
         self.clicked = 0.0
 
-    def card(self) -> dict[str, Any] | None:
-        """The card with its buttons, once it is there."""
+    def find_card(self) -> dict[str, Any] | None:
+        """Return the card with its buttons, or None."""
         return next((m for m in self._seen() if "approve" in _actions(m)), None)
 
     def click(self, card: dict[str, Any], person: str) -> Any:
-        """Approve it as that person; the delivery that follows. `clicked` is the moment before."""
+        """Approve as that person and return the delivery.
+
+        `clicked` is the time before.
+        """
         actor = self.live.slack.person(person)
         self.clicked = time.monotonic()
         return actor.click(self.channel, card["ts"], "approve", seen=card)
 
     def is_over(self) -> bool:
-        """Whether the answer stands in the thread and the card has lost its buttons."""
+        """Return whether the answer is in the thread and the card has no buttons."""
         seen = self._seen()
         return any("feedback" in _actions(m) for m in seen) and not any(
             "approve" in _actions(m) for m in seen

@@ -1,7 +1,7 @@
-"""What a long record costs those who look at it: Home and the lists, with a hundred thousand
-decided requests beside a thousand.
+"""Measures Home and the lists with a long record.
 
-Processor time: both records are in files. `growth` goes further and takes much longer.
+They are opened with a hundred thousand decided requests and with a thousand, in processor time:
+both records are in files. `growth` goes further and takes much longer.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from bench.figures import Figure, Setup, of_rounds
+from bench.figures import Figure, Setup, build_figure
 from bench.growth import GROWN, STEPS, Years
 
 FEW, MANY, PENDING = 1_000, 100_000, 100
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """Both in turns."""
+    """Measure both records in turns."""
     few, many = (100, 400) if setup.quick else (FEW, MANY)
     rounds, times = (1, 1) if setup.quick else (5, 9)
-    records = [Years(setup.new(f"looks-{n}"), "", (n, PENDING)) for n in (few, many)]
+    records = [Years(setup.make_folder(f"looks-{n}"), "", (n, PENDING)) for n in (few, many)]
     for each in records:
-        each.lists()  # fills caches
-        each.home()
+        each.open_lists()  # warms the caches
+        each.open_home()
     took: dict[str, list[list[float]]] = {what: [[], []] for what in ("list", "home")}
     for _ in range(rounds):
         for what, both in took.items():
             found: tuple[list[float], list[float]] = ([], [])
             for _ in range(times):
                 for record, kept in zip(records, found, strict=True):
-                    looks = record.lists if what == "list" else record.home
+                    looks = record.open_lists if what == "list" else record.open_home
                     kept.append(_busy(looks) * 1000)
             for kept, all_rounds in zip(found, both, strict=True):
                 all_rounds.append(statistics.median(kept))
     for each in records:
         each.close()
     for what, (small, large) in took.items():
-        yield of_rounds(f"looks.{what}", f"{STEPS[what]}, {many:,} decided", large, "ms")
+        yield build_figure(f"looks.{what}", f"{STEPS[what]}, {many:,} decided", large, "ms")
         ratios = [b / a for a, b in zip(small, large, strict=True)]
-        yield of_rounds(f"looks.{what}.ratio", f"… beside {few:,}", ratios, "×", GROWN)
+        yield build_figure(f"looks.{what}.ratio", f"… beside {few:,}", ratios, "×", GROWN)
 
 
 def _busy(work: Callable[[], object]) -> float:

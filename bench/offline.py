@@ -1,6 +1,7 @@
-"""Countersign without Slack and without a model: the real store, policy, worker, executor and
-decisions; the model is a stub at the planner's interface, people are a fixed list, and what would
-be said to Slack stays in the outbox.
+"""Runs Countersign without Slack and without a model.
+
+The store, policy, worker, executor and decisions are real. The model is a stub at the planner's
+interface, people are a fixed list, and messages to Slack stay in the outbox.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from bench.fakes import (
     CHANNEL,
     REQUEST,
     TEAM,
-    People,
-    Posts,
-    Quiet,
-    Silence,
-    Stub,
-    asker,
+    AcceptingSlack,
+    EmptySlack,
+    FixedDirectory,
+    SilentThread,
+    StubModel,
+    choose_requester,
 )
 from bot.clock import SystemClock
 from bot.config.settings import Settings
@@ -47,11 +48,11 @@ POLICY = (
 )
 
 
-KEY = b"of-the-benchmark-and-of-nobody-else"  # where a server holds the record
+KEY = b"of-the-benchmark-and-of-nobody-else"  # used if the record is on a server
 
 
 class Note(BaseModel):
-    """What the tool is given."""
+    """The tool's arguments."""
 
     order_id: int = Field(title="Order")
     text: str = Field(title="Text", max_length=500)
@@ -59,26 +60,26 @@ class Note(BaseModel):
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
 def note_asked(args: Note, context: ToolContext) -> str:
-    """Does nothing, at once."""
+    """Do nothing."""
     return "noted"
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
 def note_freely(args: Note, context: ToolContext) -> str:
-    """The same, under a rule that allows it."""
+    """Do nothing, under a rule that allows it."""
     return "noted"
 
 
 class Bench:
-    """One life of the process on the database in `folder`; `again` is the next."""
+    """The product on the database in `folder`; `reopen` restarts it."""
 
     def __init__(
         self, folder: Path, database: str = "", *, policy: str = POLICY, url: str = ""
     ) -> None:
-        """Opens or makes the database and everything on top of it.
+        """Open or create the database and everything on top of it.
 
-        `database`: the address of a server's, which has the same things lie in `folder`. `url`:
-        where people sign.
+        `database` is the address of a server's, whose files are also in `folder`. `url` is the
+        address where people sign.
         """
         self.folder, self._database = folder, database
         self._policy, self._url = policy, url
@@ -87,13 +88,13 @@ class Bench:
         self.store = Store(address, key=KEY if database else None).open()
         self.clock = SystemClock()
         self._pool = ThreadPoolExecutor(8)
-        self._people = People()
+        self._people = FixedDirectory()
         self.core = self._core()
         thread = SlackThreadReader(
-            self.store, self.clock, self._people, self.core.identity.user, Silence()
+            self.store, self.clock, self._people, self.core.identity.user, EmptySlack()
         )
-        self.worker = self.make_worker(Stub())
-        self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
+        self.worker = self.make_worker(StubModel())
+        self.reader = self.make_worker(StubModel(), thread=thread)  # reads the inbox's messages
         self.intake = self.core.build_intake(lambda _event: False, lambda _channel: None)
         self.clicks = self.core.build_click_dispatcher()
         self.permissions = self.core.build_permission_checker()
@@ -124,7 +125,7 @@ class Bench:
         )
 
     def _make_sender(self) -> MessageSender:
-        store, client, people = self.store, Posts(), self._people
+        store, client, people = self.store, AcceptingSlack(), self._people
         return MessageSender(
             store,
             self.clock,
@@ -138,8 +139,8 @@ class Bench:
             channels=ChannelOwnership(),
         )
 
-    def post(self) -> None:
-        """Draw what is due and hand it to Slack, which takes it at once, as the outbox does."""
+    def deliver_messages(self) -> None:
+        """Draw due messages and post them, as the outbox does; Slack accepts at once."""
         now = self.clock.now()
         with self.store.read() as tx:
             channels = outbox.list_channels_with_due_messages(tx, now)
@@ -150,29 +151,31 @@ class Bench:
             for row in due:
                 assert self._sender.send(row)
 
-    def make_worker(self, model: Stub, executor: Any = None, thread: Any = None) -> RunWorker:
-        """One more worker; in its thread nothing is said unless `thread` says otherwise."""
+    def make_worker(self, model: StubModel, executor: Any = None, thread: Any = None) -> RunWorker:
+        """Create a worker; its thread has no new messages unless `thread` has some."""
         executor = executor or self.core.build_executor(self._pool, _no_portal)
-        return self.core.build_worker(model, executor, thread or Quiet(), Quiet, Quiet())
+        return self.core.build_worker(
+            model, executor, thread or SilentThread(), SilentThread, SilentThread()
+        )
 
-    def again(self) -> Bench:
-        """Everything closed, and opened anew from the files."""
+    def reopen(self) -> Bench:
+        """Close everything and open it again from the files."""
         self.close()
         return Bench(self.folder, self._database, policy=self._policy, url=self._url)
 
     def close(self) -> None:
-        """End this life."""
+        """Close the database and the pool."""
         self._pool.shutdown()
         self.store.close()
 
     def ask(self, thread: str) -> Run:
-        """A request in that thread, READY for a worker."""
+        """Store a request in that thread, READY for a worker."""
         now = self.clock.now()
         run = Run(
             team=TEAM,
             channel=CHANNEL,
             thread_ts=thread,
-            requester=asker(thread),
+            requester=choose_requester(thread),
             created_at=now,
             updated_at=now,
         )
@@ -185,16 +188,16 @@ class Bench:
         """Store a payload as the listener does before it acknowledges it."""
         delivery = parse_delivery(body, TEAM)
         assert delivery is not None
-        self.keep(delivery)
+        self.insert_delivery(delivery)
 
-    def keep(self, delivery: Delivery) -> None:
-        """Store it, at this moment."""
+    def insert_delivery(self, delivery: Delivery) -> None:
+        """Store a delivery with the current time."""
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
             inbox.insert_delivery(tx, delivery)
 
     def add_messages_to_transcript(self) -> None:
-        """Deal with what arrived, as a tick of the loop does."""
+        """Handle new deliveries, as a tick of the loop does."""
         with self.store.read() as tx:
             arrived = inbox.list_new_deliveries(tx)
         for each in arrived:
@@ -202,10 +205,10 @@ class Bench:
             (self.clicks if decides else self.intake).handle_delivery(each)
 
     def advance_ready(self) -> str:
-        """Advance the one run that is ready, found as the loop finds it; its id."""
+        """Advance the one ready run, found as the loop finds it; return its id."""
         with self.store.read() as tx:
             [run_id] = (each.run_id for each in runs.list_ready_runs(tx))
-        self.hearing.advance_run(run_id)
+        self.reader.advance_run(run_id)
         return run_id
 
 

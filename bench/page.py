@@ -1,8 +1,7 @@
-"""The sandbox's page, as people meet it in the demo: how soon it is there, and how soon a clicked
-card has changed.
+"""Measures the sandbox's page as people see it in the demo.
 
-Measured inside headless Chromium by its own clock. Gives nothing where Chromium or its driver is
-not installed.
+It measures how soon the page is drawn and how soon a clicked card has changed, in headless Chromium
+by its own clock. Gives nothing if Chromium or its driver is not installed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
-from bench.figures import Figure, Setup, of_rounds
+from bench.figures import Figure, Setup, build_figure
 from bench.pictures.camera import MAIN, THREAD, Camera, browser, demo
 
 CARD = f"{THREAD} [data-action-id=approve]"
@@ -36,8 +35,8 @@ const observer = new MutationObserver(() => {{
 observer.observe(document.body, {{childList: true, subtree: true}})"""
 
 
-def load(driver: webdriver.Chrome, url: str) -> float:
-    """Milliseconds from the start of a navigation until the page is drawn for its person."""
+def measure_load(driver: webdriver.Chrome, url: str) -> float:
+    """Return the milliseconds from the start of a navigation until the page is drawn."""
     driver.get("about:blank")
     driver.get(f"{url}/?as=ana&theme=light#/C0SUPPORT")
     camera = Camera(driver, url)
@@ -48,8 +47,8 @@ def load(driver: webdriver.Chrome, url: str) -> float:
     )
 
 
-def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
-    """Milliseconds from Ana's click on Approve until the card in front of her has changed."""
+def measure_decision(driver: webdriver.Chrome, url: str, amount: int) -> float:
+    """Return the milliseconds from Ana's click on Approve until her card has changed."""
     camera = Camera(driver, url)
     camera.be("ben")
     composer = camera.one("[data-testid=composer]")
@@ -69,18 +68,18 @@ def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """One demo, one browser."""
+    """Measure one demo in one browser."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         return
     rounds = 2 if setup.quick else 7
-    folder = setup.new("page")
+    folder = setup.make_folder("page")
     with (
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         demo(str(folder)) as url,
         browser(profile) as driver,
     ):
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": READY})
-        loads = [load(driver, url) for _ in range(rounds)]
-        changes = [decide(driver, url, number + 1) for number in range(rounds)]
-    yield of_rounds("page.load", "page load, until it is drawn", loads, "ms")
-    yield of_rounds("page.click", "click on Approve until the card has changed", changes, "ms")
+        loads = [measure_load(driver, url) for _ in range(rounds)]
+        changes = [measure_decision(driver, url, number + 1) for number in range(rounds)]
+    yield build_figure("page.load", "page load, until it is drawn", loads, "ms")
+    yield build_figure("page.click", "click on Approve until the card has changed", changes, "ms")

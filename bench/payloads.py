@@ -1,4 +1,4 @@
-"""What Slack would deliver: a request, and a click on Approve."""
+"""Payloads as Slack delivers them: a request, and a click on Approve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from itertools import count
 from typing import Any
 
-from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, asker
+from bench.fakes import APPROVER, BOT, CHANNEL, REQUEST, TEAM, choose_requester
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget, encode_button_value
 from storage.models import Call
@@ -14,15 +14,15 @@ from storage.models import Call
 _written = count(1)
 
 
-def mention(thread: str, by: str = "") -> dict[str, Any]:
-    """A request to the bot in that thread, where something was said before.
+def build_mention(thread: str, by: str = "") -> dict[str, Any]:
+    """Build a request to the bot in that thread, where there were messages before.
 
-    `by`: whose; without it that of the thread's own asker.
+    `by` is its author, else the thread's requester.
     """
     ts = f"{int(time.time())}.{next(_written):06d}"
     event = {
         "type": "app_mention",
-        "user": by or asker(thread),
+        "user": by or choose_requester(thread),
         "channel": CHANNEL,
         "ts": ts,
         "thread_ts": thread,
@@ -31,8 +31,8 @@ def mention(thread: str, by: str = "") -> dict[str, Any]:
     return {"type": "event_callback", "event_id": f"Ev{ts}", "team_id": TEAM, "event": event}
 
 
-def approval(call: Call) -> dict[str, Any]:
-    """The approver's click on this call's Approve."""
+def build_approval(call: Call) -> dict[str, Any]:
+    """Build the approver's click on Approve of this call."""
     value = encode_button_value(CallTarget(call.id, call.revision))
     return {
         "type": "block_actions",

@@ -1,8 +1,7 @@
-"""Start-up, idle tick and memory with many calls that wait for people; each in a process of its
-own.
+"""Measures start-up, idle tick and memory with many pending calls, each in a new process.
 
-The rows are copies of one real suspended run, with ids of their own, in SQL; only the audit's chain
-is not real.
+The rows are copies of one real suspended run in SQL, with new ids; only the audit's chain is not
+real.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.figures import Figure, Setup, of_rounds
+from bench.figures import Figure, Setup, build_figure
 from bench.live import Live
 from bench.offline import Bench
 from storage import inbox
@@ -23,7 +22,7 @@ from storage.states import DeliveryKind
 
 COUNTS = (1_000, 10_000, 100_000)
 IDS = ("run", "plan", "call")
-# What must differ from copy to copy, beside the ids.
+# What has to differ between copies, besides the ids.
 SPECIAL = {
     "seq": "NULL",
     "hash": "lower(hex(randomblob(32)))",
@@ -33,8 +32,8 @@ SPECIAL = {
 }
 
 
-def fill(folder: Path, count: int) -> None:
-    """A database in which so many calls are pending, their cards posted."""
+def fill_database(folder: Path, count: int) -> None:
+    """Create a database with so many pending calls whose cards are posted."""
     bench = Bench(folder)
     run = bench.ask("1700000000.000000")
     bench.worker.advance_run(run.id)
@@ -54,15 +53,15 @@ def fill(folder: Path, count: int) -> None:
     db.execute("PRAGMA synchronous=OFF")
     db.execute("UPDATE message SET status = 'sent', shown = wanted, ts = '1700000000.000001'")
     db.execute("UPDATE delivery SET status = 'done'")
-    for sql in _copies(db, count):
+    for sql in _build_copy_statements(db, count):
         db.execute(sql)
     db.commit()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
 
 
-def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
-    """The statements that make the copies."""
+def _build_copy_statements(db: sqlite3.Connection, count: int) -> Iterator[str]:
+    """Return the statements that make the copies."""
     yield "CREATE TEMP TABLE ids (n INTEGER PRIMARY KEY, run TEXT, plan TEXT, call TEXT)"
     fresh = ", ".join("lower(hex(randomblob(11)))" for _ in IDS)
     numbers = (
@@ -85,32 +84,32 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
         yield f'INSERT INTO "{table}" ({names}) {copies}'
 
 
-def to_card(live: Live) -> float:
-    """Milliseconds from a new request to its card in Slack."""
+def measure_card(live: Live) -> float:
+    """Return the milliseconds from a new request to its card in Slack."""
     began = time.monotonic()
-    live.wait(live.ask().card)
+    live.wait(live.ask().find_card)
     return (time.monotonic() - began) * 1000
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """At three numbers of pending calls."""
+    """Measure three numbers of pending calls."""
     for count in (1_000,) if setup.quick else COUNTS:
-        folder = setup.new(f"pending-{count}")
-        fill(folder, count)
+        folder = setup.make_folder(f"pending-{count}")
+        fill_database(folder, count)
         ready, imports, ticks, cards, memory = [], [], [], [], []
         with Live(folder, people=2) as live:
             for _ in range(1 if setup.quick else 3):
                 line = live.start()
                 ready.append(line["ready"] - line["began"])
                 imports.append(line["imported"] - line["began"])
-                told = live.tell(f"ticks {5 if setup.quick else 50}")
+                told = live.send_command(f"ticks {5 if setup.quick else 50}")
                 ticks.append(statistics.median(told["ticks"]) * 1000)
-                cards.append(statistics.median(to_card(live) for _ in range(3)))
-                memory.append(live.tell("report")["VmHWM"])
+                cards.append(statistics.median(measure_card(live) for _ in range(3)))
+                memory.append(live.send_command("report")["VmHWM"])
                 live.stop()
         name, where = f"pending.{count}", f"{count:,} pending calls"
-        yield of_rounds(f"{name}.ready", f"process to ready, {where}", ready, "s", 0.9)
-        yield of_rounds(f"{name}.imports", "… of it, Python and imports", imports, "s")
-        yield of_rounds(f"{name}.tick", f"idle tick, {where}", ticks, "ms", 5)
-        yield of_rounds(f"{name}.card", f"message to its card, {where}", cards, "ms")
-        yield of_rounds(f"{name}.memory", f"most memory, {where}", memory, "MB", 110)
+        yield build_figure(f"{name}.ready", f"process to ready, {where}", ready, "s", 0.9)
+        yield build_figure(f"{name}.imports", "… of it, Python and imports", imports, "s")
+        yield build_figure(f"{name}.tick", f"idle tick, {where}", ticks, "ms", 5)
+        yield build_figure(f"{name}.card", f"message to its card, {where}", cards, "ms")
+        yield build_figure(f"{name}.memory", f"most memory, {where}", memory, "MB", 110)

@@ -1,5 +1,6 @@
-"""What a whole run says: the machine, the figures as a table and as JSON, and the same in
-docs/performance.md.
+"""The report of a run: the machine, the figures as a table and as JSON.
+
+Also writes it into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, table
+from bench.figures import Figure, format_table
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
@@ -22,10 +23,10 @@ STAT = Path("/proc/stat")
 RAM = ("tmpfs", "ramfs")
 
 
-def machine(folder: Path, others: Others) -> dict[str, Any]:
-    """What the figures were measured on; `folder` is where the databases were.
+def describe_machine(folder: Path, others: OtherLoad) -> dict[str, Any]:
+    """Return what the figures were measured on; `folder` holds the databases.
 
-    RAM disks say so in `disk`.
+    RAM disks are marked in `disk`.
     """
     model = "unknown processor"
     if (info := Path("/proc/cpuinfo")).exists():
@@ -41,28 +42,28 @@ def machine(folder: Path, others: Others) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
-        "disk": disk(folder),
-        "others": others.share(),
+        "disk": describe_disk(folder),
+        "others": others.calculate_share(),
     }
 
 
-class Others:
-    """How much of the processors everybody else has, from now on: they slow everything down."""
+class OtherLoad:
+    """Measures how much of the processors others use: they slow everything down."""
 
     def __init__(self) -> None:
         self._began = self._now() if STAT.exists() else None
 
     @staticmethod
     def _now() -> tuple[float, float, float]:
-        """Seconds so far: of all processors, of them busy (proc(5)), of them by this process and
-        those it started.
+        """Return the seconds so far: of all processors, busy ones (proc(5)), ours and our
+        children's.
         """
         line = STAT.read_text().split("\n", 1)[0]
         ticks = [int(word) / os.sysconf("SC_CLK_TCK") for word in line.split()[1:9]]
         return sum(ticks), sum(ticks) - ticks[3] - ticks[4], sum(os.times()[:4])
 
-    def share(self) -> str:
-        """In per cent, as text; "?" where the system does not tell."""
+    def calculate_share(self) -> str:
+        """Return the share in per cent as text, or "?" if the system does not tell."""
         if self._began is None:
             return "?"
         total, busy, ours = (
@@ -71,8 +72,8 @@ class Others:
         return f"{max(0.0, (busy - ours) / max(total, 0.01)):.0%}"
 
 
-def disk(folder: Path) -> str:
-    """The device and file system that hold `folder`: the longest mount point above it."""
+def describe_disk(folder: Path) -> str:
+    """Return the device and file system of `folder`: the longest mount point above it."""
     best = ("", "unknown disk")
     mounts = Path("/proc/mounts")
     for line in mounts.read_text().splitlines() if mounts.exists() else []:
@@ -85,29 +86,29 @@ def disk(folder: Path) -> str:
     return best[1]
 
 
-def text(about: dict[str, Any], figures: Sequence[Figure]) -> str:
-    """The machine in two lines, then the table."""
+def format_text(about: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """Return two lines about the machine and the table."""
     return (
         f"{about['date']}, {about['processor']}, {about['system']}, Python {about['python']},\n"
         f"SQLite {about['sqlite']}, disk {about['disk']}; "
         f"others used {about['others']} of the processors meanwhile."
-        f"\n\n{table(figures)}"
+        f"\n\n{format_table(figures)}"
     )
 
 
-def as_json(about: dict[str, Any], figures: Sequence[Figure]) -> str:
-    """Everything, for programs; a figure in a line."""
+def format_json(about: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """Return everything as JSON, one figure per line."""
     lines = ",\n  ".join(json.dumps(figure.json(), ensure_ascii=False) for figure in figures)
     return f'{{"machine": {json.dumps(about, ensure_ascii=False)},\n "figures": [\n  {lines}\n ]}}'
 
 
 def update_docs(about: dict[str, Any], figures: Sequence[Figure], page: Path = DOCS) -> None:
-    """Write the table between the two markers of the page; ValueError where they are not there."""
-    _write_between(page, BEGIN, END, text(about, figures))
+    """Write the table between the page's two markers; ValueError without them."""
+    _write_between(page, BEGIN, END, format_text(about, figures))
 
 
 def update_profile(lines: Sequence[str], page: Path = DOCS) -> None:
-    """The same with the profile, which has markers of its own."""
+    """Write the profile between the page's markers for it."""
     _write_between(page, *PROFILE, "\n".join(lines).strip("\n"))
 
 

@@ -1,5 +1,6 @@
-"""What two thousand whole stories leave behind: the file's growth for each, the log's, and the
-memory that the bot then has.
+"""Measures what two thousand whole stories leave behind.
+
+It measures the growth of the file and of the log per story, and the bot's memory afterwards.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from bench.figures import Figure, Setup
 from bench.live import Live
 
 STORIES, AT_ONCE = 2000, 50
-FILE, MEMORY = 8000, 125  # aims: bytes a story, MB
+FILE, MEMORY = 8000, 125  # aims: bytes per story, MB
 TABLES = ("audit", "delivery", "item", "message", "call")  # the largest
 
 
-def used(path: Path) -> dict[str, int]:
-    """The bytes of the pages in use, of each of TABLES with its indexes, and in `file` of all."""
+def measure_used_bytes(path: Path) -> dict[str, int]:
+    """Return the bytes of used pages: of each of TABLES with its indexes, and in `file` of all."""
     with closing(sqlite3.connect(path)) as raw:
         counts = [
             int(raw.execute(f"PRAGMA {each}").fetchone()[0])
@@ -38,18 +39,18 @@ def used(path: Path) -> dict[str, int]:
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """Fifty at once, one fifty after the other, on one bot."""
+    """Run fifty stories at once, again and again, on one bot."""
     count, at_once = (4, 2) if setup.quick else (STORIES, AT_ONCE)
-    with Live(setup.new("stories"), at_once) as live:
+    with Live(setup.make_folder("stories"), at_once) as live:
         live.start()
-        clicks.single(live, 1 if setup.quick else 10)  # fills caches
+        clicks.measure_stories(live, 1 if setup.quick else 10)  # warms the caches
         path, log = live.folder / "countersign.db", live.folder / "log"
-        live.tell("report")
-        before, logged = used(path), log.stat().st_size
+        live.send_command("report")
+        before, logged = measure_used_bytes(path), log.stat().st_size
         for _ in range(count // at_once):
-            clicks.whole(live, at_once)
-        memory = live.tell("report")["VmRSS"]
-        after, said = used(path), log.stat().st_size
+            clicks.measure_throughput(live, at_once)
+        memory = live.send_command("report")["VmRSS"]
+        after, said = measure_used_bytes(path), log.stat().st_size
     grown = {name: (after[name] - before[name]) / count for name in after}
     words = f"growth of the file by a whole story, over {count:,}"
     yield Figure("stories.file", words, grown["file"], "bytes", FILE)

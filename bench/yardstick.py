@@ -1,10 +1,10 @@
 """The yardstick: a pause and its resumption on bare SQLAlchemy Core, as durable as ours.
 
-The same steps as a call that asks: load the history; store the request, the proposal, a card, an
-audit row and an approval; swap pending for approved; swap approved for executing and read the
-arguments; run the tool; store its result and read the history again; store the answer. Four commits
-wait for the disk. It has no policy, digest, votes, inbox or chain: what Countersign costs beside it
-is what those cost. It uses nothing of ours.
+It takes the same steps as a call that asks: load the history; store the request, the proposal, a
+card, an audit row and an approval; change pending to approved; change approved to executing and
+read the arguments; run the tool; store its result and read the history again; store the answer.
+Four commits wait for the disk. It has no policy, digest, votes, inbox or chain, and Countersign's
+extra cost is the cost of those. It uses none of our code.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ HOUR = 3_600_000_000  # µs
 
 
 class Yardstick:
-    """A database of its own in `folder`; `story` is one pause and its resumption."""
+    """Runs stories on a database of its own in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         """Make the database."""
@@ -82,10 +82,10 @@ class Yardstick:
         self._engine = _open(self._path)
         self._stories = 0
 
-    def story(self, items: int, *, fresh: bool = False) -> Took:
-        """One story in a thread of its own with so many entries; `fresh` opens the database anew.
+    def run_story(self, items: int, *, fresh: bool = False) -> Took:
+        """Run a pause and its resumption in a new thread with so many entries; return its cost.
 
-        Returns what it took, without the making of the history.
+        `fresh` opens the database again before the approval. Writing the history is not counted.
         """
         self._stories += 1
         thread, watch = f"thread-{self._stories}", Stopwatch()
@@ -159,12 +159,12 @@ class Yardstick:
 
 
 def _open(path: Path) -> Engine:
-    """Return an engine with Countersign's durability, its tables made where they are not there."""
+    """Return an engine with Countersign's durability; create missing tables."""
     engine = create_engine(f"sqlite:///{path}")
 
     @event.listens_for(engine, "connect")
     def connected(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # no BEGIN but ours
+        connection.isolation_level = None  # only our own BEGIN
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -199,7 +199,7 @@ def _note(tx: Connection, thread: str, what: str) -> None:
 
 
 def _swap(tx: Connection, thread: str, old: str, new: str, **columns: str) -> None:
-    """Move the approval from one status to the next; RuntimeError where it is not there."""
+    """Move the approval from one status to the next; RuntimeError if it has another status."""
     where = (APPROVAL.c.thread == thread, APPROVAL.c.status == old)
     moved = {"status": new, "version": APPROVAL.c.version + 1, **columns}
     if tx.execute(update(APPROVAL).where(*where).values(**moved)).rowcount != 1:

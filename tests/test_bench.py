@@ -27,7 +27,15 @@ from bench import (
 )
 from bench.__main__ import MEASUREMENTS, main
 from bench.commits import Counts
-from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
+from bench.figures import (
+    Figure,
+    Measurement,
+    Setup,
+    build_figure,
+    format_number,
+    format_table,
+    percentile,
+)
 from bench.offline import Bench
 from bench.yardstick import Yardstick
 from storage import transaction
@@ -89,11 +97,11 @@ def test_a_story_costs_the_store_the_same_whatever_the_history(tmp_path: Path) -
     for items in (10, 100):
         folder = tmp_path / str(items)
         folder.mkdir()
-        counts.append(resume.counted(folder, resume.full, items))
+        counts.append(resume.count_story(folder, resume.run_full, items))
     assert counts[0] == counts[1]
 
 
-STORY_LIMITS = [(resume.core, Counts(68, 15, 8, 4)), (resume.full, Counts(87, 24, 11, 6))]
+STORY_LIMITS = [(resume.run_core, Counts(68, 15, 8, 4)), (resume.run_full, Counts(87, 24, 11, 6))]
 
 
 @pytest.mark.parametrize(("story", "most"), STORY_LIMITS)
@@ -101,16 +109,16 @@ def test_a_story_uses_the_store_no_more_than_its_limits(
     tmp_path: Path, story: resume.Story, most: Counts
 ) -> None:
     """A step reads a row once. A change that needs more of the store raises the limits above."""
-    found = resume.counted(tmp_path, story, 10)
+    found = resume.count_story(tmp_path, story, 10)
     assert all(each <= at_most for each, at_most in zip(astuple(found), astuple(most), strict=True))
 
 
 def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
     """The second story finds all of them; building one on the spot costs thirty times as much."""
     bench = Bench(tmp_path)
-    resume.full(bench, "first")
+    resume.run_full(bench, "first")
     known = len(transaction.known)
-    resume.full(bench, "second")
+    resume.run_full(bench, "second")
     bench.close()
     assert len(transaction.known) == known > 40
 
@@ -122,7 +130,7 @@ def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:
     """
     yardstick = Yardstick(tmp_path)
     for fresh in (False, True):
-        took = yardstick.story(3, fresh=fresh)
+        took = yardstick.run_story(3, fresh=fresh)
         assert took.processor > 0
         assert took.wall > 0
     with yardstick._engine.connect() as connection:
@@ -208,18 +216,21 @@ def test_the_profile_lists_functions_by_part(
 
 def test_profiled_functions_are_named_by_their_part() -> None:
     """Ours by package, others by library, built-in functions by the library they belong to."""
-    assert hotspots.place(resume.core.__code__) == ("bench", "resume.core")
-    assert hotspots.place(pytest.fail.__call__.__code__)[0] == "_pytest"
-    assert hotspots.place(json.dumps.__code__) == ("Python's library", "__init__.dumps")
+    assert hotspots.name_function(resume.run_core.__code__) == ("bench", "resume.run_core")
+    assert hotspots.name_function(pytest.fail.__call__.__code__)[0] == "_pytest"
+    assert hotspots.name_function(json.dumps.__code__) == ("Python's library", "__init__.dumps")
     native = "<method 'execute' of 'sqlite3.Connection' objects>"
-    assert hotspots.place(native) == ("sqlite3", "sqlite3.Connection.execute")
-    assert hotspots.place("<built-in method builtins.len>") == (hotspots.BUILT_IN, "builtins.len")
+    assert hotspots.name_function(native) == ("sqlite3", "sqlite3.Connection.execute")
+    assert hotspots.name_function("<built-in method builtins.len>") == (
+        hotspots.BUILT_IN,
+        "builtins.len",
+    )
 
 
 @pytest.mark.long
 def test_copies_of_a_pending_call_are_complete(tmp_path: Path) -> None:
     """Each has a card that was sent, and a bot that starts on them finds nothing to do."""
-    pending.fill(tmp_path, 50)
+    pending.fill_database(tmp_path, 50)
     with sqlite3.connect(tmp_path / "countersign.db") as db:
         for name in ("run", "plan", "call", "revision", "message", "delivery"):
             assert db.execute(f"SELECT count(*) FROM {name}").fetchone() == (50,)
@@ -236,8 +247,8 @@ def test_copies_of_a_pending_call_are_complete(tmp_path: Path) -> None:
     bot = pending.Live(tmp_path, people=2)
     with bot:
         line = bot.start()
-        told = bot.tell("ticks 3")
-        assert pending.to_card(bot) > 0
+        told = bot.send_command("ticks 3")
+        assert pending.measure_card(bot) > 0
     assert line["began"] < line["imported"] < line["ready"]
     assert len(told["ticks"]) == 3
     assert 10 < told["VmRSS"] <= told["VmHWM"]
@@ -284,21 +295,25 @@ def test_counted_row_bytes_agree_with_what_sqlite_stores(tmp_path: Path) -> None
     db.commit()
     filled = db.execute("PRAGMA page_count").fetchone()[0] * 4096
     # rowid, length and cell pointer of each
-    counted = sum(pause.record(row) + 3 + 1 + 2 for row in rows)
+    counted = sum(pause.count_row_bytes(row) + 3 + 1 + 2 for row in rows)
     assert 0.95 < counted / filled < 1.0
 
 
 def test_figures_show_spread_and_verdict() -> None:
     """An aim is an upper or a lower bound; percentiles take the nearest rank."""
-    figure = of_rounds("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
+    figure = build_figure("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
     assert (figure.value, figure.spread, figure.met) == (2.0, (1.0, 3.0), True)
     assert Figure("b", "", 2.1, "ms", aim=2.0).met is False
     assert Figure("c", "", 2.1, "ms").met is None
     least = Figure("d", "a rate", 30.0, "/s", aim=25.0, more_is_better=True)
     assert (least.met, Figure("e", "", 24.9, "/s", 25.0, None, True).met) == (True, False)
-    assert table([least]).splitlines()[2] == "| a rate | 30 /s  |        | ≥ 25 /s ✓ |"
-    assert table([figure]).splitlines()[2] == "| some thing | 2 ms   | 1 – 3  | ≤ 2 ms ✓ |"
-    assert [written(value, "×") for value in (0.123, 12.34, 1234.5)] == ["0.12×", "12.3×", "1,234×"]
+    assert format_table([least]).splitlines()[2] == "| a rate | 30 /s  |        | ≥ 25 /s ✓ |"
+    assert format_table([figure]).splitlines()[2] == "| some thing | 2 ms   | 1 – 3  | ≤ 2 ms ✓ |"
+    assert [format_number(value, "×") for value in (0.123, 12.34, 1234.5)] == [
+        "0.12×",
+        "12.3×",
+        "1,234×",
+    ]
     assert [percentile(list(range(1, 51)), percent) for percent in (50, 99, 100)] == [25, 50, 50]
 
 
@@ -306,7 +321,7 @@ def test_update_docs_replaces_only_the_text_between_markers(tmp_path: Path) -> N
     """A page without both markers is refused."""
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", "utf-8")
-    about = report.machine(tmp_path, report.Others())
+    about = report.describe_machine(tmp_path, report.OtherLoad())
     report.update_docs(about, [Figure("a", "some thing", 1.0, "ms")], page)
     text = page.read_text("utf-8")
     assert text.startswith(f"before\n{report.BEGIN}\n")
@@ -326,7 +341,7 @@ def test_performance_md_can_be_updated_and_is_complete(tmp_path: Path) -> None:
     text = report.DOCS.read_text("utf-8")
     copy = tmp_path / "copy.md"
     copy.write_text(text, "utf-8")
-    report.update_docs(report.machine(tmp_path, report.Others()), [], copy)
+    report.update_docs(report.describe_machine(tmp_path, report.OtherLoad()), [], copy)
     report.update_profile([], copy)
     assert all(f"`{name}`" in text for name in MEASUREMENTS)
 

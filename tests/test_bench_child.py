@@ -13,7 +13,7 @@ from bench import installed
 @pytest.mark.long
 def test_a_measured_bot_imports_only_packages_it_needs() -> None:
     """Packages of extras and of the tests are hidden; those it needs are not."""
-    names = set(installed.others())
+    names = set(installed.find_other_modules())
     assert {"pytest", "aiohttp"} <= names
     assert names.isdisjoint({"bot", "openai", "pydantic", "slack_bolt", "sqlalchemy", "holidays"})
     looking = "import bench.child, aiohttp"

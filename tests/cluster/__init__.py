@@ -1,1 +1,1 @@
-"""Several processes of the bot on one database, and what may happen to them: a script each."""
+"""Several processes of the bot on one database: kills, freezes, cuts, restarts, clocks."""

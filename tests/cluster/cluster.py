@@ -1,6 +1,6 @@
-"""A cluster: one database server, a local Slack, a model that answers what it is asked, replicas.
+"""A cluster: a database server, a local Slack, a stand-in for the model, replicas.
 
-Every script ends with `all_is_well`: nothing lost, nothing twice, every card true.
+Every test ends with `check_all`: nothing lost, nothing twice, every card true.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import select
 
-from bench.live import CHANNELS, seed
+from bench.live import CHANNELS, build_seed
 from bot.demo.model_server import Turn
 from slack_sandbox.server import Sandbox
 from storage.models import Call, Message, Run
@@ -39,38 +39,38 @@ C = CallStatus
 T = TypeVar("T")
 
 
-def mind(body: dict[str, Any]) -> Turn:
-    """Do once what the last message asks for (a word like w17), and say so afterwards."""
+def plan_turn(body: dict[str, Any]) -> Turn:
+    """Do once what the last message asks for (a word like w17), then say so."""
     items = body["input"]
     said = [each for each in items if each.get("role") == "user"]
     word = re.findall(r"\bw\d+\b", str(said[-1]["content"]))[-1]
     if items[-1].get("type") == "function_call_output":
-        return Turn(text=answer(word))
+        return Turn(text=build_answer(word))
     return Turn(calls=[("once", {"text": word})])
 
 
-def answer(word: str) -> str:
-    """What the model says in the end."""
+def build_answer(word: str) -> str:
+    """The model's last words."""
     return f"It is done now: {word}."
 
 
 class Threads(ABC):
-    """The threads in which words are asked for: what is in them, and what came of each."""
+    """The threads in which words are requested, with messages and effects."""
 
     folder: Path
 
     @abstractmethod
-    def said(self, word: str) -> list[dict[str, Any]]:
-        """What the bot has said in that thread."""
+    def list_messages(self, word: str) -> list[dict[str, Any]]:
+        """The bot's messages in that thread."""
 
     def card(self, word: str, button: str = "approve") -> dict[str, Any] | None:
         """The bot's message in that thread that has such a button."""
-        found = [each for each in self.said(word) if button in action_ids(each)]
+        found = [each for each in self.list_messages(word) if button in action_ids(each)]
         return found[0] if found else None
 
     def is_answered(self, word: str) -> bool:
         """Whether the thread has its answer."""
-        return any(answer(word) in words(each) for each in self.said(word))
+        return any(build_answer(word) in words(each) for each in self.list_messages(word))
 
     def effects(self) -> Counter[str]:
         """How often each word was done."""
@@ -80,7 +80,7 @@ class Threads(ABC):
 
 
 class Cluster(Threads):
-    """Everything a script needs."""
+    """The database, the local Slack, the model and the replicas of a test."""
 
     def __init__(
         self, folder: Path, server: Server, slack: Sandbox, planner: StrictPlanner
@@ -91,18 +91,20 @@ class Cluster(Threads):
         self.policy.write_text(POLICY)
         self.store = Store(server.url("cluster", "owner"), key=KEY.encode()).open()
         self.replicas: list[Replica] = []
-        self.threads: dict[str, tuple[str, str]] = {}  # the channel and thread of each word
+        self.threads: dict[str, tuple[str, str]] = {}  # each word's channel and thread
         self._proxies: list[Proxy] = []
 
-    def proxy(self) -> Proxy:
+    def create_proxy(self) -> Proxy:
         """A network to the database that can be cut."""
         folder = Path(tempfile.mkdtemp(prefix="cspx", dir="/tmp"))
         made = Proxy(folder, self.server.folder)
         self._proxies.append(made)
         return made
 
-    def replica(self, *, proxy: Proxy | None = None, ahead: float = 0.0, **more: str) -> Replica:
-        """One more, begun and connected."""
+    def start_replica(
+        self, *, proxy: Proxy | None = None, ahead: float = 0.0, **more: str
+    ) -> Replica:
+        """Start one more replica, and wait until it is connected."""
         there = proxy.folder if proxy else self.server.folder
         environ = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -130,7 +132,7 @@ class Cluster(Threads):
         return made
 
     def begin(self, replica: Replica) -> None:
-        """Begin a replica, and wait until it is connected."""
+        """Start a replica, and wait until it is connected."""
         before, address = self.slack.connections, replica.environ.get("COUNTERSIGN_HTTP")
         replica.start()
         if address:
@@ -139,23 +141,23 @@ class Cluster(Threads):
             self.wait(lambda: self.slack.connections > before, 30)
 
     def wait(self, look: Callable[[], T], timeout: float = 60.0) -> T:
-        """The first truthy value; fails with the replicas' last words."""
+        """Return the first truthy value; if there is none, fail with the replicas' logs."""
         try:
             return self.slack.wait(look, timeout)
         except TimeoutError:
             logs = "\n".join(f"--- {each.number}\n{each.threads()}" for each in self.replicas)
             raise AssertionError(f"not within {timeout} s\n{logs}\n{self._left()}") from None
 
-    # what people do
+    # people
 
     def ask(self, *words: str) -> None:
-        """Ask for each of these, each in a thread of its own."""
+        """Ask for each of these words, each in its own thread."""
         for word in words:
             channel = f"C{len(self.threads) % CHANNELS:08}"
             self.threads[word] = channel, self.slack.person("ben").say(channel, f"@bot do {word}")
 
     def approve(self, *words: str, button: str = "approve") -> None:
-        """Click on each, once there is something to click; again where Slack shows an error."""
+        """Click on each card, once it is there; again if Slack shows an error."""
         left = list(words)
         for _ in range(10):
             clicked = {word: self.click(word, button) for word in left}
@@ -167,24 +169,24 @@ class Cluster(Threads):
         raise AssertionError(f"clicks on {left} were never acknowledged")
 
     def click(self, word: str, button: str = "approve") -> Any:
-        """Click on it, once there is something to click; the delivery, which is on its way."""
+        """Click on the card, once it is there; return the delivery, still on its way."""
         shown = self.wait(lambda: self.card(word, button))
         return self.slack.person("p0").click(self.threads[word][0], shown["ts"], button)
 
-    def said(self, word: str) -> list[dict[str, Any]]:
-        """What the bot has said in that thread."""
+    def list_messages(self, word: str) -> list[dict[str, Any]]:
+        """The bot's messages in that thread."""
         there = self.slack.person("p0").messages(*self.threads[word])
         return [each for each in there if each.get("bot_id")]
 
-    # what came of it
+    # outcomes
 
     def all(self, model: type[Any]) -> list[Any]:
         """Every row."""
         with self.store.read() as tx:
             return fetch_rows(tx, model, select(model))
 
-    def settled(self, timeout: float = 90.0) -> None:
-        """Wait until every request has its answer; say of what is unknown that it was done."""
+    def wait_until_settled(self, timeout: float = 90.0) -> None:
+        """Wait until every request is answered; unknown calls are resolved as done."""
         told: set[str] = set()
 
         def look() -> bool:
@@ -199,9 +201,9 @@ class Cluster(Threads):
 
         self.wait(look, timeout)
 
-    def all_is_well(self) -> None:
-        """Nothing lost, nothing twice, every card true, the record whole."""
-        self.settled()
+    def check_all(self) -> None:
+        """Check that nothing is lost or done twice, every card is true, and the record intact."""
+        self.wait_until_settled()
         self.wait(lambda: not self._left(), 30)
         known = {call.id: call for call in self.all(Call)}
         assert {call.status for call in known.values()} == {C.SUCCEEDED}
@@ -209,8 +211,8 @@ class Cluster(Threads):
         assert max(self.effects().values()) == 1, "an effect twice"
         assert set(self.effects()) == set(self.threads), "an effect lost"
         for word in self.threads:
-            said = self.said(word)
-            assert sum(answer(word) in words(each) for each in said) == 1, word
+            said = self.list_messages(word)
+            assert sum(build_answer(word) in words(each) for each in said) == 1, word
             assert sum(map(is_card, said)) == 1, word
             assert not [each for each in said if "approve" in action_ids(each)], word
         with self.store.read() as tx:
@@ -222,7 +224,7 @@ class Cluster(Threads):
         return places[run.channel, run.thread_ts]
 
     def _left(self) -> list[str]:
-        """What is not at its end."""
+        """What has not ended yet."""
         try:
             open_runs = [run for run in self.all(Run) if run.status is not RunStatus.COMPLETED]
             unsent = [row for row in self.all(Message) if row.status is not MessageStatus.SENT]
@@ -233,7 +235,7 @@ class Cluster(Threads):
         ]
 
     def close(self) -> None:
-        """End all."""
+        """Stop everything."""
         for each in self.replicas:
             each.kill()
         for proxy in self._proxies:
@@ -242,20 +244,20 @@ class Cluster(Threads):
 
 
 def is_card(message: dict[str, Any]) -> bool:
-    """Whether it is the card of a call, however that stands."""
+    """Whether it is the card of a call, in whatever state."""
     blocks = message.get("blocks") or []
     return any(str(block["block_id"]).startswith(("h:", "o:", "v:")) for block in blocks)
 
 
 @contextmanager
 def cluster_in(folder: Path) -> Iterator[Cluster]:
-    """A cluster without replicas yet, on a server of its own."""
+    """Run a cluster without replicas, on a server of its own, until the block ends."""
     programs = binaries()
     assert programs is not None
     with (
         serve(programs) as server,
-        build_local_slack(seed=seed(5)) as slack,
-        StrictPlanner(mind=mind) as planner,
+        build_local_slack(seed=build_seed(5)) as slack,
+        StrictPlanner(mind=plan_turn) as planner,
     ):
         made = Cluster(folder, server, slack, planner)
         try:
@@ -264,8 +266,8 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
             made.close()
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """How long that takes."""
+def measure_seconds(work: Callable[[], object]) -> float:
+    """How long the work takes."""
     began = time.monotonic()
     work()
     return time.monotonic() - began

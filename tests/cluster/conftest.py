@@ -1,4 +1,4 @@
-"""A cluster for each script; skipped where PostgreSQL or Procrastinate is not installed."""
+"""A cluster for each test; skipped if PostgreSQL or Procrastinate is not installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.postgres_server import binaries
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A server, a local Slack and a model; no replica has begun."""
+    """A server, a local Slack and a model; no replica has started."""
     if binaries() is None or find_spec("procrastinate") is None:
         pytest.skip("PostgreSQL or Procrastinate is not installed: nothing is tested of replicas")
     with cluster_in(tmp_path) as made:

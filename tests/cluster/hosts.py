@@ -1,7 +1,8 @@
 """Several processes that share many workspaces, on one database server, with a local Slack.
 
-Every script ends with `all_is_well`: in each workspace nothing is lost, nothing twice, every card
-true. A word (w17) is asked for in one workspace alone, so what is done in another shows.
+Every test ends with `check_all`: in each workspace nothing is lost, nothing happens twice, and
+every card is true. A word (w17) is requested in one workspace only, so an effect in another would
+show.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord
-from tests.cluster.cluster import KEY, POLICY, Threads, answer, is_card, mind
+from tests.cluster.cluster import KEY, POLICY, Threads, build_answer, is_card, plan_turn
 from tests.cluster.proxy import Proxy
 from tests.cluster.replica import Replica, begin_process
 from tests.model_stand_in.planner import StrictPlanner
@@ -37,11 +38,11 @@ from tests.stories.over_http import asked_at, free_port, is_ready
 from tests.workspaces.many import CHANNELS, TOKEN_KEYS, build_slack, install_everywhere
 
 T = TypeVar("T")
-RELUCTANCE = 0.5  # seconds until somebody who was shown an error clicks again
+RELUCTANCE = 0.5  # seconds after which a person clicks again after an error
 
 
 def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
-    """The command `countersign serve`, for many workspaces."""
+    """Run `countersign serve`, for many workspaces."""
     settings, _ = begin_process(environ, log)
     quiet = float(os.environ.get("QUIET", QUIET_TIMEOUT_SECONDS))
     host = WorkspaceHost(settings, SystemClock(), build, os.environ, quiet=quiet)
@@ -54,18 +55,18 @@ def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
 
 
 class HostProcess(Replica):
-    """One process that serves workspaces."""
+    """A process that serves workspaces."""
 
     body = staticmethod(_run)
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address where it listens."""
         return self.environ["COUNTERSIGN_HTTP"]
 
 
 class Hosts(Threads):
-    """Everything a script needs."""
+    """The database, the local Slack, the model and the processes of a test."""
 
     def __init__(
         self, folder: Path, server: Server, slack: Sandbox, planner: StrictPlanner
@@ -80,14 +81,19 @@ class Hosts(Threads):
         self.threads: dict[str, tuple[str, str, str]] = {}  # each word's team, channel and thread
         self._proxies: list[Proxy] = []
 
-    def proxy(self) -> Proxy:
+    def create_proxy(self) -> Proxy:
         """A network to the database that can be cut."""
         there = Path(tempfile.mkdtemp(prefix="cspx", dir="/tmp"))
         self._proxies.append(Proxy(there, self.server.folder))
         return self._proxies[-1]
 
-    def process(self, port: int = 0, *, proxy: Proxy | None = None, **more: str) -> HostProcess:
-        """One more, begun and ready; Slack sends to the first unless it was told otherwise."""
+    def start_process(
+        self, port: int = 0, *, proxy: Proxy | None = None, **more: str
+    ) -> HostProcess:
+        """Start one more process, and wait until it is ready.
+
+        Slack sends to the first one by default.
+        """
         address = f"127.0.0.1:{port or free_port()}"
         there = proxy.folder if proxy else self.server.folder
         environ = {
@@ -122,56 +128,56 @@ class Hosts(Threads):
         return made
 
     def begin(self, process: HostProcess) -> None:
-        """Begin a process, and wait until it is ready."""
+        """Start a process, and wait until it is ready."""
         process.start()
         self.wait(lambda: is_ready(process.address), 30)
 
     def send_to(self, address: str) -> None:
-        """Have Slack send everything there from now on."""
+        """Have Slack send everything to this address from now on."""
         for world in self.slack.world.worlds.values():
             asked_at(world.app.manifest, f"http://{address}")
 
     def wait(self, look: Callable[[], T], timeout: float = 30.0) -> T:
-        """The first truthy value; fails with the processes' last words."""
+        """Return the first truthy value; if there is none, fail with the processes' logs."""
         try:
             return self.slack.wait(look, timeout)
         except TimeoutError:
             logs = "\n".join(f"--- {each.number}\n{each.threads()}" for each in self.processes)
             raise AssertionError(f"not within {timeout} s\n{logs}\n{self.left()}") from None
 
-    # who has what
+    # owners
 
     def owners(self) -> dict[str, str]:
-        """The address of the process that has each workspace, which somebody has."""
+        """The address of the process that owns each workspace."""
         rows = self.record.list()
         return {row.workspace: row.owner_url.rpartition("//")[2] for row in rows if row.owner}
 
     def has_all(self, *processes: HostProcess) -> bool:
-        """Whether these processes together have all the workspaces."""
+        """Whether these processes together own all the workspaces."""
         addresses = {each.address for each in processes}
         found = self.owners()
         return len(found) == len(self.teams) and set(found.values()) <= addresses
 
-    # what people do
+    # people
 
     def person(self, team: str, name: str = "p0") -> Actor:
-        """Somebody in a workspace."""
+        """A person in a workspace."""
         return self.slack.workspace(team).person(name)
 
     def ask(self, team: str, *given: str) -> None:
-        """Ask there for each of these, each in a thread of its own."""
+        """Ask there for each of these words, each in its own thread."""
         for word in given:
             channel = f"C{team[3:]}{len(self.threads) % CHANNELS}"
             thread = self.person(team, "ben").say(channel, f"@bot do {word}")
             self.threads[word] = team, channel, thread
 
-    def said(self, word: str) -> list[dict[str, Any]]:
-        """What the bot has said in that thread."""
+    def list_messages(self, word: str) -> list[dict[str, Any]]:
+        """The bot's messages in that thread."""
         team, *place = self.threads[word]
         return [each for each in self.person(team).messages(*place) if each.get("bot_id")]
 
     def click(self, word: str, button: str = "approve", timeout: float = 30.0) -> Any:
-        """Click on it, once there is something to click; the delivery, which is on its way."""
+        """Click on the card, once it is there; return the delivery, still on its way."""
         return self._press(word, self.wait(lambda: self.card(word, button), timeout), button)
 
     def _press(self, word: str, shown: dict[str, Any], button: str) -> Any:
@@ -179,49 +185,49 @@ class Hosts(Threads):
         return self.person(team).click(channel, shown["ts"], button)
 
     def approve(self, *given: str, button: str = "approve", timeout: float = 30.0) -> None:
-        """Click on each; again where Slack shows an error, while there is something to click."""
+        """Click on each card; again if Slack shows an error, while there is a button."""
         until = time.monotonic() + timeout
         sent = {word: self.click(word, button, timeout) for word in given}
         while sent and time.monotonic() < until:
             for each in sent.values():
                 each.settled.wait(15)
-            # what somebody was shown an error for may have been taken all the same
+            # a click with an error may have been stored all the same
             failed = [word for word, each in sent.items() if not each.ok]
             if failed:
                 threading.Event().wait(RELUCTANCE)
             sent = {}
             for word in failed:
-                with suppress(ValueError):  # it was decided between the look and the click
+                with suppress(ValueError):  # it was decided before the click
                     if card := self.card(word, button):
                         sent[word] = self._press(word, card, button)
         assert not sent, f"clicks on {[*sent]} were never acknowledged"
 
-    def put_off(self, word: str) -> str:
-        """The newest private word to try again, as Slack could not be asked; "" for none."""
+    def find_retry_notice(self, word: str) -> str:
+        """The newest private message to try again, as Slack could not be asked; "" for none."""
         team, channel, thread = self.threads[word]
         seen = self.person(team).everything(channel)
         mine = [each for each in seen if each.get("thread_ts") == thread and self.card(word)]
         found = [str(each["ts"]) for each in mine if LOOKUP_FAILED_REPLY in words(each)]
         return max(found, default="")
 
-    # what came of it
+    # outcomes
 
     def rows(self, team: str, query: str) -> list[tuple[Any, ...]]:
-        """What a query finds in a workspace's schema."""
+        """The rows that a query finds in a workspace's schema."""
         with self.server.connect("hosts") as owner:
             owner.execute(f"SET search_path TO {get_schema_name(team)}")
             return list(owner.execute(query))  # type: ignore[arg-type]  # the tests' own words
 
-    def all_is_well(self, timeout: float = 90.0) -> None:
-        """Nothing lost, nothing twice, in no workspace anything of another."""
+    def check_all(self, timeout: float = 90.0) -> None:
+        """Check that nothing is lost or done twice, and no workspace has anything of another."""
         told: set[str] = set()
-        undone: set[str] = set()  # its process was killed between the start and the effect
+        undone: set[str] = set()  # killed between the start and the effect
 
         def settled() -> bool:
-            """An answer in each thread; who is asked to try again does, and says what was done."""
+            """Whether each thread is answered; people try again if asked, and say what was done."""
             left = [word for word in self.threads if not self.is_answered(word)]
             for word in left:
-                if (ts := self.put_off(word)) and ts not in told:
+                if (ts := self.find_retry_notice(word)) and ts not in told:
                     self.approve(word)
                     told.add(ts)
                 if word not in told and self.card(word, "resolve_done"):
@@ -237,8 +243,8 @@ class Hosts(Threads):
         assert max(self.effects().values()) == 1, "an effect twice"
         assert set(self.effects()) == set(self.threads) - undone, "an effect lost"
         for word in self.threads:
-            said = self.said(word)
-            assert sum(answer(word) in words(each) for each in said) == 1, word
+            said = self.list_messages(word)
+            assert sum(build_answer(word) in words(each) for each in said) == 1, word
             assert sum(map(is_card, said)) == 1, word
             assert not [each for each in said if "approve" in action_ids(each)], word
         for team in {team for team, *_ in self.threads.values()}:
@@ -252,7 +258,7 @@ class Hosts(Threads):
             assert {status for _, status in found} <= done, (team, undone)
 
     def left(self) -> list[str]:
-        """What is not at its end."""
+        """What has not ended yet."""
         found = []
         for team in dict.fromkeys(team for team, *_ in self.threads.values()):
             try:
@@ -266,7 +272,7 @@ class Hosts(Threads):
         return [str(each) for each in found]
 
     def close(self) -> None:
-        """End all."""
+        """Stop everything."""
         for each in self.processes:
             each.kill()
         for proxy in self._proxies:
@@ -276,13 +282,13 @@ class Hosts(Threads):
 
 @contextmanager
 def hosts_in(folder: Path, workspaces: int) -> Iterator[Hosts]:
-    """So many workspaces, without a process yet, on a server of their own."""
+    """Run so many workspaces without a process, on a server of their own, until the block ends."""
     programs = binaries()
     assert programs is not None
     with (
         serve(programs) as server,
         build_slack(workspaces) as slack,
-        StrictPlanner(mind=mind) as planner,
+        StrictPlanner(mind=plan_turn) as planner,
     ):
         made = Hosts(folder, server, slack, planner)
         try:

@@ -1,6 +1,6 @@
-"""The network between a replica and its database, which can be cut, or held up half-way.
+"""The network between a replica and its database, which can be cut or held up half-way.
 
-A Unix socket in a folder of its own that hands on what it hears.
+It is a Unix socket in a folder of its own that passes everything on.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ SOCKET = ".s.PGSQL.5432"
 
 
 class Proxy:
-    """`passes` from the start; `hold` and `cut` from any thread."""
+    """Passes from the start; `hold` and `cut` may be called from any thread."""
 
     def __init__(self, folder: Path, database: Path) -> None:
-        """Listen in `folder` for who wants the database that listens in the other one."""
+        """Listen in `folder` for clients of the database that listens in the other one."""
         self.folder, self._database = folder, database
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / SOCKET))
         self._listener.listen(64)
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
-        self._passes = threading.Event()  # answers are handed on
+        self._passes = threading.Event()  # set: answers are passed on
         self._passes.set()
         self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def hold(self) -> None:
-        """Hand no answer on any more: what is asked arrives, and nobody hears what came of it."""
+        """Pass on no more answers: requests arrive, and nobody gets the result."""
         self._passes.clear()
 
     def cut(self) -> None:
-        """End every connection; new ones are taken again."""
+        """End every connection; new ones are accepted."""
         self._passes.set()
         with self._lock:
             pairs = list(self._pairs)
@@ -43,7 +43,7 @@ class Proxy:
                 _end(each)
 
     def close(self) -> None:
-        """Take no more, and end all."""
+        """Accept no more connections, and end all."""
         self._closed = True
         _end(self._listener)
         self.cut()

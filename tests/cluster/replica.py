@@ -1,4 +1,4 @@
-"""One replica: the bot as a process of its own, to be killed, stopped, ended and begun anew."""
+"""One replica: the bot as a process, which can be killed, frozen, ended and restarted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORKS.set_forkserver_preload(
 
 
 class WrongClock:
-    """A machine's clock that goes wrong by so much."""
+    """A machine's clock that is wrong by so much."""
 
     def __init__(self, by: timedelta) -> None:
         self._by = by
@@ -46,24 +46,24 @@ class WrongClock:
 
 
 def begin_process(environ: dict[str, str], log: str) -> tuple[Settings, Policy]:
-    """Go by these variables from now on, and write to that log; what the variables say."""
+    """Use these variables and this log from now on; return the settings and the policy."""
     os.environ.clear()
     os.environ.update(environ)
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    faulthandler.register(signal.SIGUSR1)  # where every thread is, into the log
+    faulthandler.register(signal.SIGUSR1)  # writes the stack of every thread into the log
     logging.basicConfig(format="%(asctime)s %(threadName)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("countersign").setLevel(logging.INFO)
     logging.getLogger("countersign.audit").setLevel(logging.WARNING)
-    # as whoever looks: over HTTP where there is no token for Socket Mode
+    # over HTTP if there is no token for Socket Mode
     settings, policy = read_settings_and_policy(os.environ, transport=None)
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
     return settings, policy
 
 
 def _run(environ: dict[str, str], log: str, ahead: float) -> None:
-    """The command `countersign run`, on a machine whose clock is so many seconds ahead."""
+    """Run `countersign run` on a machine whose clock is so many seconds ahead."""
     settings, policy = begin_process(environ, log)
     app = build(settings, WrongClock(timedelta(seconds=ahead)), policy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -81,11 +81,11 @@ class Replica:
 
     def __init__(self, number: int, folder: Path, environ: dict[str, str]) -> None:
         self.number, self._log, self.environ = number, folder / f"log-{number}", environ
-        self.ahead = 0.0  # seconds by which its machine's clock goes wrong
+        self.ahead = 0.0  # seconds by which its machine's clock is wrong
         self._process: BaseProcess | None = None
 
     def start(self) -> None:
-        """Begin; it is connected some moments later."""
+        """Start it; it is connected some moments later."""
         self._process = FORKS.Process(
             target=self.body, args=(self.environ, str(self._log), self.ahead)
         )
@@ -97,14 +97,14 @@ class Replica:
         return self._process is not None and self._process.is_alive()
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill it at once, as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.join(10)
             self._process = None
 
     def end(self) -> None:
-        """Have it come to its end, as a deployment does."""
+        """End it in order, as a deployment does."""
         assert self._process is not None
         self._process.terminate()
         self._process.join(30)
@@ -112,15 +112,15 @@ class Replica:
         self._process = None
 
     def freeze(self) -> None:
-        """Stop it in the middle of what it does."""
+        """Stop it in the middle of its work."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on, as though nothing had been."""
+        """Let it go on as if nothing had happened."""
         self._signal(signal.SIGCONT)
 
     def threads(self) -> str:
-        """What it has written, and where its threads are."""
+        """Its log, with the stacks of its threads."""
         if self.lives:
             self._signal(signal.SIGUSR1)
             threading.Event().wait(1)

@@ -1,4 +1,4 @@
-"""Two replicas behind a balancer that knows nothing of them: each request once, whoever gets it."""
+"""Two replicas behind a simple load balancer: each request is handled once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.cluster.cluster import Cluster
 from tests.stories.over_http import asked_at, free_port
 
 pytestmark = pytest.mark.long
-HOP = {"connection", "content-length", "transfer-encoding"}  # headers of one connection alone
+HOP = {"connection", "content-length", "transfer-encoding"}  # headers that belong to one connection
 
 
-def passed_on(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
-    """What the replica at that address answers: status, kind of content, body."""
+def pass_on(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
+    """The answer of the replica at that address: status, content type, body."""
     connection = HTTPConnection(address, timeout=10)
     try:
         connection.request("POST", "/slack/events", body, headers)
@@ -31,8 +31,8 @@ def passed_on(address: str, body: bytes, headers: dict[str, str]) -> tuple[int, 
 
 
 @contextmanager
-def balancer(replicas: Sequence[str]) -> Iterator[str]:
-    """Hands each request to the next replica by turns; to another where that one takes none."""
+def run_balancer(replicas: Sequence[str]) -> Iterator[str]:
+    """Passes each request to the next replica in turn, or to another if that one accepts none."""
     turns = itertools.cycle(range(len(replicas)))
 
     class Handler(BaseHTTPRequestHandler):
@@ -45,13 +45,13 @@ def balancer(replicas: Sequence[str]) -> Iterator[str]:
             status, kind, said = int(HTTPStatus.BAD_GATEWAY), "text/plain", b""
             for address in (*replicas[first:], *replicas[:first]):
                 with suppress(OSError, HTTPException):
-                    status, kind, said = passed_on(address, body, headers)
+                    status, kind, said = pass_on(address, body, headers)
                     if status != HTTPStatus.SERVICE_UNAVAILABLE:
                         break
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(said)))
-            with suppress(ConnectionError):  # who asked may have stopped waiting
+            with suppress(ConnectionError):  # the client may have stopped waiting
                 self.end_headers()
                 self.wfile.write(said)
 
@@ -68,19 +68,19 @@ def balancer(replicas: Sequence[str]) -> Iterator[str]:
             thread.join(5)
 
 
-def test_two_behind_a_balancer(cluster: Cluster) -> None:
-    """Requests and clicks by turns; one replica ends in order midway, and nothing is missed."""
+def test_nothing_is_missed_behind_a_load_balancer(cluster: Cluster) -> None:
+    """Requests and clicks go to each in turn; one replica is ended in order midway."""
     first = free_port()
     second = next(each for each in iter(free_port, None) if each != first)
     addresses = [f"127.0.0.1:{each}" for each in (first, second)]
-    with balancer(addresses) as url:
+    with run_balancer(addresses) as url:
         asked_at(cluster.slack.world.app.manifest, url)
         secret = {"SLACK_SIGNING_SECRET": cluster.slack.world.app.signing_secret}
         for address in addresses:
-            cluster.replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **secret)
+            cluster.start_replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **secret)
         words = [f"w{number}" for number in range(12)]
         cluster.ask(*words)
         cluster.approve(*words[:6])
         cluster.replicas[0].end()
         cluster.approve(*words[6:])
-        cluster.all_is_well()
+        cluster.check_all()

@@ -19,8 +19,8 @@ from tests.postgres_server import binaries
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster]
 MakeHosts = Callable[[int], Hosts]
-SOON = 4.0  # seconds in which what a process hands over is taken
-AWAY = 20  # signs of life that cannot be given
+SOON = 4.0  # seconds in which workspaces that were given up are taken
+AWAY = 20  # heartbeats that cannot be stored
 
 
 @pytest.fixture
@@ -33,22 +33,22 @@ def make_hosts(tmp_path: Path) -> Iterator[MakeHosts]:
 
 
 def count_missed(process: Replica) -> int:
-    """How many signs of life it could not give."""
+    """How many heartbeats it could not store."""
     return process.log().count("no sign of life")
 
 
-def test_what_reaches_the_other_process(make_hosts: MakeHosts) -> None:
-    """It is dealt with by the one that has the workspace, which hands over when it stops."""
+def test_deliveries_to_another_process_reach_the_owner(make_hosts: MakeHosts) -> None:
+    """The owner of the workspace handles it; when it stops, it hands its workspaces over."""
     hosts = make_hosts(6)
-    one = hosts.process()
+    one = hosts.start_process()
     hosts.wait(lambda: hosts.has_all(one))
-    two = hosts.process()
+    two = hosts.start_process()
     for number, team in enumerate(hosts.teams):
         hosts.ask(team, f"w{number}")
     hosts.approve("w0", "w1", "w2")
-    hosts.send_to(two.address)  # which has none of them
+    hosts.send_to(two.address)  # it owns none of them
     hosts.approve("w3", "w4", "w5")
-    hosts.all_is_well()
+    hosts.check_all()
     assert hosts.has_all(one)
     began = time.monotonic()
     one.end()
@@ -56,15 +56,15 @@ def test_what_reaches_the_other_process(make_hosts: MakeHosts) -> None:
     assert time.monotonic() - began < SOON + len(hosts.teams) * 0.3
     hosts.ask(hosts.teams[0], "w6")
     hosts.approve("w6")
-    hosts.all_is_well()
+    hosts.check_all()
 
 
-def test_two_that_begin_together_share(make_hosts: MakeHosts) -> None:
-    """Each takes some; those of one that was killed are taken by those that are left, by who looks
-    first, and neither gives up what it had.
+def test_processes_started_together_share_the_workspaces(make_hosts: MakeHosts) -> None:
+    """Those of a killed process go to whichever of the others looks first; neither gives up its
+    own.
     """
     hosts = make_hosts(18)
-    threads = [threading.Thread(target=hosts.process) for _ in range(3)]
+    threads = [threading.Thread(target=hosts.start_process) for _ in range(3)]
     for each in threads:
         each.start()
     for each in threads:
@@ -84,47 +84,49 @@ def test_two_that_begin_together_share(make_hosts: MakeHosts) -> None:
     assert after.total() == len(hosts.teams), (held, after)
     assert killed.address not in after
     hosts.approve(*hosts.threads)
-    hosts.all_is_well()
+    hosts.check_all()
 
 
-def test_one_is_killed_while_a_call_runs(make_hosts: MakeHosts) -> None:
-    """Another asks whether the call was done, and does not do it again."""
+def test_a_call_of_a_killed_process_is_not_repeated(make_hosts: MakeHosts) -> None:
+    """Another asks people whether it was done."""
     hosts = make_hosts(2)
-    one = hosts.process()
+    one = hosts.start_process()
     hosts.wait(lambda: hosts.has_all(one))
     os.mkfifo(hosts.folder / "hang")
     hosts.ask(hosts.teams[0], "w0")
     hosts.approve("w0")
     hosts.wait(lambda: hosts.effects()["w0"])
     (hosts.folder / "hang").unlink()
-    two = hosts.process()
+    two = hosts.start_process()
     one.kill()
     hosts.send_to(two.address)
     hosts.wait(lambda: hosts.card("w0", "resolve_done"))
     assert not hosts.is_answered("w0")
-    hosts.all_is_well()
+    hosts.check_all()
 
 
-@pytest.mark.parametrize("amid", ["model", "post"])
-def test_one_sleeps_and_another_has_its_workspaces(make_hosts: MakeHosts, amid: str) -> None:
-    """Awake again it writes nothing, does nothing and posts nothing twice."""
+@pytest.mark.parametrize("during", ["model", "post"])
+def test_a_process_frozen_past_its_lease_changes_nothing(
+    make_hosts: MakeHosts, during: str
+) -> None:
+    """Awake again, it writes nothing and posts nothing twice."""
     hosts = make_hosts(2)
-    sleeper = hosts.process()
+    sleeper = hosts.start_process()
     hosts.wait(lambda: hosts.has_all(sleeper))
     held: Any = hosts.planner.hold_next_request()
-    if amid == "post":
+    if during == "post":
         held.release()
         held = hosts.slack.faults.hold(
             "chat.postMessage", when="after", match=lambda args: "approve" in str(args["blocks"])
         )
     hosts.ask(hosts.teams[0], "w0")
     assert held.arrived.wait(10)
-    other = hosts.process()
+    other = hosts.start_process()
     sleeper.freeze()
     hosts.send_to(other.address)
     hosts.wait(lambda: hosts.has_all(other), 40)
     hosts.approve("w0")
-    if amid == "model":
+    if during == "model":
         held.release()
     hosts.wait(lambda: hosts.is_answered("w0"))
     told = hosts.rows(hosts.teams[0], "SELECT count(*), max(seq) FROM audit")
@@ -137,13 +139,13 @@ def test_one_sleeps_and_another_has_its_workspaces(make_hosts: MakeHosts, amid: 
     hosts.ask(hosts.teams[0], "w1")
     hosts.ask(hosts.teams[1], "w2")
     hosts.approve("w1", "w2")
-    hosts.all_is_well()
+    hosts.check_all()
 
 
-def test_the_database_is_away(make_hosts: MakeHosts) -> None:
-    """For longer than workspaces are held: they go on afterwards, where they were."""
+def test_workspaces_go_on_after_the_database_was_away(make_hosts: MakeHosts) -> None:
+    """Longer than the leases of workspaces; these stay where they were."""
     hosts = make_hosts(6)
-    first, second = hosts.process(), hosts.process()
+    first, second = hosts.start_process(), hosts.start_process()
     hosts.wait(lambda: hosts.has_all(first, second))
     for number, team in enumerate(hosts.teams):
         hosts.ask(team, f"w{number}")
@@ -161,8 +163,8 @@ def test_the_database_is_away(make_hosts: MakeHosts) -> None:
     for number, team in enumerate(hosts.teams, 200):
         hosts.ask(team, f"w{number}")
     hosts.approve(*(f"w{number}" for number in range(200, 206)), timeout=90)
-    hosts.all_is_well()
+    hosts.check_all()
     assert hosts.owners() == before
-    assert first.list_lines_with_traceback() == []  # that it is away is a line, each time
+    assert first.list_lines_with_traceback() == []  # each failure is one line without a traceback
     assert first.lives
     assert second.lives

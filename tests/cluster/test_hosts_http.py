@@ -1,4 +1,4 @@
-"""What is asked of one process and served by another: each answer comes as it was given."""
+"""HTTP requests to one process for workspaces of another: answers are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ USE = {
 
 
 def create_key(hosts: Hosts, team: str, environ: dict[str, str]) -> str:
-    """A key of Ben's for a program, in the record of a workspace that nobody works for yet."""
+    """Make a key of Ben's, in the record of a workspace that no process serves yet."""
     of_team = environ | {"COUNTERSIGN_WORKSPACE": team, "SLACK_BOT_TOKEN": "xoxb-of-nobody"}
     settings = Settings.load(of_team, None, transport=Transport.HTTP)
     store, text = open_store(settings, datetime.now(UTC), lambda: "", exclusive=False), None
@@ -69,7 +69,7 @@ class Program:
         self._process, self._team, self._key = process, team, key
 
     def begin(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Send a request; the answer, of which the head has come."""
+        """Send a request; return the answer, whose head has arrived."""
         line = http.client.HTTPConnection(self._process.address, timeout=60)
         sent = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body)
@@ -77,7 +77,7 @@ class Program:
         return line.getresponse()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Send a request; its answer's status and JSON."""
+        """Send a request; return its status and JSON."""
         with self.begin(method, path, body, **headers) as answer:
             return answer.status, json.loads(answer.read())
 
@@ -93,24 +93,24 @@ def decide(hosts: Hosts, channel: str) -> None:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Any:
-    """Two workspaces, with one process that has both; another has none."""
+    """Two workspaces and two processes, one of which owns both."""
     with hosts_in(tmp_path, 2) as made:
-        owner = made.process()
+        owner = made.start_process()
         made.wait(lambda: made.has_all(owner))
-        made.process()
+        made.start_process()
         yield made
 
 
 @pytest.fixture
 def program(hosts: Hosts) -> Program:
-    """A program that asks the process that has no workspace."""
+    """A program that asks the process without workspaces."""
     owner, other = hosts.processes
     key = create_key(hosts, hosts.teams[0], owner.environ)
     return Program(other, hosts.teams[0], key)
 
 
-def test_a_request_and_a_long_wait_for_it(hosts: Hosts, program: Program) -> None:
-    """A query is passed on, too, and the wait ends when somebody decides."""
+def test_a_long_wait_is_passed_on_to_the_owner(hosts: Hosts, program: Program) -> None:
+    """The query is passed on, too; the wait ends when somebody decides."""
     channel = f"C{hosts.teams[0][3:]}0"
     wanted = {"action": ACTION, "arguments": {"version": "7", "env": "prod"}, "channel": channel}
     status, asked = program.ask("POST", "/v1/requests", wanted)
@@ -124,8 +124,8 @@ def test_a_request_and_a_long_wait_for_it(hosts: Hosts, program: Program) -> Non
     assert "csk_" not in hosts.processes[1].log()
 
 
-def test_an_answer_that_streams(hosts: Hosts, program: Program) -> None:
-    """The head of a hook's answer comes at once, its end when somebody has decided."""
+def test_a_streamed_answer_is_passed_on_as_it_comes(hosts: Hosts, program: Program) -> None:
+    """The head of a hook's answer comes at once, the rest after the decision."""
     channel = f"C{hosts.teams[0][3:]}0"
     with program.begin("POST", f"/v1/hooks/claude-code?channel={channel}", USE) as answer:
         assert answer.status == 200
@@ -134,15 +134,15 @@ def test_an_answer_that_streams(hosts: Hosts, program: Program) -> None:
     assert said["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
-def test_an_mcp_host(program: Program) -> None:
-    """Is answered by the MCP server of its workspace."""
+def test_an_mcp_host_is_answered_by_the_owner(program: Program) -> None:
+    """By the MCP server of its workspace."""
     with program.begin("POST", "/mcp", INITIALIZE, **ACCEPTED) as answer:
         assert answer.status == 200
         assert "serverInfo" in answer.read().decode()
 
 
-def test_commands_and_dialogs(hosts: Hosts) -> None:
-    """Their answers reach Slack through the process that it asked, errors at fields as well."""
+def test_commands_and_dialogs_are_answered_by_the_owner(hosts: Hosts) -> None:
+    """Slack gets the answers from the process that it asked, field errors included."""
     team, other = hosts.teams[1], hosts.processes[1]
     hosts.ask(team, "w0")
     hosts.wait(lambda: hosts.card("w0"))
@@ -156,12 +156,12 @@ def test_commands_and_dialogs(hosts: Hosts) -> None:
     assert said.wait() == "acked"
     hosts.wait(lambda: any("w0" in str(each) for each in person.everything(f"C{team[3:]}0")))
     hosts.approve("w0")
-    hosts.all_is_well()
+    hosts.check_all()
     assert hosts.has_all(hosts.processes[0])
 
 
-def test_the_other_process_has_ended(hosts: Hosts, program: Program) -> None:
-    """Until its workspaces are taken they are not to be had; then they are here."""
+def test_workspaces_of_a_dead_process_are_taken_over(hosts: Hosts, program: Program) -> None:
+    """Until then they may be unavailable."""
     owner, other = hosts.processes
     owner.kill()
     assert program.begin("GET", "/v1/requests").status in (503, 200)
@@ -169,9 +169,10 @@ def test_the_other_process_has_ended(hosts: Hosts, program: Program) -> None:
     assert program.ask("GET", "/v1/requests")[0] == 200
 
 
-def test_a_process_is_back_at_its_address(hosts: Hosts) -> None:
-    """Until its own leases have lapsed it waits a while for itself, as for any other, and no Slack
-    is told that it has sent the same twice.
+def test_a_killed_process_can_restart_at_its_address(hosts: Hosts) -> None:
+    """It waits until its own leases have expired, as for another process.
+
+    Slack is not told that it sent something twice.
     """
     owner, other = hosts.processes
     other.end()
@@ -183,4 +184,4 @@ def test_a_process_is_back_at_its_address(hosts: Hosts) -> None:
     assert "does not answer" in owner.log()
     assert " 409 " not in owner.log()
     hosts.approve("w0")
-    hosts.all_is_well()
+    hosts.check_all()

@@ -1,7 +1,7 @@
-"""Four processes with many workspaces behind nginx, and all that may happen to them while people
-ask and approve in all of these.
+"""Four processes with many workspaces behind nginx, with faults while people ask and approve in all
+of them.
 
-With WORKSPACES and PROCESSES in the environment there are as many; ten with 200 take six minutes.
+WORKSPACES and PROCESSES in the environment set other numbers; ten with 200 take six minutes.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import pytest
 from slack_sandbox.workspace.records import Delivery
 from tests.cluster.hosts import Hosts, hosts_in
 from tests.cluster.test_hosts import count_missed
-from tests.cluster.test_nginx import NGINX, nginx
+from tests.cluster.test_nginx import NGINX, run_nginx
 from tests.postgres_server import binaries
 from tests.stories.over_http import free_port
 
 WORKSPACES = int(os.environ.get("WORKSPACES", "60"))
 PROCESSES = int(os.environ.get("PROCESSES", "4"))
 EACH = 3  # requests in each workspace
-PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds that people may take
-AWAY = 20  # signs of life that cannot be given
-SPACE = 0.1  # seconds from one person's request to the next one's
-STEP = 2  # seconds of Slack's that pass at once
-PAUSE = STEP * WORKSPACES / 300  # seconds for which they last here: two cores do all the work
+PATIENCE = 60 + 3.0 * WORKSPACES * EACH  # seconds for what people do
+AWAY = 20  # heartbeats that cannot be stored
+SPACE = 0.1  # seconds between two people's requests
+STEP = 2  # seconds by which Slack's clock is moved
+PAUSE = STEP * WORKSPACES / 300  # seconds of waiting per move: two cores do all the work
 pytestmark = [
     pytest.mark.long,
     pytest.mark.cluster,
@@ -37,7 +37,7 @@ pytestmark = [
 
 
 class People:
-    """Who asks and approves in all workspaces, from a thread of their own."""
+    """People who ask and approve in all workspaces, on their own thread."""
 
     def __init__(self, hosts: Hosts) -> None:
         self.hosts, self.rounds = hosts, 0
@@ -72,14 +72,14 @@ class People:
 
 
 def restart_in_turn(hosts: Hosts) -> None:
-    """Each ends and is begun anew, as a deployment does."""
+    """End and restart each process, as a deployment does."""
     for each in hosts.processes:
         each.end()
         hosts.begin(each)
 
 
 def kill_two(hosts: Hosts) -> None:
-    """As a power cut would; they are begun anew later."""
+    """Kill two, as a power cut would, and restart them later."""
     for each in hosts.processes[:2]:
         each.kill()
     hosts.wait(lambda: hosts.has_all(*hosts.processes[2:]), PATIENCE)
@@ -88,7 +88,7 @@ def kill_two(hosts: Hosts) -> None:
 
 
 def take_the_database_away(hosts: Hosts) -> None:
-    """For longer than a workspace is held."""
+    """Stop the database for longer than the leases of workspaces."""
     before = [count_missed(each) for each in hosts.processes]
     hosts.server.stop()
 
@@ -101,9 +101,9 @@ def take_the_database_away(hosts: Hosts) -> None:
 
 
 def send_again(hosts: Hosts) -> None:
-    """Let the minutes pass after which Slack sends an event again that was not acknowledged.
+    """Let the minutes pass after which Slack sends unacknowledged events again.
 
-    They are minutes for Slack alone: first the processes have the seconds that they need.
+    Only Slack's clock is moved; the processes get the seconds they need first.
     """
     hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
     while under_way := list_events(hosts, "pending"):
@@ -115,23 +115,23 @@ def send_again(hosts: Hosts) -> None:
 
 
 def list_events(hosts: Hosts, *outcomes: str) -> list[Delivery]:
-    """The events that Slack has sent, or tries to, with one of these outcomes."""
+    """The events with one of these outcomes."""
     sent = [each for each in hosts.slack.deliveries if each.kind == "events_api"]
     return [each for each in sent if each.outcome in outcomes]
 
 
 def test_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
-    """Whatever happens to processes and database, everything has one effect and one answer."""
+    """Whatever happens to processes and database, each request has one effect and one answer."""
     with hosts_in(tmp_path, WORKSPACES) as hosts:
         ports: set[int] = set()
         while len(ports) <= PROCESSES:
             ports.add(free_port())
         front, *others = ports
         addresses = [f"127.0.0.1:{each}" for each in others]
-        with nginx(tmp_path / "nginx", front, addresses) as url:
+        with run_nginx(tmp_path / "nginx", front, addresses) as url:
             hosts.send_to(url.removeprefix("http://"))
             for each in others:
-                hosts.process(each)
+                hosts.start_process(each)
             hosts.wait(lambda: hosts.has_all(*hosts.processes), PATIENCE)
             with People(hosts) as people:
                 restart_in_turn(hosts)
@@ -142,5 +142,5 @@ def test_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
                 people.wait_for_round(3)
                 take_the_database_away(hosts)
                 send_again(hosts)
-            hosts.all_is_well(PATIENCE)
+            hosts.check_all(PATIENCE)
             assert all(each.lives for each in hosts.processes)

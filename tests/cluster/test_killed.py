@@ -1,4 +1,4 @@
-"""A replica is killed in the middle of two hundred approvals."""
+"""A replica is killed during two hundred approvals."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.cluster.cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster]
 MANY = 200
-SOON = 10.0  # seconds in which the others have taken up what it left
+SOON = 10.0  # seconds until the others have taken over
 
 
-def test_killed_amid_two_hundred_approvals(cluster: Cluster) -> None:
-    """What a killed replica held, the other one takes up within ten seconds; nothing runs twice."""
-    one, _ = cluster.replica(), cluster.replica()
+def test_a_replica_killed_during_many_approvals_loses_nothing(cluster: Cluster) -> None:
+    """The other takes over within ten seconds; nothing runs twice."""
+    one, _ = cluster.start_replica(), cluster.start_replica()
     words = [f"w{number}" for number in range(MANY)]
     cluster.ask(*words)
     sent = [cluster.click(word) for word in words[: MANY // 2]]
@@ -23,20 +23,20 @@ def test_killed_amid_two_hundred_approvals(cluster: Cluster) -> None:
     failed = [word for word, each in zip(words, sent, strict=False) if not each.settled.wait(15)]
     failed += [word for word, each in zip(words, sent, strict=False) if not each.ok]
     cluster.approve(*dict.fromkeys(failed), *words[MANY // 2 :])
-    cluster.all_is_well()
+    cluster.check_all()
 
 
-def test_the_last_one_is_killed_with_a_run_of_its_own(cluster: Cluster) -> None:
-    """A run that a killed replica was working on goes on elsewhere within ten seconds."""
-    one = cluster.replica()
+def test_a_killed_replicas_run_goes_on_elsewhere(cluster: Cluster) -> None:
+    """A replica that started meanwhile continues within ten seconds."""
+    one = cluster.start_replica()
     held = cluster.planner.hold_next_request()
     cluster.ask("w1")
     assert held.arrived.wait(10)
-    cluster.replica()
+    cluster.start_replica()
     one.kill()
     killed = time.monotonic()
     held.release()
     cluster.wait(lambda: cluster.card("w1"), 30)
     assert time.monotonic() - killed < SOON
     cluster.approve("w1")
-    cluster.all_is_well()
+    cluster.check_all()

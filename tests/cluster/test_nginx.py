@@ -1,4 +1,4 @@
-"""Two processes behind a real nginx that is set up as docs/http.md says."""
+"""Two processes behind a real nginx configured as docs/http.md says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import Cluster, seconds_of
+from tests.cluster.cluster import Cluster, measure_seconds
 from tests.cluster.hosts import hosts_in
 from tests.pages import blocks
 from tests.postgres_server import binaries
@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(NGINX is None, reason="nginx is not installed: its recipe is not tried out"),
 ]
-WAITS = 3.0  # seconds that Slack waits
-AROUND = """
+SLACK_TIMEOUT = 3.0  # seconds until Slack gives up
+CONFIG = """
 daemon off;
 worker_processes 2;
 pid {folder}/nginx.pid;
@@ -41,7 +41,7 @@ http {{
 
 
 def recipe(port: int, replicas: Sequence[str]) -> str:
-    """What the page has for nginx, for these addresses and without a certificate."""
+    """The page's configuration for these addresses, without a certificate."""
     (text,) = (each for each in blocks(PAGE, "text") if each.lstrip().startswith("upstream "))
     changes = {"443 ssl": f"127.0.0.1:{port}"}
     rest = " max_fails=2 fail_timeout=5s;"
@@ -54,13 +54,13 @@ def recipe(port: int, replicas: Sequence[str]) -> str:
 
 
 @contextmanager
-def nginx(folder: Path, port: int, replicas: Sequence[str]) -> Iterator[str]:
-    """An nginx before these replicas, which ends with the block; its URL."""
+def run_nginx(folder: Path, port: int, replicas: Sequence[str]) -> Iterator[str]:
+    """Run nginx before these replicas until the block ends; yield its URL."""
     assert NGINX is not None
     folder.mkdir()
     folder.chmod(0o755)
     config = folder / "nginx.conf"
-    config.write_text(AROUND.format(folder=folder, recipe=recipe(port, replicas)))
+    config.write_text(CONFIG.format(folder=folder, recipe=recipe(port, replicas)))
     running = subprocess.Popen([NGINX, "-p", str(folder), "-e", "stderr", "-c", str(config)])
     try:
         yield f"http://127.0.0.1:{port}"
@@ -70,8 +70,9 @@ def nginx(folder: Path, port: int, replicas: Sequence[str]) -> Iterator[str]:
 
 
 def freeze_outside_a_transaction(cluster: Cluster) -> None:
-    """Freeze the first replica where it holds no lock of the database: those that are held amid a
-    transaction keep the other one waiting for ten seconds, whatever stands before them.
+    """Freeze the first replica while it holds no lock in the database.
+
+    Locks of a transaction would make the other one wait ten seconds, whatever is before them.
     """
 
     def is_free() -> bool:
@@ -89,7 +90,7 @@ def freeze_outside_a_transaction(cluster: Cluster) -> None:
 
 
 def list_free_ports(many: int) -> list[int]:
-    """So many ports, each another."""
+    """So many different ports."""
     ports: list[int] = []
     while len(ports) < many:
         ports += [each for each in [free_port()] if each not in ports]
@@ -97,18 +98,18 @@ def list_free_ports(many: int) -> list[int]:
 
 
 @pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
-def test_one_workspace_cannot_be_served(tmp_path: Path) -> None:
-    """Its events are refused, and come again; nobody waits for that in another workspace."""
+def test_a_broken_workspace_does_not_hold_up_another(tmp_path: Path) -> None:
+    """Its events are refused and sent again; another workspace does not wait for that."""
     with hosts_in(tmp_path, 2) as hosts:
         broken, well = hosts.teams
         settings = tmp_path / "workspaces" / broken / "settings.env"
         settings.parent.mkdir(parents=True)
         settings.write_text("COUNTERSIGN_MAX_TURNS=none of these", "utf-8")
         front, *ports = list_free_ports(3)
-        with nginx(tmp_path / "nginx", front, [f"127.0.0.1:{each}" for each in ports]) as url:
+        with run_nginx(tmp_path / "nginx", front, [f"127.0.0.1:{each}" for each in ports]) as url:
             hosts.send_to(url.removeprefix("http://"))
             for each in ports:
-                hosts.process(each)
+                hosts.start_process(each)
             hosts.ask(broken, "w0", "w1", "w2", "w3")
             sent = [each for each in hosts.slack.deliveries if each.kind == "events_api"]
             hosts.wait(lambda: all(each.attempts == 2 and each.next_at for each in sent))
@@ -122,18 +123,18 @@ def test_one_workspace_cannot_be_served(tmp_path: Path) -> None:
                 hosts.begin(each)
             hosts.slack.clock.advance(60)
             hosts.approve("w0", "w1", "w2", "w3")
-            hosts.all_is_well()
+            hosts.check_all()
 
 
-def test_one_of_two_freezes(cluster: Cluster, tmp_path: Path) -> None:
-    """No click is refused though one replica is frozen: each is acknowledged in Slack's time."""
+def test_no_click_is_refused_while_a_replica_is_frozen(cluster: Cluster, tmp_path: Path) -> None:
+    """Each is acknowledged in Slack's time."""
     *ports, front = list_free_ports(3)
     addresses = [f"127.0.0.1:{each}" for each in ports]
-    with nginx(tmp_path / "nginx", front, addresses) as url:
+    with run_nginx(tmp_path / "nginx", front, addresses) as url:
         asked_at(cluster.slack.world.app.manifest, url)
         secret = {"SLACK_SIGNING_SECRET": cluster.slack.world.app.signing_secret}
         for address in addresses:
-            cluster.replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **secret)
+            cluster.start_replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **secret)
         words = [f"w{number}" for number in range(12)]
         cluster.ask(*words)
         for word in words:
@@ -142,9 +143,9 @@ def test_one_of_two_freezes(cluster: Cluster, tmp_path: Path) -> None:
         refused = []
         for word in words:
             click = cluster.click(word)
-            took = seconds_of(lambda click=click: click.settled.wait(15))
-            if not click.ok or took >= WAITS:
+            took = measure_seconds(lambda click=click: click.settled.wait(15))
+            if not click.ok or took >= SLACK_TIMEOUT:
                 refused.append((word, took))
         cluster.replicas[0].thaw()
         assert refused == [], (tmp_path / "nginx" / "error.log").read_text()
-        cluster.all_is_well()
+        cluster.check_all()

@@ -1,4 +1,4 @@
-"""Two replicas share passkeys: a link of one is signed at the other, and a vote counts once."""
+"""Two replicas share passkeys: a link of one can be signed at the other, and a vote counts once."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ POLICY = '[defaults]\napprovers = ["@crew"]\nsignature = "passkey"\n'
 ANA = "p0"  # one of the crew
 
 
-def begin(cluster: Cluster) -> Replica:
-    """One more replica, with pages at a port of its own; a proxy before both has the address."""
+def start_signing_replica(cluster: Cluster) -> Replica:
+    """Start a replica that serves the pages at a port; a proxy before both has the address."""
     cluster.policy.write_text(POLICY)
-    return cluster.replica(COUNTERSIGN_HTTP=f"127.0.0.1:{free_port()}", COUNTERSIGN_URL=SITE)
+    return cluster.start_replica(COUNTERSIGN_HTTP=f"127.0.0.1:{free_port()}", COUNTERSIGN_URL=SITE)
 
 
 def give_passkey(cluster: Cluster) -> Authenticator:
-    """Have Ana own a passkey that counts."""
+    """Give Ana a passkey that counts."""
     key, at = Authenticator(), datetime.now(UTC)
     row = Passkey(
         team=TEAM,
@@ -53,7 +53,7 @@ def give_passkey(cluster: Cluster) -> Authenticator:
 
 
 def find_token(cluster: Cluster, path: str, channel: str = "") -> str:
-    """The token of the newest link that Ana was sent, waited for."""
+    """The token of the newest link that Ana was sent, once it is there."""
     ana = cluster.slack.person(ANA)
 
     def look() -> list[str]:
@@ -65,14 +65,14 @@ def find_token(cluster: Cluster, path: str, channel: str = "") -> str:
 
 
 def ask_to_sign(cluster: Cluster, word: str) -> str:
-    """Ben asks, Ana presses Approve; returns the token of the link that she is sent."""
+    """Ben asks, Ana presses Approve; return the token of her link."""
     cluster.ask(word)
     cluster.approve(word)
     return find_token(cluster, "sign", cluster.threads[word][0])
 
 
 def find_challenge(cluster: Cluster, token: str) -> bytes:
-    """What is to be signed for the link."""
+    """The challenge to be signed for the link."""
     with cluster.store.read() as tx:
         link = passkeys.find_signing_link(tx, hash_token(token))
     assert link is not None
@@ -80,38 +80,38 @@ def find_challenge(cluster: Cluster, token: str) -> bytes:
 
 
 def post_to(replica: Replica, path: str, token: str, credential: Any) -> int:
-    """Post it to this replica, as the page does behind the proxy; the status."""
+    """Post to this replica, as the page does behind the proxy; return the status."""
     url = f"http://{replica.environ['COUNTERSIGN_HTTP']}/{path}/{token}"
     return post(url, credential, Origin=SITE)[0]
 
 
-def tells(replica: Replica, path: str, token: str, part: str) -> bool:
-    """Whether this replica's page says that of what was posted."""
+def is_shown(replica: Replica, path: str, token: str, part: str) -> bool:
+    """Whether this replica's page has that text about what was posted."""
     url = f"http://{replica.environ['COUNTERSIGN_HTTP']}/{path}/{token}/outcome"
     return part in fetch(url)[1]
 
 
-def all_counted_once(cluster: Cluster) -> None:
-    """One vote and one signature for each request, and all else as ever."""
-    cluster.all_is_well()
+def check_votes(cluster: Cluster) -> None:
+    """Check that each request has one vote and one signature, and everything else."""
+    cluster.check_all()
     votes, signed = cluster.all(Vote), cluster.all(VoteSignature)
     assert len(votes) == len(signed) == len(cluster.threads)
     assert {each.call_id for each in votes} == {each.call_id for each in signed}
 
 
-def test_added_and_signed_at_the_other_one(cluster: Cluster) -> None:
-    """Links of the first replica are used at the second one, after the first has gone."""
-    one, ana, key = begin(cluster), cluster.slack.person(ANA), Authenticator()
+def test_a_passkey_is_added_and_used_at_another_replica(cluster: Cluster) -> None:
+    """Links of the first replica are used at the second, after the first has gone."""
+    one, ana, key = start_signing_replica(cluster), cluster.slack.person(ANA), Authenticator()
     ana.open_home()
     for button in ("home_passkeys", "add_passkey"):
         cluster.wait(lambda each=button: each in str(ana.home()))
         ana.click_home(button)
     token = find_token(cluster, "passkeys")
     one.kill()
-    two = begin(cluster)
+    two = start_signing_replica(cluster)
     made = make_credential(key, find_challenge(cluster, token), name="Ana’s phone")
     assert post_to(two, "passkeys", token, made) == 202
-    cluster.wait(lambda: tells(two, "passkeys", token, "Others approve it first"))
+    cluster.wait(lambda: is_shown(two, "passkeys", token, "Others approve it first"))
     other = cluster.slack.person("p1")
 
     def asked() -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def test_added_and_signed_at_the_other_one(cluster: Cluster) -> None:
     signed = key.sign(find_challenge(cluster, token))
     assert post_to(two, "sign", token, signed) == 202
     for each in (one, two):
-        cluster.wait(lambda each=each: tells(each, "sign", token, "Signed."))
+        cluster.wait(lambda each=each: is_shown(each, "sign", token, "Signed."))
     cluster.wait(lambda: cluster.is_answered("w1"))
     cluster.wait(lambda: {each.status for each in cluster.all(Run)} == {RunStatus.COMPLETED})
     assert len(cluster.all(VoteSignature)) == 1
@@ -136,13 +136,13 @@ def test_added_and_signed_at_the_other_one(cluster: Cluster) -> None:
         assert find_first_broken_row(tx) is None
 
 
-def test_killed_between_the_signature_and_the_vote(cluster: Cluster) -> None:
-    """What the killed replica has stored, the other one decides: nobody signs again."""
-    one, key = begin(cluster), give_passkey(cluster)
+def test_a_killed_replicas_signature_is_decided_by_another(cluster: Cluster) -> None:
+    """The signature is stored, so nobody signs again."""
+    one, key = start_signing_replica(cluster), give_passkey(cluster)
     token = ask_to_sign(cluster, "w1")
-    one.kill()  # so that whoever decides has to look Ana up
+    one.kill()  # so that Ana has to be looked up for the decision
     cluster.begin(one)
-    two = begin(cluster)
+    two = start_signing_replica(cluster)
     held = cluster.slack.faults.hold("users.info", when="before")
     signed = key.sign(find_challenge(cluster, token))
     assert post_to(one, "sign", token, signed) == 202
@@ -150,19 +150,22 @@ def test_killed_between_the_signature_and_the_vote(cluster: Cluster) -> None:
     one.kill()
     assert (cluster.all(Vote), cluster.all(VoteSignature)) == ([], [])
     held.release()
-    cluster.wait(lambda: tells(two, "sign", token, "Signed."), 30)
-    all_counted_once(cluster)
+    cluster.wait(lambda: is_shown(two, "sign", token, "Signed."), 30)
+    check_votes(cluster)
 
 
-def test_sent_to_both_at_once(cluster: Cluster) -> None:
-    """The same signature at both replicas, ten times: one vote each time."""
-    both, key = [begin(cluster), begin(cluster)], give_passkey(cluster)
+def test_a_signature_sent_to_both_replicas_is_one_vote(cluster: Cluster) -> None:
+    """The same signature at both replicas, ten times."""
+    both, key = (
+        [start_signing_replica(cluster), start_signing_replica(cluster)],
+        give_passkey(cluster),
+    )
     with ThreadPoolExecutor(2) as pool:
         for number in range(10):
             token = ask_to_sign(cluster, f"w{number}")
             signed = key.sign(find_challenge(cluster, token))
             sent = [pool.submit(post_to, each, "sign", token, signed) for each in both]
             assert {each.result() for each in sent} <= {200, 202}
-            cluster.wait(lambda token=token: tells(both[0], "sign", token, "Signed."))
-            assert tells(both[1], "sign", token, "Signed.")
-    all_counted_once(cluster)
+            cluster.wait(lambda token=token: is_shown(both[0], "sign", token, "Signed."))
+            assert is_shown(both[1], "sign", token, "Signed.")
+    check_votes(cluster)

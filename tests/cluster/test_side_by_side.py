@@ -1,4 +1,4 @@
-"""Two replicas share the work: each request once, whoever hears of it."""
+"""Two replicas share the work: each request is handled once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from tests.cluster.cluster import Cluster
 pytestmark = pytest.mark.long
 
 
-def test_two_share_the_work(cluster: Cluster) -> None:
-    """Requests and clicks that Slack spreads over both are each dealt with once."""
-    cluster.replica()
-    cluster.replica()
+def test_two_replicas_handle_each_request_once(cluster: Cluster) -> None:
+    """Slack spreads requests and clicks over both."""
+    cluster.start_replica()
+    cluster.start_replica()
     words = [f"w{number}" for number in range(20)]
     cluster.ask(*words)
     cluster.approve(*words)
-    cluster.all_is_well()
+    cluster.check_all()
 
 
-def test_one_persons_flood_holds_up_nobody_on_either(cluster: Cluster) -> None:
-    """While one person's requests hold all the workers that they may on both replicas, another's
-    approved call is done; then all the others are.
-    """
-    cluster.replica()
-    cluster.replica()
+def test_one_persons_flood_holds_up_nobody_on_two_replicas(cluster: Cluster) -> None:
+    """While one person's requests use all workers they may, another's approved call runs."""
+    cluster.start_replica()
+    cluster.start_replica()
     channel, other = "C00000000", cluster.slack.person("p1")
     cluster.threads["w0"] = channel, other.say(channel, "@bot do w0")
     cluster.wait(lambda: cluster.card("w0"))
@@ -38,4 +36,4 @@ def test_one_persons_flood_holds_up_nobody_on_either(cluster: Cluster) -> None:
     for hold in holds:
         hold.release()
     cluster.approve(*many)
-    cluster.all_is_well()
+    cluster.check_all()

@@ -1,1 +1,1 @@
-"""Agents of other frameworks, each with its real package, whose tools people approve in Slack."""
+"""Agents of other frameworks and MCP servers of others, with their real packages."""

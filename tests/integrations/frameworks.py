@@ -1,4 +1,4 @@
-"""The frameworks that `make integrations` installs, and what their examples need to run."""
+"""The frameworks that `make integrations` installs, and what their examples need."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PAGE = ROOT / "docs" / "integrations.md"
 ENVIRONMENTS = ROOT / ".venv-integrations"
 PATIENCE = 90  # seconds
 DONE = "That is all."
-ANSWER = "final_answer"  # the tool by which BeeAI's agents answer
+ANSWER = "final_answer"  # the tool with which BeeAI's agents answer
 LITELLM = "import beeai_framework.adapters.openai, litellm.responses.mcp.chat_completions_handler"
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One of them: the package its examples import first, where it is installed, what else it is to
-    load once, and whether its suspended function is an async one.
+    """One framework: the package its examples import first, its environment, what else it imports
+    once, and whether its suspended function is async.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Framework:
 
     @property
     def python(self) -> Path:
-        """What runs it."""
+        """The Python that runs it."""
         return self.environment / "bin" / "python"
 
     def example(self, title: str) -> str:
-        """That of the page's section."""
+        """The example in the page's section."""
         mine = re.compile(rf"^from {self.package}\b", re.M)
         [code] = [each for each in blocks_in(section(PAGE, title), "python") if mine.search(each)]
         return code
@@ -51,8 +51,8 @@ FRAMEWORKS = (
 )
 
 
-def offline(folder: Path) -> dict[str, str]:
-    """The variables of a program that asks nobody but those it is told to ask."""
+def build_environment(folder: Path) -> dict[str, str]:
+    """The variables of a program that reaches only the servers named to it."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -63,6 +63,6 @@ def offline(folder: Path) -> dict[str, str]:
     }
 
 
-def said(text: str, by_a_tool: bool) -> Turn:
-    """The model's last turn, which for BeeAI is a call."""
+def build_last_turn(text: str, by_a_tool: bool) -> Turn:
+    """The model's last turn; for BeeAI it is a call."""
     return Turn(calls=[(ANSWER, {"response": text})]) if by_a_tool else Turn(text=text)

@@ -1,5 +1,5 @@
-"""What stands before the stand-in for the model: it drops what LiteLLM, by which BeeAI asks, says
-to gateways alone, since the stand-in takes what OpenAI takes and nothing else.
+"""A gateway before the stand-in for the model, which accepts only what OpenAI accepts: it drops
+what LiteLLM, which BeeAI uses, adds for gateways.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 
-def plainly(body: dict[str, Any]) -> dict[str, Any]:
-    """A request without what LiteLLM adds to those for Chat Completions."""
+def drop_extra_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """The request without what LiteLLM adds for Chat Completions."""
     for message in body.get("messages", ()):
         if message["role"] == "tool":
             message.pop("name", None)
@@ -26,12 +26,12 @@ def plainly(body: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def gateway(model_url: str) -> Iterator[str]:
-    """The address of one that leads to this model."""
+    """Run a gateway to this model until the block ends; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
-            body = json.dumps(plainly(json.loads(self.rfile.read(length)))).encode()
+            body = json.dumps(drop_extra_fields(json.loads(self.rfile.read(length)))).encode()
             headers = {"Content-Type": "application/json"}
             headers["Authorization"] = self.headers["Authorization"]
             asked = Request(f"{model_url}{self.path.removeprefix('/v1')}", body, headers)
@@ -44,7 +44,7 @@ def gateway(model_url: str) -> Iterator[str]:
             self.wfile.write(said)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

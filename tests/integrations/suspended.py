@@ -1,4 +1,4 @@
-"""What the stories of suspended work are told in: the page's examples as programs of their own."""
+"""Agents whose work is suspended: the page's examples as programs of their own."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.integrations.frameworks import (
     FRAMEWORKS,
     PATIENCE,
     Framework,
-    offline,
-    said,
+    build_environment,
+    build_last_turn,
 )
 from tests.model_stand_in.planner import StrictPlanner
 
-ENDS = 9  # what a process says that dies
+ENDS = 9  # the exit code of a process that dies on purpose
 
-# `deploy` as the page has it, but that its effect can be counted, and that it can die or take long
+# the page's `deploy`, with an effect that can be counted, and able to die or to take long
 FUNCTION = '''
 import os, time
 from pathlib import Path
@@ -59,7 +59,7 @@ def deploy(version: str, env: str) -> str:
         time.sleep(0.02)
     return f"{version} is on {env}"
 '''
-# imports a framework once, and has each order's scripts run at once, each by a process of its own
+# imports a framework once, and runs each order's scripts at the same time in own processes
 DRIVER = """
 import json, os, runpy, sys, traceback
 
@@ -85,7 +85,7 @@ for line in sys.stdin:
     print(json.dumps(ends), flush=True)
 """
 
-# a graph of LangGraph without a model, which is awaited, and whose process stays
+# an awaited LangGraph graph without a model, whose process keeps running
 AWAITED_GRAPH = """
 import asyncio
 
@@ -115,18 +115,18 @@ print(asyncio.run(main()))
 
 
 class Dies(StrEnum):
-    """When a process dies while it runs what was approved."""
+    """When a process dies while it runs an approved call."""
 
     NEVER = "never"
     AT_WORK = "at work"  # after the effect, before it is reported
     ONCE_REPORTED = "once reported"  # before the framework has stored that it ran
 
 
-def mind(body: dict[str, Any]) -> Turn:
-    """A model that deploys what it is told to, and is content with whatever comes of it."""
+def plan_deployment(body: dict[str, Any]) -> Turn:
+    """A model that deploys what it is asked to, and accepts any outcome."""
     items = body["input"]
     if any(each.get("type") == "function_call_output" for each in items):
-        return said(DONE, any(each["name"] == ANSWER for each in body["tools"]))
+        return build_last_turn(DONE, any(each["name"] == ANSWER for each in body["tools"]))
     found = re.search(r"Deploy (\S+?)(?: and (\S+))? to prod", json.dumps(items))
     assert found, items
     versions = [each for each in found.groups() if each]
@@ -134,7 +134,7 @@ def mind(body: dict[str, Any]) -> Turn:
 
 
 class Work:
-    """The agents of one framework, each with a version of its own to deploy."""
+    """The agents of one framework, each with its own version to deploy."""
 
     def __init__(
         self,
@@ -144,11 +144,11 @@ class Work:
         folder: Path,
         asked: Mapping[str, str],
     ) -> None:
-        """`folder`: where its processes keep what they keep; `asked`: variables of who is asked."""
+        """`folder`: for files of its processes; `asked`: the variables of the bot to ask."""
         self.shop, self._framework, self._model, self._folder = shop, framework, model, folder
-        self.hold = folder / "hold"  # what is deployed takes as long as this is there
+        self.hold = folder / "hold"  # a deployment takes as long as this file exists
         environ = {
-            **offline(folder),
+            **build_environment(folder),
             "EFFECTS": str(folder / "effects"),
             "HOLD": str(self.hold),
             **asked,
@@ -165,12 +165,12 @@ class Work:
         )
 
     def close(self) -> None:
-        """End its driver."""
+        """End the driver."""
         self._driver.kill()
         self._driver.communicate()
 
     def _script(self, version: str, code: str, awaits: bool) -> Path:
-        """The example that deploys this version, or two with + between, with files of its own."""
+        """The example that deploys this version, or two with + between, with its own files."""
         version, _, more = version.partition("+")
         script = self._folder / f"{version}.py"
         for there, here in {
@@ -187,19 +187,22 @@ class Work:
 
     @property
     def number(self) -> int:
-        """What its versions begin with."""
+        """The first number of its versions."""
         return FRAMEWORKS.index(self._framework) + 1
 
     def run(self, *versions: str, dies: Dies = Dies.NEVER) -> list[str]:
-        """What processes say last that begin or go on with these; they end well, or are to die."""
+        """Run processes that begin or continue with these; return their last lines.
+
+        They end well, or die on purpose.
+        """
         self.begin(*versions, dies=dies)
-        return self.ended(*versions, ends=ENDS if dies is not Dies.NEVER else 0)
+        return self.wait_for_end(*versions, ends=ENDS if dies is not Dies.NEVER else 0)
 
     def begin(
         self, *versions: str, dies: Dies = Dies.NEVER, code: str = "", awaits: bool = False
     ) -> None:
-        """Have processes begin or go on with these, at once; by the page's example, or by `code`,
-        which `awaits` the function.
+        """Start processes that begin or continue with these, at the same time: with the page's
+        example, or with `code`, which `awaits` the function.
         """
         awaits = awaits or self._framework.awaits
         code = code or self._example
@@ -209,8 +212,8 @@ class Work:
         self._driver.stdin.write(f"{json.dumps(order)}\n")
         self._driver.stdin.flush()
 
-    def ended(self, *versions: str, ends: int = 0) -> list[str]:
-        """What those have said last, once they have ended so."""
+    def wait_for_end(self, *versions: str, ends: int = 0) -> list[str]:
+        """The last lines of those processes, once they have ended with this code."""
         assert self._driver.stdout is not None
         ready, _, _ = select.select([self._driver.stdout], [], [], PATIENCE)
         codes = json.loads(self._driver.stdout.readline()) if ready else None
@@ -222,13 +225,13 @@ class Work:
         return [(text.splitlines() or [""])[-1] for text in printed]
 
     def effects(self, *versions: str) -> list[str]:
-        """What was deployed of those versions, and of those that people made of them."""
+        """What was deployed of those versions, and of edited ones."""
         done = self._folder / "effects"
         lines = done.read_text().splitlines() if done.exists() else []
         return [each for each in lines if each.startswith(versions)]
 
     def told(self, version: str) -> list[str]:
-        """What the model was told came of the call, each time that it was told."""
+        """The outputs of the call that the model was given."""
         return [
             str(item["output"])
             for body in self._model.requests

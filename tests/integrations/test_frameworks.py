@@ -1,6 +1,6 @@
-"""The examples of docs/integrations.md, run by the frameworks' own packages in a process of theirs.
+"""The examples of docs/integrations.md, run with the frameworks' own packages as processes.
 
-`make integrations` installs them into an environment of their own; without it they are skipped.
+`make integrations` installs them into environments of their own; without it they are skipped.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.integrations.frameworks import (
     PAGE,
     PATIENCE,
     Framework,
-    offline,
-    said,
+    build_environment,
+    build_last_turn,
 )
 from tests.integrations.gateway import gateway
 from tests.pages import blocks_in, section
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
-    """The bot, a model that is scripted, and a key for what is deployed."""
+    """The bot, a scripted model, and a key for deployments."""
     harness = Harness(tmp_path_factory.mktemp("frameworks"), transport=Transport.HTTP)
     yield harness, key_for(harness, "framework", "deploy")
     harness.close()
@@ -44,46 +44,47 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, 
 
 @pytest.fixture(params=FRAMEWORKS, ids=lambda each: each.name)
 def framework(request: pytest.FixtureRequest) -> Framework:
-    """Each of them that is installed."""
+    """Each framework that is installed."""
     found: Framework = request.param
     if not found.python.exists():
         pytest.skip("`make integrations` installs the frameworks")
     return found
 
 
-def test_its_agent_waits_for_people(
+def test_an_agent_waits_for_approval_and_runs_once(
     served: tuple[Harness, str], framework: Framework, tmp_path: Path
 ) -> None:
-    """The model calls the tool, and a card appears. Edited and approved it runs, and the model is
-    told; the same agent started again is told the same, and nothing is asked or run twice.
+    """Edited and approved, it runs, and the model gets the result.
+
+    The same agent started again gets it too, without asking or running twice.
     """
-    script = agent_of(framework, "first", tmp_path)
+    script = write_agent(framework, "first", tmp_path)
     version = f"1.{FRAMEWORKS.index(framework)}"
-    with at_work(served, framework, script, version) as (shop, agent):
+    with run_agent(served, framework, script, version) as (shop, agent):
         shop.edit(f"Deploy {version} to prod", version=f"{version}.7")
         shop.approve(f"Deploy {version}.7 to prod", "cleo")
-        ended_well(agent)
-        assert f"{version}.7 is on prod" in last_told(shop)
-    with at_work(served, framework, script, version) as (shop, agent):
-        ended_well(agent)
-        assert f"{version}.7 is on prod" in last_told(shop)
+        wait_for_success(agent)
+        assert f"{version}.7 is on prod" in get_last_request(shop)
+    with run_agent(served, framework, script, version) as (shop, agent):
+        wait_for_success(agent)
+        assert f"{version}.7 is on prod" in get_last_request(shop)
         assert len(shop.list_calls(f"{version}.7")) == 1
 
 
-def test_its_agent_is_told_of_a_rejection(
+def test_an_agent_gets_the_words_of_a_rejection(
     served: tuple[Harness, str], framework: Framework, tmp_path: Path
 ) -> None:
-    """Somebody rejects it: the model is told the words as the tool's result, and goes on."""
-    script = agent_of(framework, "second", tmp_path)
+    """The words are the tool's result, and the model goes on."""
+    script = write_agent(framework, "second", tmp_path)
     version = f"2.{FRAMEWORKS.index(framework)}"
-    with at_work(served, framework, script, version) as (shop, agent):
+    with run_agent(served, framework, script, version) as (shop, agent):
         shop.reject(f"Deploy {version} to prod", "not today")
-        ended_well(agent)
-        assert "not today" in last_told(shop)
+        wait_for_success(agent)
+        assert "not today" in get_last_request(shop)
 
 
-def agent_of(framework: Framework, run: str, folder: Path) -> Path:
-    """The page's example for it as a script, which asks in #support within a run of its own."""
+def write_agent(framework: Framework, run: str, folder: Path) -> Path:
+    """The page's example as a script, which asks in #support within its own run."""
     example = framework.example("Frameworks")
     around = f"run='{framework.name} {run}', channel='C0SUPPORT'"
     script = folder / "agent.py"
@@ -92,19 +93,19 @@ def agent_of(framework: Framework, run: str, folder: Path) -> Path:
 
 
 @contextmanager
-def at_work(
+def run_agent(
     served: tuple[Harness, str], framework: Framework, script: Path, version: str
 ) -> Iterator[tuple[Shop, subprocess.Popen[str]]]:
-    """The agent at work, whose model wants to deploy that version and then says that it is done."""
+    """Run the agent; its model deploys that version and then says that it is done."""
     harness, key = served
     web = harness.app.endpoints.web
     assert web is not None
     call = ("deploy", {"version": version, "env": "prod"})
-    harness.planner.script(Turn(calls=[call]), said(DONE, framework.name == "beeai"))
+    harness.planner.script(Turn(calls=[call]), build_last_turn(DONE, framework.name == "beeai"))
     pipe = subprocess.PIPE
     with gateway(harness.planner.url) as url:
         environ = {
-            **offline(script.parent),
+            **build_environment(script.parent),
             "COUNTERSIGN_URL": web.url,
             "COUNTERSIGN_API_KEY": key,
             "OPENAI_BASE_URL": url,
@@ -123,15 +124,15 @@ def at_work(
                 run.kill()
     began = harness.began
     harness.reset()
-    harness.began = began  # it is one story, of an agent that is started twice
+    harness.began = began  # the same story goes on when the agent is started again
 
 
-def ended_well(agent: subprocess.Popen[str]) -> None:
-    """Wait until it has said what the model said last."""
+def wait_for_success(agent: subprocess.Popen[str]) -> None:
+    """Wait until it has printed the model's last words."""
     printed, complaint = agent.communicate(timeout=PATIENCE)
     assert DONE in printed, complaint
 
 
-def last_told(shop: Shop) -> str:
-    """What the model was told last."""
+def get_last_request(shop: Shop) -> str:
+    """The last request to the model."""
     return json.dumps(shop.harness.planner.requests[-1])

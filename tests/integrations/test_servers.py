@@ -1,4 +1,4 @@
-"""MCP servers of others, over both transports: their tools as the bot's own, and behind the proxy.
+"""MCP servers of others, over both transports: as tools of the bot, and behind the proxy.
 
 `make integrations` installs them into an environment of their own; without it they are skipped.
 """
@@ -62,32 +62,32 @@ pytestmark = [
 
 @dataclass
 class Served:
-    """A bot that has the tools of these servers."""
+    """A bot with the tools of these servers."""
 
     harness: Harness
-    names: dict[str, str]  # what the bot calls a server's tool
+    names: dict[str, str]  # a server's tool to its name in the bot
 
     def call(self, tool: str, **arguments: Any) -> str:
-        """Ben asks for a call, and Ana approves it; returns the thread."""
+        """Ben asks for a call, and Ana approves it; return the thread."""
         thread = ask(self.harness, (self.names[tool], arguments), answer=f"{tool} is done.")
         card = self.harness.card(SUPPORT, thread)
         self.harness.person("ana").click(SUPPORT, card["ts"], "approve")
         return thread
 
     def result(self, tool: str, **arguments: Any) -> str:
-        """The same; returns what the model is told."""
+        """The same; return the output for the model."""
         return self.told(tool, self.call(tool, **arguments))
 
     def told(self, tool: str, thread: str) -> str:
-        """What the model is told once the call has ended."""
+        """The output for the model, once the call has ended."""
         self.harness.said(SUPPORT, thread, f"{tool} is done.")
         self.harness.settle()
         return str(self.harness.outputs()[-1]["output"])
 
 
 @contextmanager
-def listening(port: int) -> Iterator[None]:
-    """The server of others that speaks over HTTP."""
+def run_http_server(port: int) -> Iterator[None]:
+    """Run the server that uses HTTP until the block ends."""
     environment = {**os.environ, "PORT": str(port)}
     server = subprocess.Popen(
         [NODE, str(EVERYTHING), "streamableHttp"],
@@ -102,23 +102,23 @@ def listening(port: int) -> Iterator[None]:
         server.wait(10)
 
 
-def is_there(port: int) -> bool:
-    """Whether somebody listens there."""
+def is_listening(port: int) -> bool:
+    """Whether somebody listens at the port."""
     with socket.socket() as line:
         return line.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """All that they have, accepted."""
+    """A bot that has accepted all their tools."""
     folder = tmp_path_factory.mktemp("others")
     port = free_port()
     path = folder / "servers.toml"
     path.write_text(FILE.format(time=TIME, node=NODE, everything=EVERYTHING, port=port))
-    with listening(port):
+    with run_http_server(port):
         file = read_server_file(path, os.environ)
         harness = Harness(folder, FakeTools().tools, transport=Transport.HTTP)
-        harness.slack.wait(lambda: is_there(port), 30)
+        harness.slack.wait(lambda: is_listening(port), 30)
         found = {each.name: fetch_tool_definitions(each) for each in file.servers}
         write_accepted_tools(file.accepted_tools_path, found)
         harness.app.stop()
@@ -133,21 +133,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         harness.close()
 
 
-def statuses(served: Served, thread: str) -> set[str]:
-    """Of the calls in a thread."""
+def list_statuses(served: Served, thread: str) -> set[str]:
+    """The statuses of the calls in a thread."""
     return {str(each.status) for each in served.harness.calls_in(thread)}
 
 
-def test_a_server_from_pypi(served: Served) -> None:
+def test_a_server_from_pypi_can_be_used(served: Served) -> None:
     """Of the newer protocol, over stdio."""
     given = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
     assert "21:00" in served.result("time convert_time", **given)
 
 
 @pytest.mark.parametrize("way", ["every", "web"])
-def test_a_server_from_npm(served: Served, way: str) -> None:
-    """Of the older protocol, over stdio and streamable HTTP: text, values, pictures and links, and
-    how far it is.
+def test_a_server_from_npm_can_be_used(served: Served, way: str) -> None:
+    """Of the older protocol, over stdio and streamable HTTP: text, values, pictures, links,
+    progress.
     """
     assert "5" in served.result(f"{way} get-sum", a=2, b=3)
     weather = served.result(f"{way} get-structured-content", location="New York")
@@ -167,8 +167,8 @@ def test_a_server_from_npm(served: Served, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["every", "web"])
-def test_what_a_server_of_others_asks(served: Served, way: str) -> None:
-    """Thirteen values of every kind, which Ben is asked for in three dialogs; it takes them."""
+def test_a_servers_questions_reach_the_requester(served: Served, way: str) -> None:
+    """It accepts thirteen values of every kind, asked in three dialogs."""
     ben, tool = served.harness.person("ben"), f"{way} trigger-elicitation-request"
     thread = served.call(tool)
     for number in (1, 2, 3):
@@ -183,27 +183,27 @@ def test_what_a_server_of_others_asks(served: Served, way: str) -> None:
 
 
 def test_a_question_about_one_of_several_calls_is_not_answered(served: Served) -> None:
-    """A server of the older protocol does not say about which, over stdio."""
+    """A server of the older protocol does not say which call it is about, over stdio."""
     slow, asks = "every trigger-long-running-operation", "every trigger-elicitation-request"
     bot, given = served.harness, {"duration": 12, "steps": 1}
     long = waiting(bot, (served.names[slow], given))
     bot.person("ana").click(SUPPORT, bot.card(SUPPORT, long)["ts"], "approve")
-    bot.slack.wait(lambda: "running" in statuses(served, long))
+    bot.slack.wait(lambda: "running" in list_statuses(served, long))
     thread = served.call(asks)
     bot.said(SUPPORT, thread, f"{asks} is done.")
     assert "cancelled" in str(bot.outputs()).lower()
-    assert statuses(served, long) == {"running"}
-    bot.slack.wait(lambda: statuses(served, long) == {"succeeded"}, 20)
-    bot.settle()  # its run asks the model once more, and is not to take another test's turn
+    assert list_statuses(served, long) == {"running"}
+    bot.slack.wait(lambda: list_statuses(served, long) == {"succeeded"}, 20)
+    bot.settle()  # its run asks the model once more, which must not use another test's turn
 
 
 def test_no_address_is_opened_for_a_server(served: Served) -> None:
-    """It is declined, and nobody is asked."""
+    """The request is declined, and nobody is asked."""
     told = served.result("every trigger-url-elicitation", url="https://login.example/")
     assert "declin" in told.lower()
 
 
-def test_a_host_over_http_is_offered_their_tools(served: Served) -> None:
+def test_a_host_over_http_can_use_their_tools(served: Served) -> None:
     """By the bot, with a key for them."""
     key = make_key(served.harness.app.core.store.path, "desk", "@ben", ["time_*"]).key
     with start_blocking_portal() as portal:
@@ -217,8 +217,8 @@ def test_a_host_over_http_is_offered_their_tools(served: Served) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_behind_the_proxy(served: Served, tmp_path: Path, mode: str) -> None:
-    """A host's calls of them run once they are approved."""
+def test_servers_of_others_work_behind_the_proxy(served: Served, tmp_path: Path, mode: str) -> None:
+    """A host's calls run after approval."""
     everything = [NODE, str(EVERYTHING), "stdio"]
     with run_host(served.harness, f"every-{mode}", everything, tmp_path, mode) as host:
         call = host.start_call("get-sum", a=20, b=22)

@@ -1,5 +1,5 @@
-"""Work that a framework keeps while people decide: the examples of docs/integrations.md, each begun
-by one process and ended by others, with the frameworks' own packages.
+"""Work that a framework suspends while people decide: examples of docs/integrations.md, begun by
+one process and finished by others, with the frameworks' own packages.
 
 `make integrations` installs them; without them it is skipped.
 """
@@ -17,11 +17,11 @@ from storage.states import CallStatus
 from tests.client.shop import Shop, key_for
 from tests.integrations.frameworks import DONE, FRAMEWORKS, PATIENCE, Framework
 from tests.integrations.gateway import gateway
-from tests.integrations.suspended import AWAITED_GRAPH, Dies, Work, mind
+from tests.integrations.suspended import AWAITED_GRAPH, Dies, Work, plan_deployment
 from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.harness import Harness
 
-WAITS = "People decide."
+WAITING = "People decide."
 pytestmark = pytest.mark.long
 
 
@@ -37,7 +37,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 def work(
     request: pytest.FixtureRequest, harness: Harness, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Work]:
-    """Agents of one framework, their model, and a key for what is deployed."""
+    """Agents of one framework, their model, and a key for deployments."""
     framework: Framework = request.param
     if not framework.python.exists():
         pytest.skip("`make integrations` installs the frameworks")
@@ -47,7 +47,7 @@ def work(
     asked = {"COUNTERSIGN_URL": web.url, "COUNTERSIGN_API_KEY": key}
     client = Countersign(web.url, key)
     with (
-        StrictPlanner(mind=mind) as model,
+        StrictPlanner(mind=plan_deployment) as model,
         gateway(model.url) as url,
         Shop(harness, client, PATIENCE) as shop,
     ):
@@ -58,27 +58,27 @@ def work(
     harness.reset()
 
 
-def test_suspended_work_goes_on_once(work: Work) -> None:
-    """Four calls are asked, and their process ends; another finds nothing decided, and ends. Then:
+def test_suspended_calls_are_resumed_once(work: Work) -> None:
+    """Four calls are asked, and their process ends.
 
-    one is edited, approved, and gone on with by two processes at once: one effect, told to both;
-    one process dies over its effect: nobody knows, and it is not done again; one dies before its
-    framework has stored that it ran: what came of it is told; one is rejected: the words are told.
+    Resumed by two processes, the edited call has one effect. After a death during the effect nobody
+    knows, and it is not repeated; after one before the framework stored the result, the result is
+    given again. The rejected one gives the words.
     """
     edited, dies, reported, rejected = (f"{work.number}.{each}" for each in range(1, 5))
     everything = (edited, dies, reported, rejected)
-    assert work.run(*everything) == [WAITS] * 4
+    assert work.run(*everything) == [WAITING] * 4
     shop = work.shop
     for version in everything:
         shop.wait_for_card(f"Deploy {version} to prod")
-    assert work.run(edited) == [WAITS]
+    assert work.run(edited) == [WAITING]
     shop.edit(f"Deploy {edited} to prod", version=f"{edited}.7")
     shop.approve(f"Deploy {edited}.7 to prod", "cleo")
     shop.approve(f"Deploy {dies} to prod")
     shop.approve(f"Deploy {reported} to prod")
     shop.reject(f"Deploy {rejected} to prod", "not today")
 
-    goes_on_twice(work, edited)
+    resume_twice(work, edited)
     work.run(dies, dies=Dies.AT_WORK)
     work.run(reported, dies=Dies.ONCE_REPORTED)
     shop.harness.clock.advance(CLAIM_LEASE_DURATION.total_seconds() + 1)
@@ -92,16 +92,17 @@ def test_suspended_work_goes_on_once(work: Work) -> None:
     assert ["not today" in each for each in work.told(rejected)] == [True]
 
 
-def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
-    """Both appear. One is approved, and the agent waits still; the other is rejected: it is told
-    both, and each was asked once, and what was approved has run once.
+def test_two_calls_of_one_turn_are_asked_together(work: Work) -> None:
+    """The agent waits until both are decided.
+
+    Each is asked once, and the approved one runs once.
     """
     one, other = f"{work.number}.5", f"{work.number}.6"
     shop = work.shop
-    assert work.run(f"{one}+{other}") == [WAITS]
+    assert work.run(f"{one}+{other}") == [WAITING]
     shop.wait_for_card(f"Deploy {other} to prod")
     shop.approve(f"Deploy {one} to prod")
-    assert work.run(f"{one}+{other}") == [WAITS]
+    assert work.run(f"{one}+{other}") == [WAITING]
     shop.reject(f"Deploy {other} to prod", "not both")
     assert work.run(f"{one}+{other}") == [DONE]
     assert work.effects(one, other) == [one]
@@ -112,21 +113,21 @@ def test_two_calls_of_one_turn_are_asked_at_once(work: Work) -> None:
 
 
 @pytest.mark.parametrize("work", FRAMEWORKS[:1], ids=["langgraph"], indirect=True)
-def test_a_graph_may_be_awaited_and_needs_no_agent(work: Work) -> None:
-    """A node of tools of LangGraph suspends as well, with functions that are awaited."""
+def test_a_graph_without_an_agent_can_be_suspended(work: Work) -> None:
+    """LangGraph's node of tools suspends as well, with async functions."""
     done, rejected = f"{work.number}.8", f"{work.number}.9"
     work.begin(done, rejected, code=AWAITED_GRAPH, awaits=True)
     work.shop.edit(f"Deploy {done} to prod", version=f"{done}.7")
     work.shop.approve(f"Deploy {done}.7 to prod", "cleo")
     work.shop.reject(f"Deploy {rejected} to prod", "not awaited")
-    said, why = work.ended(done, rejected)
+    said, why = work.wait_for_end(done, rejected)
     assert said == f"success: {done}.7 is on prod"
     assert why.startswith("error: It was not done.")
     assert "not awaited" in why
 
 
-def goes_on_twice(work: Work, version: str) -> None:
-    """Two processes go on with it; while one of them is at work, the other waits for it."""
+def resume_twice(work: Work, version: str) -> None:
+    """Resume it in two processes; while one is at work, the other waits."""
     work.hold.touch()
     work.begin(version, version)
     try:
@@ -134,5 +135,5 @@ def goes_on_twice(work: Work, version: str) -> None:
         work.shop.harness.slack.wait(work.hold.with_name("waits").exists, PATIENCE)
     finally:
         work.hold.unlink()
-        said = work.ended(version, version)
+        said = work.wait_for_end(version, version)
     assert said == [DONE, DONE]

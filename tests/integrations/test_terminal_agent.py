@@ -1,4 +1,4 @@
-"""The demo's agent of another framework, as `make agent` runs it, with the framework's package."""
+"""The demo's agent of another framework, as `make agent` runs it, with the real package."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ pytestmark = [
 ]
 
 
-def test_the_terminal_agent_waits_for_people() -> None:
-    """It is told to put mugs on sale; Ana edits that, Cleo approves it, and then it is done."""
+def test_the_terminal_agent_waits_for_approval() -> None:
+    """It is to put mugs on sale; Ana edits, Cleo approves, and then it happens."""
     [target] = re.findall(r"^agent:.*\n(?:\t.*\n)+", (ROOT / "Makefile").read_text("utf-8"), re.M)
     shell = target.splitlines()[-1].strip("\t@")
     here = {"../../.venv-agent/bin/python": str(PYTHON), "../../docs": str(ROOT / "docs")}
@@ -48,9 +48,9 @@ def test_the_terminal_agent_waits_for_people() -> None:
         ) as agent:
             stack.callback(agent.kill)
             try:
-                thread = hour.slack.wait(lambda: thread_of("Put mugs on sale", hour), PATIENCE)
+                thread = hour.slack.wait(lambda: find_thread("Put mugs on sale", hour), PATIENCE)
             except TimeoutError:
-                agent.kill()  # else it would be waited for
+                agent.kill()  # or leaving the block would wait for it
                 raise
             hour.presses("ana", "edit", thread)
             hour.dialog("ana", **typed(percent="10"))
@@ -60,7 +60,7 @@ def test_the_terminal_agent_waits_for_people() -> None:
         assert (place / "var" / "demo" / "sale.txt").read_text("utf-8") == "mugs: 10 % off\n"
 
 
-def thread_of(text: str, hour: Hour) -> str | None:
+def find_thread(text: str, hour: Hour) -> str | None:
     """The thread in which a program asks this."""
     seen = hour.person("ana").messages(SUPPORT)
     return next((m["ts"] for m in seen if f"asks: “{text}" in words(m)), None)

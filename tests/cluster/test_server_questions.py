@@ -1,4 +1,4 @@
-"""A server asks somebody amid a call: asked by one replica, answered at another."""
+"""An MCP server asks somebody during a call: one replica asks, another gets the answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.stories.test_servers import place
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster]
 C = CallStatus
-Begin = Callable[[], Replica]
+StartReplica = Callable[[], Replica]
 
 
 @pytest.fixture
-def begin(cluster: Cluster) -> Any:
-    """Begins a replica with the tools of a depot; Slack sends all that comes to the last one."""
+def start_replica(cluster: Cluster) -> Any:
+    """Starts a replica with the depot's tools; Slack sends everything to the last one."""
     with over_http(cluster.folder) as server:
         file = cluster.folder / "servers.toml"
         file.write_text(f'[[server]]\nname = "depot"\nurl = "{server.url}"\n')
@@ -35,21 +35,21 @@ def begin(cluster: Cluster) -> Any:
             cluster.folder / "servers.lock.json", {server.name: fetch_tool_definitions(server)}
         )
 
-        def begun() -> Replica:
+        def start() -> Replica:
             address = f"127.0.0.1:{free_port()}"
             secret = cluster.slack.world.app.signing_secret
             more = {"SLACK_SIGNING_SECRET": secret, "COUNTERSIGN_SERVERS": str(file)}
-            made = cluster.replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **more)
+            made = cluster.start_replica(COUNTERSIGN_HTTP=address, SLACK_APP_TOKEN="", **more)
             asked_at(cluster.slack.world.app.manifest, f"http://{address}")
             return made
 
-        yield begun
+        yield start
         for each in cluster.replicas:
             each.kill()
 
 
-def put(cluster: Cluster, word: str, item: str) -> dict[str, Any]:
-    """Ben asks for it, somebody approves; returns what the server asks then."""
+def ask_and_approve(cluster: Cluster, word: str, item: str) -> dict[str, Any]:
+    """Ben asks for it, somebody approves; return the server's question."""
     cluster.planner.script(Turn(calls=[("depot_put", {"item": item})]))
     cluster.ask(word)
     cluster.wait(lambda: cluster.card(word))
@@ -58,69 +58,73 @@ def put(cluster: Cluster, word: str, item: str) -> dict[str, Any]:
     return asked
 
 
-def answer(cluster: Cluster, word: str, asked: dict[str, Any]) -> None:
-    """Ben opens the question and says where."""
+def answer_question(cluster: Cluster, word: str, asked: dict[str, Any]) -> None:
+    """Ben opens the question and answers it."""
     ben = cluster.slack.person("ben")
     ben.click(cluster.threads[word][0], asked["ts"], "answer")
     cluster.wait(ben.view)
     assert ben.submit(place("upper", "7"))["outcome"] == "closed"
 
 
-def says(cluster: Cluster, word: str, text: str) -> bool:
-    """Whether the bot has said this in that thread."""
-    return any(text in words(each) for each in cluster.said(word))
+def is_said(cluster: Cluster, word: str, text: str) -> bool:
+    """Whether the bot has written this in that thread."""
+    return any(text in words(each) for each in cluster.list_messages(word))
 
 
-def stands(cluster: Cluster) -> dict[str, CallStatus]:
-    """How the calls stand, by their tools."""
+def read_statuses(cluster: Cluster) -> dict[str, CallStatus]:
+    """The statuses of the calls, by their tools."""
     return {each.tool: each.status for each in cluster.all(Call)}
 
 
-def test_asked_by_one_and_answered_at_the_other(cluster: Cluster, begin: Begin) -> None:
-    """The answer reaches the server by the replica whose call it is."""
-    begin()
-    asked = put(cluster, "w1", "a lamp")
-    begin()
+def test_a_question_of_one_replica_is_answered_at_another(
+    cluster: Cluster, start_replica: StartReplica
+) -> None:
+    """The answer reaches the server through the replica that runs the call."""
+    start_replica()
+    asked = ask_and_approve(cluster, "w1", "a lamp")
+    start_replica()
     cluster.planner.script(Turn(text="It is there."))
-    answer(cluster, "w1", asked)
-    cluster.wait(lambda: says(cluster, "w1", "It is there."))
+    answer_question(cluster, "w1", asked)
+    cluster.wait(lambda: is_said(cluster, "w1", "It is there."))
     assert (cluster.folder / "put").read_text().splitlines() == ["a lamp upper 7 "]
-    assert stands(cluster) == {"depot_put": C.SUCCEEDED, "ask_person": C.ANSWERED}
+    assert read_statuses(cluster) == {"depot_put": C.SUCCEEDED, "ask_person": C.ANSWERED}
     with cluster.store.read() as tx:
         assert find_first_broken_row(tx) is None
 
 
-def test_the_replica_that_asked_dies(cluster: Cluster, begin: Begin) -> None:
-    """No answer can reach the server: the question goes, people are told that nobody knows how the
-    call ended, and it is not made again.
+def test_a_dead_replicas_question_is_withdrawn(
+    cluster: Cluster, start_replica: StartReplica
+) -> None:
+    """No answer can reach the server: the question is withdrawn, people are asked for the outcome,
+    and the call is not repeated.
     """
-    one = begin()
-    asked = put(cluster, "w1", "a lamp")
-    begin()
+    one = start_replica()
+    asked = ask_and_approve(cluster, "w1", "a lamp")
+    start_replica()
     one.kill()
-    cluster.wait(lambda: says(cluster, "w1", "No longer needed"), 30)
+    cluster.wait(lambda: is_said(cluster, "w1", "No longer needed"), 30)
     cluster.wait(lambda: cluster.card("w1", "resolve_not_done"), 30)
-    assert stands(cluster) == {"depot_put": C.UNKNOWN, "ask_person": C.CANCELLED}
+    assert read_statuses(cluster) == {"depot_put": C.UNKNOWN, "ask_person": C.CANCELLED}
     late = cluster.slack.person("ben")
     late.click(cluster.threads["w1"][0], asked["ts"], "answer", seen=asked)
     cluster.planner.script(Turn(text="It is still here."))
     cluster.approve("w1", button="resolve_not_done")
-    cluster.wait(lambda: says(cluster, "w1", "It is still here."))
+    cluster.wait(lambda: is_said(cluster, "w1", "It is still here."))
     assert not (cluster.folder / "put").exists()
     assert late.view() is None
-    assert stands(cluster)["depot_put"] is C.FAILED
+    assert read_statuses(cluster)["depot_put"] is C.FAILED
 
 
-def test_answered_before_anybody_knows_that_the_replica_is_dead(
-    cluster: Cluster, begin: Begin
+def test_an_answer_to_a_dead_replica_leaves_the_call_unknown(
+    cluster: Cluster, start_replica: StartReplica
 ) -> None:
-    """The answer is kept, and the call is unknown all the same: the server never heard it."""
-    one = begin()
-    asked = put(cluster, "w1", "a lamp")
-    begin()
+    """The answer is stored, but the server never got it."""
+    one = start_replica()
+    asked = ask_and_approve(cluster, "w1", "a lamp")
+    start_replica()
     one.kill()
-    answer(cluster, "w1", asked)
+    answer_question(cluster, "w1", asked)
     cluster.wait(lambda: cluster.card("w1", "resolve_not_done"), 30)
-    assert stands(cluster) == {"depot_put": C.UNKNOWN, "ask_person": C.ANSWERED}
-    assert not [each for each in cluster.said("w1") if "answer" in action_ids(each)]
+    assert read_statuses(cluster) == {"depot_put": C.UNKNOWN, "ask_person": C.ANSWERED}
+    assert not [each for each in cluster.list_messages("w1") if "answer" in action_ids(each)]
     assert not (cluster.folder / "put").exists()

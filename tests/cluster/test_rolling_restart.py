@@ -1,4 +1,4 @@
-"""A rolling restart: each replica ends and is begun anew, while people ask and approve."""
+"""A rolling restart: each replica ends and is started again, while people ask and approve."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.long, pytest.mark.cluster]
 MANY = 60
 
 
-def test_each_in_turn_is_begun_anew(cluster: Cluster) -> None:
-    """People notice nothing: every request has its answer, each call ran once."""
-    replicas = [cluster.replica() for _ in range(3)]
+def test_people_notice_nothing_of_a_rolling_restart(cluster: Cluster) -> None:
+    """Every request is answered, and each call ran once."""
+    replicas = [cluster.start_replica() for _ in range(3)]
     words = [f"w{number}" for number in range(MANY)]
 
     def people() -> None:
@@ -30,14 +30,14 @@ def test_each_in_turn_is_begun_anew(cluster: Cluster) -> None:
         cluster.begin(each)
     busy.join(120)
     assert not busy.is_alive()
-    cluster.all_is_well()
+    cluster.check_all()
 
 
-def test_the_one_begun_last_answers_commands(
+def test_the_newest_replica_answers_commands(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two on one machine, that is; also once the other, whose place it took, has ended."""
-    older, newer = cluster.replica(), cluster.replica()
+    """On one machine; also after the older one, whose place it took, has ended."""
+    older, newer = cluster.start_replica(), cluster.start_replica()
     for name in ("DATABASE_URL", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, newer.environ[name])
     asked = {"requester": "UBEN00001", "channel": "C00000000"}
