@@ -180,8 +180,8 @@ def test_at_another_address_nothing_is_signed(world: Harness, tab: Tab) -> None:
     assert tab.all(BUTTON) == []
 
 
-def test_signing_in_two_tabs_is_one_vote(world: Harness, tab: Tab) -> None:
-    """The first one that signs decides; the second shows the outcome."""
+def test_a_signature_posted_twice_is_one_vote(world: Harness, tab: Tab) -> None:
+    """The first post decides; a second tab shows the outcome."""
     give_passkey(world, tab)
     thread = steps.ask_for(world, steps.NOTE)
     url = steps.press_approve(world, thread)

@@ -96,15 +96,6 @@ class Shop:
         reject(self.harness, "ana", SUPPORT, self.wait_for_card(text), why)
         arrived(self.harness)
 
-    def wait_for_text(self, text: str) -> str:
-        """Return the first message in #support with this text, once it is there."""
-
-        def look() -> str | None:
-            seen = self.harness.person("ana").everything(SUPPORT)
-            return next((words(m) for m in seen if text in words(m)), None)
-
-        return str(self.harness.slack.wait(look))
-
 
 def get_result(future: Future[R]) -> R:
     """Return or raise what the function did."""

@@ -125,11 +125,6 @@ class FencedHarness(LoopHarness):
         self.start()
 
 
-def one_step(harness: FencedHarness) -> None:
-    """A worker takes up each run that is ready."""
-    harness.work()
-
-
 def propose_a_call(harness: FencedHarness) -> None:
     """The model proposes a call, and the run waits."""
     harness.propose("note")
