@@ -75,7 +75,7 @@ def test_a_policy_that_denies_an_unknown_tool_is_not_loaded(
     assert not list_reloads(harness)
     assert "policy.toml:7: rule 'rule 2' tool: it denies nte, which is no tool" in caplog.text
     harness.policy = misspelt
-    with pytest.raises(StartupError, match=r"is no tool; correct the name \(is note meant\?\)"):
+    with pytest.raises(StartupError, match=r"is no tool; correct the name \(did you mean note\?\)"):
         build(harness.settings(), harness.clock, parse(misspelt), harness.tools)
 
 

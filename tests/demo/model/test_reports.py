@@ -209,7 +209,7 @@ PARTS = {
     "approver_note_sentence",
     "edited_by_sentence",
 }
-PARTS |= {"is_failed_midway", "_FAILED_MIDWAY_SENTENCE"}
+PARTS |= {"is_failed_midway", "_FAILED_MIDWAY_SENTENCE", "is_person_report", "_PERSON_REPORT"}
 PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent; the stand-in has none
 # of answers to questions, of files and of approvals, tested elsewhere
 PARTS |= {
