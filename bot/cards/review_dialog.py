@@ -98,8 +98,9 @@ def render_break_glass_dialog(call: CallView, *, asked: str = "") -> block_kit.J
     `asked`: mrkdwn that says who asked. It can be submitted only if all of the call fits.
     """
     note = block_kit.mrkdwn(
-        "🚨 *This runs at once, and nobody has approved it.* Your name and reason are shown on "
-        "the card, and those who could have approved it are asked to look at it afterwards."
+        "🚨 *This runs at once, whatever approval is still missing.* Your name and reason are "
+        "shown on the card, and those who could have approved it are asked to look at it "
+        "afterwards."
     )
     why = "Why can’t it wait?"
     blocks = _render_review_blocks(call, asked)

@@ -61,7 +61,7 @@ def test_break_glass_shows_the_whole_call_and_asks_why() -> None:
     accept_view(modal)
     text = read(modal["blocks"])
     assert "cannot be undone" in text
-    assert "nobody has approved it" in text
+    assert "whatever approval is still missing" in text
     assert modal["submit"]["text"] == "Run now"
     assert not modal["blocks"][-1].get("optional")
     long = "".join(f"{n:06}" for n in range(60_000))

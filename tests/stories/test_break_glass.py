@@ -24,6 +24,7 @@ from tests.stories.steps import (
     statuses,
     told,
     typed,
+    vote,
 )
 from tests.stories.test_commands import asked
 from tests.stories.test_home import opened, read_home, wait
@@ -91,7 +92,7 @@ def test_the_requester_runs_a_call_without_approval(harness: Harness, fakes: Fak
     view = open_modal(harness, "ben", SUPPORT, card, "break_glass")
     assert (view["title"]["text"], view["submit"]["text"]) == ("Run without approval", "Run now")
     assert "restart" in words(view)
-    assert "nobody has approved it" in words(view)
+    assert "whatever approval is still missing" in words(view)
     harness.person("ben").submit(reason())
     line = words(harness.said(SUPPORT, thread, "That is all."))
     assert "🚨 Run without approval by" in line
@@ -111,6 +112,17 @@ def test_the_requester_runs_a_call_without_approval(harness: Harness, fakes: Fak
     asked = words(harness.said(SUPPORT, thread, ASKED))
     assert "🚨 <!subteam^" in asked
     assert WHY in asked
+
+
+def test_the_dialog_does_not_deny_the_approvals_there_are(harness: Harness) -> None:
+    """One of two people has approved when Ben opens it: it does not say that nobody has."""
+    thread = ask(harness, ("note", {"text": "one of two"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "cleo", card)
+    harness.slack.wait(lambda: "<@UCLEO0001>" in words(now_at(harness, SUPPORT, card["ts"])))
+    view = open_modal(harness, "ben", SUPPORT, card, "break_glass")
+    assert "nobody has approved" not in words(view)
+    assert "whatever approval is still missing" in words(view)
 
 
 def test_somebody_the_rule_does_not_name_may_not_run_it(harness: Harness, fakes: FakeTools) -> None:
