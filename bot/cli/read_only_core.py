@@ -223,4 +223,4 @@ def print_examination(found: ExaminationResult, key: str, when: str = "") -> Non
     for each in found.problems:
         print_error(f"NOT SOUND{when}: {each}.")
     if not found.problems:
-        print_line(f"Sound: {found.head.seq} rows under the key {key}.")
+        print_line(f"Sound: {found.head.seq} rows. The key in use is {key}.")

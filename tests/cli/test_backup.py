@@ -54,7 +54,7 @@ def test_a_backup_has_the_whole_record_in_one_file(record: Path, capsys: Output)
     backup = record.with_name("b.db")
     told, key_id = capsys.readouterr().out, compute_key_id(read_key(record).encode())
     assert f"1 request, 1 call, {count_rows(record)} rows of the audit" in told
-    assert f"Sound: {count_rows(record)} rows under the key {key_id}." in told
+    assert f"Sound: {count_rows(record)} rows. The key in use is {key_id}." in told
     assert "The key is NOT in it. Keep countersign.db.key elsewhere" in told
     assert list_names(record.parent) == before | {"b.db"}
     assert oct(backup.stat().st_mode & 0o777) == "0o600"

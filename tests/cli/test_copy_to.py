@@ -79,7 +79,8 @@ def test_copy_to_copies_the_whole_record(
     told = capsys.readouterr().out
     where = "The whole record was copied, in postgresql://owner@/moved"
     assert f"{where}: 1 request, 1 call, {before['audit']} rows of the audit" in told
-    assert f"Sound: {before['audit']} rows under the key {compute_key_id(key.encode())}." in told
+    key_id = compute_key_id(key.encode())
+    assert f"Sound: {before['audit']} rows. The key in use is {key_id}." in told
     assert "COUNTERSIGN_KEY to the content of countersign.db.key" in told
     assert "To go back: `countersign backup` there" in told
     assert key not in told
