@@ -68,7 +68,7 @@ def open_store(
     except digest.KeyFileError as error:
         remedy = "put back the right key file, or set COUNTERSIGN_KEY"
         if settings.is_shared:
-            remedy = "set COUNTERSIGN_KEY, the same for each of them"
+            remedy = "set COUNTERSIGN_KEY, the same for every process"
         raise StartupError([f"{error}; {remedy}"], ()) from error
     try:
         _check_signing_keys(settings, store, now)
@@ -82,8 +82,9 @@ def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None
     """Raise StartupError if an unknown key signed waiting calls; close those of a lost key."""
     with store.read() as tx:
         open_under = calls.count_open_calls_by_signing_key(tx)
+    key_file = None if settings.is_shared else digest.key_file_path(store.path)
     if wrong := unknown_signing_key_sentences(
-        open_under, store.signing_key, settings.lost_key, digest.key_file_path(store.path)
+        open_under, store.signing_key, settings.lost_key, key_file
     ):
         raise StartupError(wrong, ())
     if settings.lost_key in open_under.keys() - digest.list_key_ids(store.signing_key):
@@ -91,13 +92,14 @@ def _check_signing_keys(settings: Settings, store: Store, now: datetime) -> None
 
 
 def unknown_signing_key_sentences(
-    open_under: Mapping[str, int], key: bytes, lost: str | None, path: Path
+    open_under: Mapping[str, int], key: bytes, lost: str | None, key_file: Path | None
 ) -> list[str]:
     """Return a sentence for each unknown key (by id) that signed calls that still wait.
 
     Known are `key`, the older keys beside it, and the `lost` one. An empty `key` means that there
-    is none.
+    is none. `key_file` is None for PostgreSQL, where keys are in the settings alone.
     """
+    or_in_file = f", or a second line in {key_file}" if key_file else ""
     known_key_ids = digest.list_key_ids(key) if key else set()
     own_id = digest.compute_key_id(key) if key else "(none)"
     problem_sentences = []
@@ -110,8 +112,8 @@ def unknown_signing_key_sentences(
         )
         problem_sentences.append(
             f"COUNTERSIGN_KEY: {wait} shown under the key {unknown_id}, and the key now in use is"
-            f" {own_id}. Put the old key after the new one (COUNTERSIGN_KEY=new,old, or a second"
-            f" line in {path}) until they are decided or cancelled; if it is lost,"
+            f" {own_id}. Put the old key after the new one (COUNTERSIGN_KEY=new,old{or_in_file})"
+            f" until they are decided or cancelled; if it is lost,"
             f" COUNTERSIGN_LOST_KEY={unknown_id} closes them at the start without running them"
         )
     return problem_sentences

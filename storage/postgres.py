@@ -244,9 +244,7 @@ class PostgresDatabase(Backend):
 
     def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""
-        raise KeyFileError(
-            "with PostgreSQL COUNTERSIGN_KEY must be set, the same for every process"
-        )
+        raise KeyFileError("with PostgreSQL there is no key file")
 
     def create_if_missing(self) -> None:
         """Create the schema if it does not exist."""

@@ -10,6 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from bot.cli.doctor.checks import check_bot_database
+from bot.config.settings import Settings
 from countersign.cli.commands import main
 from storage import inbox, trail
 from storage.digest import compute_key_id
@@ -19,7 +21,7 @@ from storage.store import Store
 from tests.cli.test_backup import Output, count_rows, read_key
 from tests.cli.test_backup_killed import NEVER, copy_record, run_and_kill
 from tests.postgres_server import Server, binaries, serve
-from tests.runs.harness import LoopHarness
+from tests.runs.harness import LoopHarness, approved
 from tests.storage.builders import AT, delivery
 
 PROGRAMS = binaries()
@@ -227,3 +229,26 @@ def test_commands_on_a_servers_record_need_the_key(
             "the settings cannot be used:\n"
             "  COUNTERSIGN_KEY: is missing. Set it to the one that the bot has.\n"
         )
+
+
+def test_a_server_has_no_key_file_to_name(
+    record: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another key than that of a call that waits, doctor says what to set, and no file."""
+    waiting = record.with_name("waiting.db")
+    approved(waiting).stop()
+    key = waiting.with_name("waiting.db.key").read_text()
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{waiting}")
+    monkeypatch.setenv("COUNTERSIGN_KEY", f"{key},{'k' * 32}")  # the second one is the harness's
+    assert main(["copy-to", url]) == 0
+    environ = {
+        "SLACK_BOT_TOKEN": "xoxb-unused",
+        "SLACK_APP_TOKEN": "xapp-unused",
+        "COUNTERSIGN_POLICY": "policy.toml",
+        "DATABASE_URL": url,
+        "COUNTERSIGN_KEY": key,
+    }
+    checks = check_bot_database(Settings.load(environ))
+    [found] = [each for each in checks if each.level == "fail"]
+    assert f"shown under the key {compute_key_id(b'k' * 32)}" in found.text
+    assert "(COUNTERSIGN_KEY=new,old) until they are decided" in found.text

@@ -290,7 +290,7 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         remedy = "Set it to the same value for every process"
         yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
         return
-    yield from _check_waiting_calls(settings, waiting, settings.signing_key or b"", store.path)
+    yield from _check_waiting_calls(settings, waiting, settings.signing_key or b"", None)
 
 
 def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
@@ -365,10 +365,10 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
 
 
 def _check_waiting_calls(
-    settings: Settings, waiting: Mapping[str, int], key: bytes, place: Path
+    settings: Settings, waiting: Mapping[str, int], key: bytes, key_file: Path | None
 ) -> Iterator[CheckResult]:
     """Yield a failure for each signing key that waiting calls need and that is not known here."""
-    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, place):
+    for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, key_file):
         yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
