@@ -128,8 +128,11 @@ def _format_waiting_call(
     if each.question:
         yield f"    a question, to be answered by {who}"
         return
-    many = "" if each.needed == 1 else f"{each.needed} of "
-    yield f"    who decides: {many}{who}"
+    if each.starts_at:
+        yield f"    who can stop it until then: {who}"
+    else:
+        many = "" if each.needed == 1 else f"{each.needed} of "
+        yield f"    who decides: {many}{who}"
     if each.plan:
         yield f"    part of plan {each.plan}, in which more is waiting"
     if each.approved_by:

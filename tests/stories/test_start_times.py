@@ -15,6 +15,7 @@ from tests.model_stand_in.planner import Turn
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
+from tests.stories.operator_steps import command, environment, with_tools
 from tests.stories.steps import (
     arrived,
     ask,
@@ -263,8 +264,10 @@ def test_a_program_can_claim_a_call_from_its_start_time(harness: Harness) -> Non
     assert claimed(harness, found).arguments == {"version": "7.0", "env": "production"}
 
 
-def test_the_terminal_shows_when_a_scheduled_call_starts(harness: Harness) -> None:
-    """`/approvals requests` lists it as approved."""
+def test_the_terminal_shows_when_a_scheduled_call_starts(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`countersign pending` says who can stop it, `/approvals requests` lists it as approved."""
     thread, _ = ask_and_approve(harness, "listed", done=False)
     start, _ = find_next_start(harness)
     store, tools = harness.app.core.store, harness.app.core.tools
@@ -273,4 +276,10 @@ def test_the_terminal_shows_when_a_scheduled_call_starts(harness: Harness) -> No
         reports = list_waiting_call_reports(tx, tools, team, harness.clock.now())
     [report] = [each for each in reports if "listed" in each.effect]
     assert (report.starts_at, report.needed) == (start, 0)
+    monkeypatch.chdir(with_tools(harness.folder))
+    for name, value in environment(harness).items():
+        monkeypatch.setenv(name, value)
+    listed = command(capsys, "pending")[1]
+    assert "who can stop it until then: Ana Ruiz (UANA00001)" in listed
+    assert "who decides: 0 of" not in listed
     assert "Approved: Write “listed”" in commanded(harness, "/approvals requests")
