@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from bot.agent import outputs
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.form_requests import FormServiceFactory
@@ -19,6 +21,7 @@ from bot.cards.notices import request_cancelled_line
 from bot.runs import program_calls
 from bot.runs.endings import CallOutcomeStore
 from bot.signals import Signals
+from bot.tools.arguments import dump_values
 from bot.tools.handed_over import (
     HandedOverAction,
     check_and_dump_action,
@@ -153,7 +156,8 @@ class ProgramRequests:
             raise KeyError(tool)
         args = definition.arguments.model_validate(dict(arguments))
         check_effect_sentence_length(definition, args)
-        body: dict[str, Any] = {"tool": definition.name, "arguments": args.model_dump(mode="json")}
+        values = to_jsonable_python(dump_values(args))  # with the content of secrets
+        body: dict[str, Any] = {"tool": definition.name, "arguments": values}
         body |= {"why": why} | ({"action": action} if action else {})
         body |= {programs.KEY_ID_FIELD: by_key.id} if by_key else {}  # not part of the call
         body |= {"within": deadline.total_seconds()} if deadline else {}

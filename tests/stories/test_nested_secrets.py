@@ -14,9 +14,11 @@ from bot.terminal.request_reports import find_request_report
 from bot.tools import Effect, Preview, ToolContext, tool
 from storage.masking import MASK
 from storage.models import Audit
+from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, ask, menu, now_at, open_modal
+from tests.stories.test_programs import get_program_requests, wait_for_end
 
 KEYS = ("horse-4711-battery", "staple-0815-correct", "paper-1234-clip")
 
@@ -108,3 +110,36 @@ def test_nested_secrets_are_masked_everywhere(
     for key in KEYS:
         assert key not in everything, everything[everything.index(key) - 300 :][:600]
     assert KEYS[0] in harness.outputs()[-1]["output"] or target == "nowhere"
+
+
+def test_a_program_requests_tool_gets_its_secrets(own_harness: Callable[..., Harness]) -> None:
+    """What a program gives as a secret is masked for people, and reaches the tool as it is."""
+    received: list[list[str]] = []
+
+    @tool(title="Keep the keys", effect="Keep the keys of {target}", does=Effect.WRITE)
+    def keep_keys(args: Backup, context: ToolContext) -> str:
+        """Keep keys."""
+        received.append(list_secrets(args))
+        return "kept"
+
+    harness = own_harness([keep_keys])
+    given = {
+        "target": "the shop",
+        "login": {"user": "root", "key": KEYS[0]},
+        "others": [{"user": "guest", "key": KEYS[1]}],
+        "headers": {"x-key": KEYS[2]},
+    }
+    found = get_program_requests(harness).ask(
+        "keep_keys", given, requester="UBEN00001", channel=SUPPORT, key="keys of the shop"
+    )
+    card = harness.slack.wait(
+        lambda: next(
+            (each for each in harness.person("ana").everything(SUPPORT) if MASK in words(each)),
+            None,
+        )
+    )
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    assert wait_for_end(harness, found).status is CallStatus.SUCCEEDED
+    assert received == [list(KEYS)]
+    everything = collect_requests_and_audit(harness)
+    assert not [each for each in KEYS if each in everything]
