@@ -21,7 +21,7 @@ from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.tools import Effect, Tool
 from bot.tools.arguments import build_readable_arguments, load_arguments, load_new_arguments
-from bot.tools.names import SlackIdResolver
+from bot.tools.names import UNKNOWN_NAME, SlackIdResolver
 from bot.tools.registration import REASON_FIELD
 from storage import call_history, calls, runs, sub_agents
 from storage.digest import NonCanonicalValueError, parse_json_object
@@ -64,8 +64,10 @@ def parse_arguments_and_reason(
             f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
             for e in error.errors()[:20]
         ]
+        unknown = [e["msg"] for e in error.errors() if e["type"] == UNKNOWN_NAME]
         raise CallRefusedError(
-            outputs.invalid_arguments_output(lines), "its arguments were not valid"
+            outputs.invalid_arguments_output(lines),
+            " ".join(unknown) or "its arguments were not valid",
         ) from error
     return args, reason
 

@@ -446,7 +446,7 @@ def no_approver_asked_notice(why: str) -> str:
     """Return the notice to a requester that no approver was asked, and why."""
     if why.startswith(POLICY_REASON_PREFIX):
         return f"⛔ {policy_forbids_sentence(why.removeprefix(POLICY_REASON_PREFIX))}"
-    return f"⛔ I did not ask anybody about this: {sanitise_for_mrkdwn(why)}."
+    return f"⛔ I did not ask anybody about this: {sanitise_for_mrkdwn(why.rstrip('.'))}."
 
 
 def policy_forbids_sentence(reason: str) -> str:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from bot.policy.condition_values import SlackId
 
@@ -28,6 +29,7 @@ ID_PATTERN_BY_KIND = {
     "person": re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
     "group": re.compile(r"S(?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
 }
+UNKNOWN_NAME = "unknown_name"  # type of the validation error of a name that Slack does not know
 _DIRECT_MESSAGE_PATTERN = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
 MAX_NAME_CHARS = 80
 _BRACKET_REPLACEMENTS = str.maketrans("()（）⁽⁾❨❩﹙﹚<>", "[][][][][]‹›")
@@ -130,9 +132,12 @@ def build_id_validator(kind: SlackIdKind) -> AfterValidator:
 
     def resolve_value(value: str, info: ValidationInfo) -> SlackId:
         names = info.context
-        return SlackId(
-            names.resolve_id(kind, value) if isinstance(names, SlackIdResolver) else value
-        )
+        if not isinstance(names, SlackIdResolver):
+            return SlackId(value)
+        try:
+            return SlackId(names.resolve_id(kind, value))
+        except ValueError as error:
+            raise PydanticCustomError(UNKNOWN_NAME, "{why}", {"why": str(error)}) from error
 
     return AfterValidator(resolve_value)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from bot.runs.program_calls import ProgramRequestStatus, RequesterNotPermittedError
 from bot.runs.program_requests import ProgramRequest, ProgramRequests
+from bot.tools import Effect, ToolContext, tool
+from bot.tools.names import PersonId
 from storage import channel_modes, moves
 from storage.models import Run
 from storage.states import CALL_FINAL_STATUSES, CallStatus, ChannelMode
@@ -28,6 +31,12 @@ tool = "wipe"
 verdict = "deny"
 reason = "nothing is wiped here"
 """
+
+
+class Greeting(BaseModel):
+    """Whom to greet."""
+
+    who: PersonId = Field(title="Whom")
 
 
 def get_program_requests(harness: Harness) -> ProgramRequests:
@@ -102,6 +111,26 @@ def test_policy_and_argument_checks_apply_to_programs(harness: Harness, fakes: F
         request_call(harness, "x", tool="no_such_tool")
     with pytest.raises(ValidationError):
         get_program_requests(harness).ask("note", {"words": "x"}, requester=BEN)
+
+
+def test_a_program_is_told_which_name_is_unknown(own_harness: Callable[..., Harness]) -> None:
+    """In its request's note, and the requester in the thread."""
+
+    @tool(title="Greet", effect="Greet {who}", does=Effect.WRITE)
+    def greet(args: Greeting, context: ToolContext) -> str:
+        """Greet somebody."""
+        return f"greeted {args.who}"
+
+    harness = own_harness([greet])
+    found = get_program_requests(harness).ask(
+        "greet", {"who": "@nobody-here"}, requester=BEN, channel=SUPPORT
+    )
+    ended = wait_for_end(harness, found)
+    assert (ended.status, ended.note) == (C.REFUSED, "There is nobody called @nobody-here.")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    said = words(harness.said(SUPPORT, thread, "I did not ask anybody"))
+    assert "about this: There is nobody called @nobody-here." in said
+    assert ".." not in said
 
 
 def test_the_requester_can_cancel_but_not_approve(harness: Harness, fakes: FakeTools) -> None:
