@@ -16,6 +16,7 @@ from bot.cards import sentences, views
 from bot.cards.call_blocks import list_delegated_task_lines
 from bot.cards.field_values import list_argument_values, mark_displayed_values
 from bot.cards.notices import asking_program_line, call_edited_line, describe_asker
+from bot.cards.request_form import can_ask_with_form
 from bot.cards.review_dialog import list_masked_piece_names, mask_call_for_viewers
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.policy.gates import Ask, load_gate
@@ -106,6 +107,7 @@ def _build_unmasked_call_view(
         approval_expires_at=_find_expiry_if_approved(call),
         was_handed_over=calls.was_left_unreported_by_program(call),
         reported_by=call_state.find_outcome_reporter(tx, call),
+        has_form=call.status is not CallStatus.PENDING and _has_form(tools, call),
         failed_midway=call.status is CallStatus.FAILED and outputs.is_failed_midway(call.output),
         needs_quotation=call.status in _ENDED_BY_TOOL_STATUSES
         and (tool is None or tool.outcome is None),
@@ -116,6 +118,11 @@ def _build_unmasked_call_view(
         progress=_build_vote_progress(call, votes),
         **_build_choice_fields(tool, call, votes),
     )
+
+
+def _has_form(tools: Registry, call: Call) -> bool:
+    tool = None if call.action else tools.get(call.tool)
+    return tool is not None and can_ask_with_form(tool)
 
 
 def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:

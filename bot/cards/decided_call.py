@@ -333,7 +333,7 @@ def render_asked_by_line(
     if len(calls) == 1:
         asked = "  ·  ".join([asked, *_list_small_print_parts(calls[0])])
     repeatable_calls = [
-        call for call in calls if call.status in REPEATABLE_STATUSES or call.was_handed_over
+        call for call in calls if call.has_form and call.status in REPEATABLE_STATUSES
     ]
     choices = [
         (

@@ -247,6 +247,7 @@ class CallView:
     approval_expires_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
     reported_by: str = ""  # who said how it ended, where nothing else is known of it
+    has_form: bool = True  # people can ask for it again with a form
     failed_midway: bool = False  # it failed after it had begun
     # neither its outcome nor its error is a sentence of the tool's own
     needs_quotation: bool = False

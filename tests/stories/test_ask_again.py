@@ -70,3 +70,14 @@ def test_only_the_requester_sees_the_old_values(harness: Harness) -> None:
     menu(harness, "dan", card, "ask_again:")
     assert told(harness, "dan", SUPPORT, thread, "can ask for this again")
     assert harness.person("dan").view() is None
+
+
+def test_a_call_that_no_form_can_hold_is_not_offered_again(harness: Harness) -> None:
+    """A secret that is required is not entered in a form."""
+    thread = ask(harness, ("login", {"account": "shop", "password": "hunter2-of-the-shop"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    now = words(now_at(harness, SUPPORT, card["ts"], "ben"))
+    assert ("Done" in now, "Ask again" in now) == (True, False)

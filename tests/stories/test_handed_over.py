@@ -116,6 +116,7 @@ def test_a_program_claims_runs_and_reports_an_approved_call(harness: Harness) ->
     assert (standing.status, standing.result) == (C.SUCCEEDED, {"url": "https://shop.example"})
     assert harness.run_of(found.run_id).status is RunStatus.COMPLETED
     assert "Done: Deploy 1.0 to production" in read_thread(harness, found)
+    assert "Ask again" not in read_thread(harness, found)  # only the program can
 
 
 def test_people_are_asked_again_if_a_claim_comes_too_late(harness: Harness) -> None:
