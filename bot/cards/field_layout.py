@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from bot.cards import field_inputs, slack_text
 from bot.cards.action_names import ARGUMENT_BLOCK_ID_PREFIX, InputElementId
-from bot.cards.block_kit import build_input_block, plain_text, plain_text_section_block
+from bot.cards.block_kit import build_input_block, mrkdwn, plain_text, plain_text_section_block
 from bot.cards.call_pieces import MASKED_SUFFIX, PARTLY_MASKED_SUFFIX
 from bot.cards.field_slots import (
     FieldSlot,
@@ -28,7 +28,7 @@ from bot.cards.field_slots import (
     get_value_at_keys,
     set_nested_value,
 )
-from bot.cards.field_values import format_json_value, format_slot_value
+from bot.cards.field_values import format_json_value, format_slot_value, list_ids
 from bot.tools import Tool
 from bot.tools.declared_values import validate_json
 from bot.tools.invisible_characters import list_hidden_characters
@@ -69,6 +69,9 @@ def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]
             )
         ]
     parts = slack_text.split_into_chunks(text, _MAX_CHUNK_CHARS)
+    if 0 < len(ids := list_ids(slot, value)) <= 100:
+        shown = f"{slack_text.escape_mrkdwn(label)} (fixed)\n{slack_text.join_mentions(ids)}"
+        return [{"type": "section", "text": mrkdwn(shown)}]
     if len(parts) == 1:
         return [plain_text_section_block(f"{label} (fixed)\n{text}")]
     return [

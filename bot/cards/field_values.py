@@ -55,7 +55,7 @@ def list_argument_values(
     return tuple(
         replace(
             _build_value(arguments, each.slot, each.new, each.old if each.differs else None),
-            previous_mentions=_list_ids(each.slot, before),
+            previous_mentions=list_ids(each.slot, get_value_at_keys(before, each.slot.keys)),
         )
         for each in _compare_arguments(tool, before, arguments)
     )
@@ -78,15 +78,14 @@ def _build_value(
 ) -> ArgumentValue:
     secret = () in slot.hidden_paths
     partly = bool(slot.hidden_paths) and not secret
-    ids = _list_ids(slot, arguments)
+    ids = list_ids(slot, get_value_at_keys(arguments, slot.keys))
     return ArgumentValue(slot.label, text, before, secret, partly, ids, path=slot.keys)
 
 
-def _list_ids(slot: FieldSlot, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def list_ids(slot: FieldSlot, value: Any) -> tuple[str, ...]:
     """Return the ids of the people or channels that make up a value; () if it is anything else."""
     if slot.kind not in PICKER_BY_KIND or slot.hidden_paths:
         return ()
-    value = get_value_at_keys(arguments, slot.keys)
     items = value if isinstance(value, list) else [value]
     found = [isinstance(each, str) and _SLACK_ID_PATTERN.fullmatch(each) for each in items]
     return tuple(each[1] for each in found if each) if all(found) else ()

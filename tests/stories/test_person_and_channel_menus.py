@@ -72,10 +72,24 @@ def build_described_tool() -> Tool[Any]:
     return Tool("shift", "Shift", "Shift {who} to {where}", Effect.WRITE, model, shift)
 
 
+class Share(BaseModel):
+    """Who gets what."""
+
+    people: list[PersonId] = Field(title="People & bots")
+    where: ChannelId = Field(title="Where")
+    text: str = Field(title="Text")
+
+
+@tool(title="Share", effect="Share {text}", does=Effect.WRITE, editable={"text"})
+def share(args: Share, context: ToolContext) -> str:
+    """Share a text."""
+    return "shared"
+
+
 @pytest.fixture
 def tools_harness(own_harness: Callable[..., Harness]) -> Harness:
-    """A bot with both tools."""
-    return own_harness([move, build_described_tool()])
+    """A bot with these tools."""
+    return own_harness([move, build_described_tool(), share])
 
 
 def get_input_elements(view: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -97,6 +111,18 @@ def build_state(**fields: Any) -> dict[str, Any]:
         "stops": "selected_conversations",
     }
     return {f"f:{name}": {"v": {keys[name]: value}} for name, value in fields.items()}
+
+
+def test_edit_shows_fixed_people_and_channels_by_name(tools_harness: Harness) -> None:
+    """They are mentions, which Slack writes as names, and not ids."""
+    given = {"people": ["@dan", "@ana"], "where": "#general", "text": "a plan"}
+    card = tools_harness.card(SUPPORT, ask(tools_harness, ("share", given)))
+    view = open_modal(tools_harness, "ana", SUPPORT, card, "edit")
+    texts = [each["text"] for each in view["blocks"] if each["type"] == "section"]
+    assert [each["text"] for each in texts if each["type"] == "mrkdwn"] == [
+        f"People &amp; bots (fixed)\n<@{DAN}>, <@{ANA}>",
+        f"Where (fixed)\n<#{GENERAL}>",
+    ]
 
 
 @pytest.mark.parametrize("name", ["move", "shift"])
