@@ -18,7 +18,8 @@ def test_a_rule_that_denies_an_unknown_tool_fails(settings: Settings) -> None:
     policy = parse(text + 'tool = ["cancel_ordr", "refund_*"]\n')
     [line] = [str(each) for each in check_rules_against_tools(settings, policy)]
     assert line.startswith(
-        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 7). Correct the name (is"
+        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 7). Correct the name ("
+        "did you mean cancel_order?"
     )
 
 
