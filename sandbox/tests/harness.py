@@ -1,4 +1,4 @@
-"""A sandbox with a real Bolt app in it that keeps every body it gets, and what was sent to apps."""
+"""A sandbox with a real Bolt app in it that records its bodies, and the events sent to apps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 
 from sandbox.tests.builders import Json
-from sandbox.tests.http_app import HttpApp, serving, through
+from sandbox.tests.http_app import HttpApp, build_bolt_answer, serve_http_app
 from sandbox.tests.socket_app import close_bolt
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
@@ -23,7 +23,7 @@ from slack_sandbox.setup.manifests import full_manifest
 
 @dataclass
 class BoltHarness:
-    """The sandbox, the app, its client and what the app heard."""
+    """The sandbox, the app, its client and the bodies that the app got."""
 
     sandbox: Sandbox
     bolt: App
@@ -35,13 +35,13 @@ class BoltHarness:
         """A member of every channel but #random."""
         return self.sandbox.person("ana")
 
-    def fresh(self) -> BoltHarness:
-        """Forget what was heard so far."""
+    def forget_bodies(self) -> BoltHarness:
+        """Drop the bodies that came so far."""
         while not self.bodies.empty():
             self.bodies.get()
         return self
 
-    def heard(self, kind: str) -> Json:
+    def wait_for_body(self, kind: str) -> Json:
         """The next body of that type (of a payload or an event) or command, within five seconds.
 
         Others are skipped.
@@ -62,7 +62,7 @@ class BoltHarness:
     def form(self, view: Json, channel: str = "support") -> None:
         """Open that modal for ana, who is looking at the channel."""
         self.ana.shortcut("form", channel=channel)
-        self.client.views_open(trigger_id=self.heard("shortcut")["trigger_id"], view=view)
+        self.client.views_open(trigger_id=self.wait_for_body("shortcut")["trigger_id"], view=view)
 
 
 FORM = {"name": "Form", "type": "global", "callback_id": "form", "description": "Opens a form."}
@@ -96,14 +96,16 @@ def bolt_harness(
 
 
 @contextmanager
-def over_http(listen: Callable[[App], Any], manifest: Json) -> Iterator[tuple[Sandbox, HttpApp]]:
+def run_over_http(
+    listen: Callable[[App], Any], manifest: Json
+) -> Iterator[tuple[Sandbox, HttpApp]]:
     """A sandbox whose app, with those listeners, takes its payloads over signed HTTP."""
-    with serving() as there, Sandbox(there.manifest(manifest)) as sandbox:
+    with serve_http_app() as app_server, Sandbox(app_server.manifest(manifest)) as sandbox:
         client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[])
         bolt = App(client=client, signing_secret=sandbox.world.app.signing_secret)
         listen(bolt)
-        there.answer = through(bolt)
-        yield sandbox, there
+        app_server.answer = build_bolt_answer(bolt)
+        yield sandbox, app_server
 
 
 def events(sandbox: Sandbox, *types: str) -> list[Json]:

@@ -21,8 +21,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Got:
-    """A request as it came."""
+class ReceivedRequest:
+    """A request as received."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Got:
 
     @property
     def payload(self) -> Json:
-        """What a JSON body or the form field `payload` says."""
+        """The JSON of the body or of the form field `payload`."""
         found: Json = json.loads(
             self.form["payload"] if self.body.startswith("payload=") else self.body
         )
@@ -44,29 +44,29 @@ class Got:
 
 
 @dataclass(frozen=True)
-class Say:
-    """An answer."""
+class HttpAnswer:
+    """An HTTP answer."""
 
     status: int = 200
     body: str = ""
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Answer = Callable[[Got], Say]
+Answer = Callable[[ReceivedRequest], HttpAnswer]
 
 
 class HttpApp:
     """A server whose `answer` may be changed at any time.
 
-    `requests` are those that came, the challenges left out.
+    `requests` has all requests except the challenges.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.answer: Answer = lambda _: Say()
-        self.requests: list[Got] = []
-        self.challenges: list[Got] = []
-        self.gate = threading.Event()  # set at the end, for answers that wait
+        self.answer: Answer = lambda _: HttpAnswer()
+        self.requests: list[ReceivedRequest] = []
+        self.challenges: list[ReceivedRequest] = []
+        self.gate = threading.Event()  # set at the end, so that waiting answers go on
 
     def manifest(self, manifest: Json, commands: tuple[str, ...] = ("/weather",)) -> Json:
         """The manifest with this server's addresses in it."""
@@ -82,31 +82,31 @@ class HttpApp:
         ]
         return manifest
 
-    def take(self, got: Got) -> Say:
+    def take(self, got: ReceivedRequest) -> HttpAnswer:
         """Answer a request."""
         if got.body.startswith("{") and got.payload["type"] == "url_verification":
             self.challenges.append(got)
-            return Say(200, got.payload["challenge"])
+            return HttpAnswer(200, got.payload["challenge"])
         self.requests.append(got)
         return self.answer(got)
 
 
-def through(bolt: Bolt) -> Answer:
-    """Answer with what a Bolt app says."""
+def build_bolt_answer(bolt: Bolt) -> Answer:
+    """Return a function that answers requests as this Bolt app does."""
 
-    def answer(got: Got) -> Say:
+    def answer(got: ReceivedRequest) -> HttpAnswer:
         query = got.path.partition("?")[2]
         response = bolt.dispatch(BoltRequest(body=got.body, query=query, headers=dict(got.headers)))
         headers = tuple(
             (name, value) for name, values in response.headers.items() for value in values
         )
-        return Say(response.status, response.body or "", headers)
+        return HttpAnswer(response.status, response.body or "", headers)
 
     return answer
 
 
 @contextmanager
-def serving() -> Iterator[HttpApp]:
+def serve_http_app() -> Iterator[HttpApp]:
     """A server on a free port."""
     apps: list[HttpApp] = []
 
@@ -116,14 +116,16 @@ def serving() -> Iterator[HttpApp]:
         def handle_one(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            got = Got(self.command, self.path, headers, self.rfile.read(length).decode())
+            got = ReceivedRequest(
+                self.command, self.path, headers, self.rfile.read(length).decode()
+            )
             said = apps[0].take(got)
             body = said.body.encode()
             self.send_response(said.status)
             for name, value in said.headers:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
-            with suppress(ConnectionError):  # who asked may have stopped waiting
+            with suppress(ConnectionError):  # the client may have stopped waiting
                 self.end_headers()
                 self.wfile.write(body)
 

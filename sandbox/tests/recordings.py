@@ -1,4 +1,4 @@
-"""What Slack was recorded to send, and how what the sandbox sends differs in shape."""
+"""Recorded payloads of Slack, and how those of the sandbox differ in shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 
 
 def fixture(name: str) -> Any:
-    """A recorded file; the test is skipped where the recordings are not."""
+    """A recorded file; the test is skipped if the recordings are missing."""
     path = FIXTURES / name
     if not path.is_file():
         pytest.skip(f"{path} is not on this machine")

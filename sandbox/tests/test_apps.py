@@ -1,4 +1,4 @@
-"""Several apps in one local Slack: each gets its own, over its own sockets."""
+"""Several apps in one local Slack: each gets its own payloads, over its own sockets."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_each_app_gets_only_events_it_subscribed_to(sandbox: Sandbox, other: App
     assert events_of(sandbox, other) == []
 
 
-def test_joins_are_told_to_apps_in_the_channel(sandbox: Sandbox, other: App) -> None:
-    """Somebody who joins a channel is news for the apps in it, and for no other."""
+def test_only_apps_in_the_channel_get_join_events(sandbox: Sandbox, other: App) -> None:
+    """Apps outside the channel get none."""
     sandbox.join("gus", "random")
     joined = [d.app for d in sandbox.deliveries if d.event["type"] == "member_joined_channel"]
     assert joined == [other]
@@ -160,7 +160,7 @@ def test_clicks_go_to_the_owner(
 
 
 def test_each_app_has_its_own_sockets(sandbox: Sandbox, app: HandApp, other: App) -> None:
-    """What is meant for an app without a socket waits, while the other one's sockets are open."""
+    """Payloads for an app without a socket wait, though the other app has open sockets."""
     sandbox.person("ana").say("random", "anybody?")
     [sent] = sandbox.deliveries
     assert (sent.app, sent.attempts) == (other, 0)
@@ -198,7 +198,7 @@ def test_removing_one_app_leaves_the_other(
 
 
 def test_a_bot_invited_later_gets_the_missed_mention(sandbox: Sandbox, other: App) -> None:
-    """A bot that comes into a channel hears of the mention it missed, each bot for itself."""
+    """Each invited bot gets the mention of itself that it missed."""
     ana = sandbox.person("ana")
     ana.say("general", "@weather are you there?")
     assert events_of(sandbox, other) == []

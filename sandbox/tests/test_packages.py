@@ -1,4 +1,4 @@
-"""The sandbox stands by itself, and its packages lie one upon another."""
+"""The sandbox does not depend on the bot, and its packages form layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "slack_sandbox"
-# from the bottom up
+# from the lowest layer to the highest
 PACKAGES = (
     *("spec", "blockkit", "workspace", "setup"),
     *("delivery", "web_api", "client", "http", "launch"),
@@ -26,7 +26,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_the_sandbox_imports_nothing_of_the_bot() -> None:
-    """It stands by itself: nothing of the rest of the project is imported."""
+    """No file imports anything of the rest of the project."""
     found = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in ROOT.rglob("*.py")
@@ -37,7 +37,7 @@ def test_the_sandbox_imports_nothing_of_the_bot() -> None:
 
 
 def test_each_package_imports_only_those_below_it() -> None:
-    """No arrow runs back, and none leads to a module at the top."""
+    """None imports a module at the top."""
     wrong = []
     for number, package in enumerate(PACKAGES):
         for path in (ROOT / package).rglob("*.py"):
@@ -50,7 +50,7 @@ def test_each_package_imports_only_those_below_it() -> None:
 
 
 def test_the_readme_names_every_package_and_module_at_the_top() -> None:
-    """The map of the README is whole."""
+    """The map in the README is complete."""
     readme = (ROOT.parent / "README.md").read_text("utf-8")
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert folders == {*PACKAGES}

@@ -1,4 +1,4 @@
-"""`countersign sandbox` as a process: it prints what an app needs, and mistakes as one line."""
+"""`countersign sandbox` as a process: it prints an app's variables, and a mistake as one line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TINY = {
 
 
 @contextmanager
-def alone(*argv: str) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process of its own; killed where it outlives its test."""
+def start_sandbox_process(*argv: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process of its own; killed if it runs too long."""
     command = [sys.executable, "-m", "bot", "sandbox", "--port", "0", *argv]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
@@ -47,8 +47,8 @@ def alone(*argv: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def printed(process: subprocess.Popen[str]) -> tuple[str, list[dict[str, str]]]:
-    """The page's address, and each app's variables (those behind a # as well)."""
+def read_printed_values(process: subprocess.Popen[str]) -> tuple[str, list[dict[str, str]]]:
+    """Return the page's address and each app's variables, also those behind a #."""
     assert process.stdout is not None
     address, apps = process.stdout.readline().rstrip().rsplit(" ", 1)[1], []
     while not (line := process.stdout.readline()).startswith("Ctrl-C"):
@@ -73,10 +73,10 @@ def test_two_manifests_make_two_apps(tmp_path: Path) -> None:
             TINY | {"settings": {"event_subscriptions": {"request_url": "http://127.0.0.1:9/"}}}
         )
     )
-    with alone(
+    with start_sandbox_process(
         "--manifest", str(ROOT / "manifest.yml"), "--manifest", str(other), "--rate-limits"
     ) as process:
-        page, apps = printed(process)
+        page, apps = read_printed_values(process)
         assert [app["way"] for app in apps] == ["Socket Mode", "signed HTTP"]
         for app in apps:
             assert app["SLACK_API_URL"] == f"{page}/api/"
@@ -103,8 +103,8 @@ def test_two_manifests_make_two_apps(tmp_path: Path) -> None:
 
 def test_the_apps_of_a_seed_have_its_secrets() -> None:
     """The apps of a seed file are there with the secrets it gives them."""
-    with alone("--seed", str(ROOT / "docs" / "sandbox-seed.toml")) as process:
-        _, [app] = printed(process)
+    with start_sandbox_process("--seed", str(ROOT / "docs" / "sandbox-seed.toml")) as process:
+        _, [app] = read_printed_values(process)
         assert (app["SLACK_BOT_TOKEN"], app["SLACK_SIGNING_SECRET"]) == (
             "xoxb-bookshop",
             "a-secret-of-the-bookshop",
@@ -114,8 +114,8 @@ def test_the_apps_of_a_seed_have_its_secrets() -> None:
 
 def test_unlisted_apps_read_messages_once_a_minute() -> None:
     """With --unlisted a second look within the minute is refused."""
-    with alone("--unlisted") as process:
-        _, [app] = printed(process)
+    with start_sandbox_process("--unlisted") as process:
+        _, [app] = read_printed_values(process)
         client = WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"])
         assert client.conversations_history(channel="C0RANDOM")["ok"]
         with pytest.raises(SlackApiError) as refused:
@@ -171,7 +171,7 @@ def test_missing_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_command_makes_several_workspaces(capsys: pytest.CaptureFixture[str]) -> None:
     """--workspaces and --org make them, and say where they are; a seed file describes only one."""
-    with alone("--workspaces", "2", "--org") as process:
+    with start_sandbox_process("--workspaces", "2", "--org") as process:
         assert process.stdout is not None
         page = process.stdout.readline().rsplit(" ", 1)[1].strip()
         assert process.stdout.readline() == f"Sandbox Tea: {page}/?team=T0SANDBOXB\n"
@@ -183,12 +183,12 @@ def test_the_command_makes_several_workspaces(capsys: pytest.CaptureFixture[str]
 
 
 def test_unknown_scopes_and_events_cause_a_warning(tmp_path: Path) -> None:
-    """A scope or event that the sandbox does not know is said, and is no reason to stop."""
+    """The sandbox starts all the same."""
     odd = {"oauth_config": {"scopes": {"bot": ["chat:write", "tea:make"]}}}
     odd["settings"] = {"event_subscriptions": {"bot_events": ["app_mention", "tea_ready"]}}
     (tmp_path / "odd.json").write_text(json.dumps(odd))
-    with alone("--manifest", str(tmp_path / "odd.json")) as process:
-        printed(process)
+    with start_sandbox_process("--manifest", str(tmp_path / "odd.json")) as process:
+        read_printed_values(process)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0

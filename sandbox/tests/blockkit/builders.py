@@ -19,7 +19,7 @@ def modal(*blocks: Json, **more: Any) -> Json:
     return {"type": "modal", "title": plain("Edit"), "blocks": list(blocks), **more}
 
 
-def asking(element: Json) -> Json:
+def input_block(element: Json) -> Json:
     """An input block with that element."""
     return {"type": "input", "label": plain("Value"), "element": element}
 

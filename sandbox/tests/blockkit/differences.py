@@ -15,7 +15,7 @@ from slack_sandbox.blockkit.layouts import Surface
 DIVIDER: Json = {"type": "divider"}
 
 
-def asking(element: Json, **more: Any) -> Json:
+def input_block(element: Json, **more: Any) -> Json:
     """An input block around a sample element with some fields changed."""
     return {"type": "input", "label": plain("Value"), "element": {**element, **more}}
 
@@ -60,22 +60,22 @@ STRICTER: dict[str, tuple[str, Surface, Json]] = {
     r"initial options must match": (
         "docs.slack.dev: an initial option is one of those offered",
         "modal",
-        asking(ELEMENTS["static_select"], initial_option={**OTHER, "value": "3"}),
+        input_block(ELEMENTS["static_select"], initial_option={**OTHER, "value": "3"}),
     ),
     r"must be at least 1000000000": (
         "docs.slack.dev: ten digits",
         "modal",
-        asking(ELEMENTS["datetimepicker"], initial_date_time=0),
+        input_block(ELEMENTS["datetimepicker"], initial_date_time=0),
     ),
     r"must be a date that exists": (
         "a pattern knows no calendar",
         "modal",
-        asking(ELEMENTS["datepicker"], initial_date="2026-02-30"),
+        input_block(ELEMENTS["datepicker"], initial_date="2026-02-30"),
     ),
     r"must be less than 3001 characters .*/initial_value\]": (
         "no input holds more than 3,000 characters",
         "modal",
-        asking(ELEMENTS["plain_text_input"], initial_value="x" * 3001),
+        input_block(ELEMENTS["plain_text_input"], initial_value="x" * 3001),
     ),
     r"must be less than 2001 characters .*/alt_text\]": (
         "2,000 characters, as in the image block",
@@ -90,17 +90,17 @@ STRICTER: dict[str, tuple[str, Surface, Json]] = {
     r"min_length must not exceed": (
         "a schema cannot compare fields",
         "modal",
-        asking(ELEMENTS["plain_text_input"], min_length=9, max_length=8),
+        input_block(ELEMENTS["plain_text_input"], min_length=9, max_length=8),
     ),
     r"does not hold|decimals are not allowed": (
         "a schema cannot compare fields",
         "modal",
-        asking(ELEMENTS["number_input"], min_value="9"),
+        input_block(ELEMENTS["number_input"], min_value="9"),
     ),
     r"must be a valid IANA timezone": (
         "docs.slack.dev: an IANA name",
         "modal",
-        asking(ELEMENTS["timepicker"], timezone="Berlin"),
+        input_block(ELEMENTS["timepicker"], timezone="Berlin"),
     ),
     r"same number of cells|must name a column|header row": (
         "docs.slack.dev, data table block; a schema cannot compare fields",
@@ -140,7 +140,7 @@ STRICTER: dict[str, tuple[str, Surface, Json]] = {
     r"response_url_enabled is only": (
         "only inputs of a modal give response_urls",
         "message",
-        asking(ELEMENTS["channels_select"], response_url_enabled=True),
+        input_block(ELEMENTS["channels_select"], response_url_enabled=True),
     ),
     r"has_header_divider is not allowed": (
         "slack_sdk refuses it; the schema says that Slack ignores it",
@@ -155,7 +155,7 @@ STRICTER: dict[str, tuple[str, Surface, Json]] = {
     r"unsupported type: file_input \[": (
         "files are asked for in modals only",
         "message",
-        asking(ELEMENTS["file_input"]),
+        input_block(ELEMENTS["file_input"]),
     ),
     r"unsupported type: \w+ \[json-pointer:/(view/)?blocks/\d+/type\]": (
         "not on this surface",
@@ -172,7 +172,7 @@ LAXER: dict[str, tuple[str, Surface, Json]] = {
     r"'(min_lines|max_lines)'": (
         "newer than the schema; docs.slack.dev has them",
         "modal",
-        asking(ELEMENTS["rich_text_input"], min_lines=2, max_lines=5),
+        input_block(ELEMENTS["rich_text_input"], min_lines=2, max_lines=5),
     ),
 }
 VIEWS: dict[str, tuple[str, Json]] = {

@@ -23,7 +23,7 @@ def defs() -> Json:
     return defs
 
 
-_STRINGS = {  # for the patterns of the schema, some right and some nearly so
+_STRINGS = {  # texts for the patterns of the schema, some matching and some nearly
     "UW": st.sampled_from(["U0ANA", "W1"]),
     "CG": st.sampled_from(["C0SUPPORT", "G1"]),
     "S": st.just("S0LEADS"),
@@ -46,17 +46,17 @@ def _string(schema: Json) -> st.SearchStrategy[str]:
     return st.one_of(_WORDS.filter(lambda words: low <= len(words) <= high), edges)
 
 
-def _merged(schema: Json) -> Json:
+def _merge_references(schema: Json) -> Json:
     """The schema with references followed and allOf laid together, as far as strings need it."""
     if "$ref" in schema:
-        return _merged(defs()[schema["$ref"].rsplit("/", 1)[1]])
+        return _merge_references(defs()[schema["$ref"].rsplit("/", 1)[1]])
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema.get("allOf", ()):
-        for key, value in _merged(part).items():
+        for key, value in _merge_references(part).items():
             if key == "properties":
                 known = merged.setdefault("properties", {})
                 merged["properties"] = known | {
-                    k: {**_merged(known.get(k, {})), **v} for k, v in value.items()
+                    k: {**_merge_references(known.get(k, {})), **v} for k, v in value.items()
                 }
             elif key not in ("if", "then"):
                 merged.setdefault(key, value)
@@ -72,16 +72,16 @@ def _number(schema: Json) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def made(draw: st.DrawFn, schema: Json, deep: int = 0) -> Any:
-    """A value that the schema takes, or nearly: rules between fields are left to luck."""
-    schema = _merged(schema)
+def schema_values(draw: st.DrawFn, schema: Json, deep: int = 0) -> Any:
+    """A value that the schema takes, or nearly: rules between fields are not followed."""
+    schema = _merge_references(schema)
     if "const" in schema or "enum" in schema:
         return draw(st.sampled_from(schema.get("enum", [schema.get("const")])))
     kinds = [
         each for each in schema.get("oneOf", ()) if "required" not in each or "properties" in each
     ]
     if kinds and "properties" not in schema:
-        return draw(made({**draw(st.sampled_from(kinds)), **_limits(schema)}, deep))
+        return draw(schema_values({**draw(st.sampled_from(kinds)), **_limits(schema)}, deep))
     kind = schema.get("type")
     if kind == "object":
         return draw(_object(schema, deep))
@@ -89,7 +89,9 @@ def made(draw: st.DrawFn, schema: Json, deep: int = 0) -> Any:
         most = min(schema.get("maxItems", 3), schema.get("minItems", 0) + (2 if deep < 4 else 1))
         return draw(
             st.lists(
-                made(schema["items"], deep + 1), min_size=schema.get("minItems", 0), max_size=most
+                schema_values(schema["items"], deep + 1),
+                min_size=schema.get("minItems", 0),
+                max_size=most,
             )
         )
     simple = {"boolean": st.booleans(), "null": st.none(), "string": _string(schema)}
@@ -115,10 +117,10 @@ def _object(draw: st.DrawFn, schema: Json, deep: int) -> Json:
     most = 4 if deep < 3 else 1
     chosen = draw(st.lists(st.sampled_from(may), unique=True, max_size=most)) if may else []
     fields = {name: each for name, each in schema["properties"].items() if name in {*need, *chosen}}
-    return {name: draw(made(each, deep + 1)) for name, each in fields.items()}
+    return {name: draw(schema_values(each, deep + 1)) for name, each in fields.items()}
 
 
-def _spots(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+def _list_places(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     inner = (
         value.items()
         if isinstance(value, dict)
@@ -126,16 +128,16 @@ def _spots(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, 
         if isinstance(value, list)
         else ()
     )
-    return [at, *(spot for key, each in inner for spot in _spots(each, (*at, key)))]
+    return [at, *(spot for key, each in inner for spot in _list_places(each, (*at, key)))]
 
 
 @st.composite
-def damaged(draw: st.DrawFn, value: Any) -> Any:
+def damaged_values(draw: st.DrawFn, value: Any) -> Any:
     """The value with one thing in it removed, replaced, doubled or added.
 
-    Now and then it stays sound.
+    It may still be sound.
     """
-    spots = [spot for spot in _spots(value) if spot and spot[-1] != "type"]
+    spots = [spot for spot in _list_places(value) if spot and spot[-1] != "type"]
     if not spots:
         return value
     *way, last = draw(st.sampled_from(spots))

@@ -8,7 +8,7 @@ import pytest
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 
-from sandbox.tests.blockkit.builders import DIVIDER, actions, asking, section
+from sandbox.tests.blockkit.builders import DIVIDER, actions, input_block, section
 from sandbox.tests.blockkit.samples import (
     BLOCKS,
     BUTTON,
@@ -72,7 +72,7 @@ def test_every_problem_is_named() -> None:
 
 @pytest.mark.parametrize("blocks", [None, {}, "[]", 7])
 def test_blocks_must_be_a_list(blocks: object) -> None:
-    """What is no array is refused as a whole."""
+    """Other values are refused as a whole."""
     assert check_blocks(blocks, "message") == ["must provide an array [json-pointer:/blocks]"]
 
 
@@ -138,7 +138,7 @@ TABLE = {
     "rows": [[{"type": "raw_text", "text": "x" * 5000}, {"type": "raw_text", "text": "x" * 5000}]],
 }
 LONG_ROW = [*TABLE["rows"], [{"type": "raw_text", "text": "x"}]]
-FILE = asking({"type": "file_input"})
+FILE = input_block({"type": "file_input"})
 URL_SELECT = {"type": "channels_select", "response_url_enabled": True}
 BOX = {"type": "container", "title": plain(), "child_blocks": [{**DIVIDER, "block_id": "one"}]}
 CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if name != "block_id"}
@@ -158,27 +158,27 @@ CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if na
             [actions({**BUTTON, "action_id": "a"})] * 2,
             [actions(*[{**BUTTON, "action_id": "a"}] * 2)],
         ),
-        ("modal", [asking(PICKER)], [asking(PICKER), asking(PICKER)]),
+        ("modal", [input_block(PICKER)], [input_block(PICKER), input_block(PICKER)]),
         ("message", [PIECE] * 2, [PIECE, PIECE, {"type": "markdown", "text": "x"}]),
         ("message", [TABLE], [{**TABLE, "rows": LONG_ROW}]),
         ("message", [TABLE], [{"type": "table", "rows": [[{"type": "raw_text", "text": ""}]]}] * 2),
         ("message", [{"type": "plan", "title": "Plan"}], [{"type": "plan", "title": "Plan"}] * 2),
         ("message", [CHART] * 2, [CHART] * 3),
         ("modal", [FILE], [{**FILE, "dispatch_action": True}]),
-        ("modal", [asking(URL_SELECT)], [actions(URL_SELECT)]),
+        ("modal", [input_block(URL_SELECT)], [actions(URL_SELECT)]),
     ],
 )
 def test_limits_of_a_whole_payload_are_refused_once(
     surface: Surface, sound: list[Json], unsound: list[Json]
 ) -> None:
-    """What Slack limits for a message or view as a whole is refused by exactly one message."""
+    """Slack limits these for the message or view as a whole; there is exactly one error."""
     assert check_blocks(sound, surface) == []
     assert len(check_blocks(unsound, surface)) == 1
 
 
 def test_file_inputs_and_response_urls_are_for_modals() -> None:
     """File inputs and response_url_enabled are for modals."""
-    for block in (FILE, asking(URL_SELECT)):
+    for block in (FILE, input_block(URL_SELECT)):
         assert check_blocks([block], "modal") == []
         assert len(check_blocks([block], "message")) == 1
 
@@ -202,8 +202,8 @@ def test_file_inputs_and_response_urls_are_for_modals() -> None:
 )
 def test_contradicting_fields_of_an_input_are_refused(sound: Json, changes: Json) -> None:
     """An input whose bounds, formats or initial values contradict each other is refused once."""
-    assert check_blocks([asking(sound)], "modal") == []
-    assert len(check_blocks([asking({**sound, **changes})], "modal")) == 1
+    assert check_blocks([input_block(sound)], "modal") == []
+    assert len(check_blocks([input_block({**sound, **changes})], "modal")) == 1
 
 
 def test_a_message_needs_a_text() -> None:
@@ -238,8 +238,8 @@ SDK_LIMITS: list[tuple[Json, bool]] = [
     ({"type": "context", "elements": [plain()] * 11}, False),
     ({**DIVIDER, "block_id": "x" * 256}, False),
     ({"type": "markdown", "text": "x" * 12_001}, False),
-    (asking({"type": "plain_text_input"}), True),
-    ({**asking({"type": "plain_text_input"}), "label": plain("x" * 2001)}, False),
+    (input_block({"type": "plain_text_input"}), True),
+    ({**input_block({"type": "plain_text_input"}), "label": plain("x" * 2001)}, False),
     ({"type": "image", "image_url": "https://a.example", "alt_text": "x" * 2001}, False),
 ]
 

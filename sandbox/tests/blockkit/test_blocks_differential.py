@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sandbox.tests.blockkit.differences import LAXER, STRICTER, VIEWS
 from sandbox.tests.blockkit.samples import ELEMENTS, SURFACE_OF, plain
-from sandbox.tests.blockkit.strategies import SCHEMA, damaged, defs, made
+from sandbox.tests.blockkit.strategies import SCHEMA, damaged_values, defs, schema_values
 from slack_sandbox.blockkit.blocks import check_blocks, check_view
 from tests.json_schema import Schema
 
@@ -68,9 +68,9 @@ _SETTINGS = settings(
 def test_blocks_are_judged_as_by_the_schema(kind: str, data: st.DataObject) -> None:
     """A generated block, sound or damaged, has the same verdict from both, or a reason."""
     name = f"{kind}_block"
-    block = data.draw(made({"$ref": f"#/$defs/{name}"}))
+    block = data.draw(schema_values({"$ref": f"#/$defs/{name}"}))
     for _ in range(data.draw(st.integers(0, 2))):
-        block = data.draw(damaged(block))
+        block = data.draw(damaged_values(block))
     surface: Any = SURFACE_OF.get(kind, "message")
     assert _unexplained(check_blocks([block], surface), _validator(name), block) == []
 
@@ -81,12 +81,16 @@ def test_blocks_are_judged_as_by_the_schema(kind: str, data: st.DataObject) -> N
 def test_views_are_judged_as_by_the_schema(kind: str, data: st.DataObject) -> None:
     """A generated view, sound or damaged, has the same verdict from both, or a reason."""
     blocks = st.lists(
-        made({"$ref": "#/$defs/input_block"}) | made({"$ref": "#/$defs/section_block"}),
+        schema_values({"$ref": "#/$defs/input_block"})
+        | schema_values({"$ref": "#/$defs/section_block"}),
         max_size=2,
     )
-    view = {**data.draw(made({"$ref": f"#/$defs/{kind}_view"})), "blocks": data.draw(blocks)}
+    view = {
+        **data.draw(schema_values({"$ref": f"#/$defs/{kind}_view"})),
+        "blocks": data.draw(blocks),
+    }
     for _ in range(data.draw(st.integers(0, 2))):
-        view = data.draw(damaged(view))
+        view = data.draw(damaged_values(view))
     assert _unexplained(check_view(view), _validator(f"{kind}_view"), view) == []
 
 

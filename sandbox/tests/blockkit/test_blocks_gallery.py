@@ -17,7 +17,7 @@ GALLERY = gallery()
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_each_sample_is_sound_on_its_surface(name: str) -> None:
-    """Nothing in the gallery would be refused by Slack where it is shown."""
+    """The checker accepts each sample on its own surface."""
     sample = GALLERY[name]
     assert check_blocks(sample["blocks"], sample["surface"]) == []
 
@@ -39,7 +39,7 @@ def test_the_gallery_has_every_block_and_element() -> None:
 
 @pytest.mark.parametrize("surface", get_args(Surface))
 def test_a_block_on_the_wrong_surface_is_refused_by_its_type(surface: Surface) -> None:
-    """A block on a surface that does not take it is refused by its type, whatever is in it."""
+    """A block on a surface that does not take it is refused by its type, whatever it contains."""
     elsewhere = [s["blocks"] for s in GALLERY.values() if s["surface"] != surface]
     verdicts = [list(BLOCKS[surface](blocks, "/blocks")) for blocks in elsewhere]
     assert any(verdicts)

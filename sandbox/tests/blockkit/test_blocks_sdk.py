@@ -13,7 +13,7 @@ from slack_sdk.models.attachments import BlockAttachment
 from slack_sdk.models.blocks import Block, SectionBlock
 from slack_sdk.models.views import View
 
-from sandbox.tests.blockkit.differences import UNSEEN, asking
+from sandbox.tests.blockkit.differences import UNSEEN, input_block
 from sandbox.tests.blockkit.gallery import gallery
 from sandbox.tests.blockkit.samples import BLOCKS, ELEMENTS, SURFACE_OF, Json, plain
 from sandbox.tests.blockkit.test_blocks_schema import COUNTS, LENGTHS, _places, _replaced
@@ -24,7 +24,7 @@ from slack_sandbox.blockkit.blocks import check_blocks, check_view
 NOT_IN_THE_SDK = {"data_table", "data_visualization"}
 SAMPLES = {name: sample for name, sample in BLOCKS.items() if name not in NOT_IN_THE_SDK}
 SAMPLES |= {
-    f"input {name}": asking(element)
+    f"input {name}": input_block(element)
     for name, element in ELEMENTS.items()
     if name.endswith(("_input", "_select", "picker")) or name in ("checkboxes", "radio_buttons")
 }
@@ -95,7 +95,7 @@ def test_the_limits_of_slack_sdks_models_hold() -> None:
 
 def test_views_built_by_slack_sdk_are_accepted() -> None:
     """What View builds is taken as it is."""
-    ask = asking({"type": "plain_text_input", "action_id": "a"})
+    ask = input_block({"type": "plain_text_input", "action_id": "a"})
     made = View(
         type="modal", title=plain("Edit"), submit=plain("Save"), blocks=[ask], callback_id="c"
     ).to_dict()

@@ -1,4 +1,4 @@
-"""A message besides its blocks: attachments, leave to use, nested elements, error codes."""
+"""Rules beyond single blocks: scopes, domains, attachments, nested elements, error codes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_videos_and_file_inputs_need_their_scopes(block: Json, scope: str, at: s
     ],
 )
 def test_domains_missing_in_the_manifest_are_refused(block: Json, pointer: str) -> None:
-    """A domain counts with what is below it, and nothing that only looks like it."""
+    """A listed domain covers its subdomains, but no name that only looks like it."""
     (found,) = check_leave([block], {"links.embed:write"}, MANIFEST)
     assert found.endswith(f"[json-pointer:{pointer}]")
     assert check_leave([auth("https://a.login.example/")], (), MANIFEST) == []
@@ -121,7 +121,7 @@ def attachment(**more: Any) -> Json:
 def test_wrong_attachments_are_refused_with_code_and_place(
     attachments: Any, blocks: list[Json], error: str, at: str
 ) -> None:
-    """Each thing that is wrong with attachments has its code, and its place."""
+    """The code and the place are those of the mistake."""
     code, problems = check_attachments(attachments, blocks)
     assert code == error
     assert [what.endswith(f"[json-pointer:{at}]") for what in problems] == ([True] if at else [])

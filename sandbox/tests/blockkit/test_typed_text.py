@@ -14,7 +14,7 @@ def leaves(text: str) -> list[Json]:
 
 
 def test_backticks_make_code() -> None:
-    """What stands between two of them is code as it is written; a single one stays a character."""
+    """Text between two of them is code as written; a single one stays a character."""
     assert leaves("run `a &lt; 20` for <@UANA00001>, it`s due") == [
         {"type": "text", "text": "run "},
         {"type": "text", "text": "a < 20", "style": {"code": True}},
@@ -25,7 +25,7 @@ def test_backticks_make_code() -> None:
 
 
 def test_code_has_no_links_or_mentions() -> None:
-    """A name or an address in code is its words, and ``, with nothing in it, is no code."""
+    """Names and addresses in code stay text; an empty `` is not code."""
     assert leaves("`see <https://a.example|here> <@U1>` ``") == [
         {"type": "text", "text": "see here @U1", "style": {"code": True}},
         {"type": "text", "text": " ``"},

@@ -6,14 +6,14 @@ import pytest
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.views import View
 
-from sandbox.tests.blockkit.builders import DIVIDER, asking, modal, section
+from sandbox.tests.blockkit.builders import DIVIDER, input_block, modal, section
 from sandbox.tests.blockkit.samples import Json, mrkdwn, plain
 from slack_sandbox.blockkit.blocks import check_view
 
 
 def test_a_modal_needs_a_title_and_blocks() -> None:
     """A modal needs title and blocks, and a submit where it asks; pointers start at /view."""
-    ask = asking({"type": "plain_text_input"})
+    ask = input_block({"type": "plain_text_input"})
     assert check_view(modal(DIVIDER)) == []
     assert check_view(modal(ask, submit=plain("Save"), close=plain("Back"), callback_id="c")) == []
     assert check_view(modal(ask)) == ["missing required field: submit [json-pointer:/view]"]

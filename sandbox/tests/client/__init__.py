@@ -1,1 +1,1 @@
-"""What people do: their acts, commands, shortcuts and inputs."""
+"""What people do: commands, shortcuts, inputs, App Home and membership."""

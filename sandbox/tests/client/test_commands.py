@@ -8,7 +8,7 @@ import pytest
 from slack_bolt import App, Respond
 
 from sandbox.tests.builders import Json, modal, section
-from sandbox.tests.harness import BoltHarness, bolt_harness, over_http
+from sandbox.tests.harness import BoltHarness, bolt_harness, run_over_http
 from sandbox.tests.recordings import differences, fixture
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
@@ -41,7 +41,7 @@ def listen(bolt: App) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with the commands."""
+    """A harness that all tests of this module share; its app has the commands."""
     names = ("/quiet", "/plain", "/loud", "/drawn", "/attached", "/broken", "/later", "/deaf")
     commands = [*map(command, names), command("/escaped", should_escape=True)]
     with bolt_harness(listen, slash_commands=commands) as made:
@@ -50,8 +50,8 @@ def running() -> Iterator[BoltHarness]:
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 def sent(harness: BoltHarness, line: str, channel: str = "support") -> Delivery:
@@ -62,14 +62,14 @@ def sent(harness: BoltHarness, line: str, channel: str = "support") -> Delivery:
 
 
 def latest(harness: BoltHarness, name: str = "ana") -> Json:
-    """The last message that person sees in #support."""
+    """The last message that this person sees in #support."""
     return harness.sandbox.person(name).everything("support")[-1]
 
 
 def test_a_commands_body_has_slacks_keys(harness: BoltHarness) -> None:
     """A command's body has the keys and types of Slack's, with the person and the place."""
     assert sent(harness, "/quiet  a <b> & @ben ").wait() == "acked"
-    body = harness.heard("/quiet")
+    body = harness.wait_for_body("/quiet")
     theirs = fixture("slack/SlashCommandPayload.json")
     assert [d for d in differences(theirs, body) if "/enterprise" not in d] == [
         "/is_enterprise_install: boolean instead of string"
@@ -82,7 +82,7 @@ def test_a_commands_body_has_slacks_keys(harness: BoltHarness) -> None:
     envelope = harness.sandbox.deliveries[-1]
     assert (envelope.kind, envelope.accepts_response_payload) == ("slash_commands", True)
     sent(harness, "/quiet", "finance-approvals").wait()
-    assert harness.heard("/quiet")["channel_name"] == "privategroup"
+    assert harness.wait_for_body("/quiet")["channel_name"] == "privategroup"
 
 
 def test_should_escape_turns_names_into_tokens(harness: BoltHarness) -> None:
@@ -90,7 +90,7 @@ def test_should_escape_turns_names_into_tokens(harness: BoltHarness) -> None:
     sent(
         harness, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b"
     ).wait()
-    assert harness.heard("/escaped")["text"] == (
+    assert harness.wait_for_body("/escaped")["text"] == (
         "<@UBEN00001> <#C0SUPPORT|support> <#C0FINANCE|> <!subteam^S0LEADS> <http://x.example> "
         "a&lt;b"
     )
@@ -127,7 +127,7 @@ def test_a_commands_response_url_posts_in_private(harness: BoltHarness) -> None:
 
 
 def test_a_wrong_answer_to_a_command_shows_an_error(harness: BoltHarness) -> None:
-    """Bad blocks in the acknowledgement show the person an error, and nothing else."""
+    """Bad blocks in the acknowledgement are not shown: the person sees an error alone."""
     sent(harness, "/broken").wait()
     notice = latest(harness)
     assert (notice["user"], notice["is_ephemeral"]) == ("USLACKBOT", True)
@@ -150,7 +150,7 @@ def test_an_unacknowledged_command_shows_operation_timeout(harness: BoltHarness)
     [
         ("ana", "support", "/nothing at all", False, "/nothing is not a valid command."),
         ("ana", "support", "/quiet", True, "/quiet is not supported in threads. Sorry!"),
-        # from another company
+        # a person of another company
         ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_command_opens_a_modal(harness: BoltHarness) -> None:
     """A command opens a modal."""
     sent(harness, "/quiet")
     harness.client.views_open(
-        trigger_id=harness.heard("/quiet")["trigger_id"], view=modal("of a command")
+        trigger_id=harness.wait_for_body("/quiet")["trigger_id"], view=modal("of a command")
     )
     view = harness.ana.view()
     assert view is not None
@@ -186,7 +186,7 @@ def test_a_command_opens_a_modal(harness: BoltHarness) -> None:
 
 
 def test_a_command_without_a_connected_app_fails(manifest: Json) -> None:
-    """Without a connection the person is told that it could not be delivered."""
+    """Without a connection the person sees that the command could not be delivered."""
     manifest["features"]["slash_commands"] = [command("/far")]
     with Sandbox(manifest) as sandbox:
         ana = sandbox.person("ana")
@@ -226,12 +226,12 @@ def test_a_command_over_http_is_a_form(manifest: Json) -> None:
     def weather(bolt: App) -> None:
         bolt.command("/weather")(lambda ack, command: ack(f"sun over {command['text']}"))
 
-    with over_http(weather, manifest) as (sandbox, there):
+    with run_over_http(weather, manifest) as (sandbox, app_server):
         ana = sandbox.person("ana")
         delivery = ana.command("support", "/weather the sea")
         assert isinstance(delivery, Delivery)
         assert delivery.wait() == "acked"
         assert ana.everything("support")[-1]["text"] == "sun over the sea"
-        form = there.requests[-1].form
+        form = app_server.requests[-1].form
         assert (form["command"], form["is_enterprise_install"]) == ("/weather", "false")
         assert set(form) == set(delivery.payload)

@@ -22,7 +22,7 @@ def home(*blocks: Json, **extra: object) -> Json:
 
 
 def note(**extra: object) -> Json:
-    """An input block that tells the app about Enter."""
+    """An input block that sends an action on Enter."""
     element = {"type": "plain_text_input", "action_id": "text", **extra}
     label = {"type": "plain_text", "text": "Note"}
     return {
@@ -42,32 +42,32 @@ def listen(bolt: App) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with a Home tab."""
+    """A harness that all tests of this module share; its app has a Home tab."""
     with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 def publish(harness: BoltHarness, view: Json, **extra: object) -> Json:
-    """What views.publish answers for ana."""
+    """The answer of views.publish for ana."""
     answer: Json = harness.client.views_publish(user_id="UANA00001", view=view, **extra)["view"]
     return answer
 
 
 def shown(harness: BoltHarness) -> Json:
-    """What ana has in the Home tab."""
+    """The view in ana's Home tab."""
     view = harness.ana.home()
     assert view is not None
     return view
 
 
 def bare(view: Json) -> Json:
-    """A view without what other tests compare."""
+    """The view without the fields that other tests compare."""
     return {key: value for key, value in view.items() if key not in ("blocks", "state")}
 
 
@@ -123,7 +123,7 @@ def test_unsound_home_views_are_refused(
 
 
 def test_a_home_view_may_have_a_hundred_blocks(harness: BoltHarness) -> None:
-    """A hundred blocks fit."""
+    """A view of a hundred blocks is accepted."""
     assert len(publish(harness, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
 
 
@@ -143,7 +143,7 @@ def test_app_home_opened_carries_the_view(harness: BoltHarness) -> None:
     """app_home_opened names the tab; for Home it carries the view that is there."""
     publish(harness, home(section("Here")))
     harness.ana.open_home()
-    event = harness.heard("app_home_opened")
+    event = harness.wait_for_body("app_home_opened")
     inventory = fixture("slack/AppHomeOpenedPayload.json")
     view, recorded = event["event"].pop("view"), inventory["event"].pop("view")
     assert differences(bare(view), bare(recorded)) == []
@@ -155,17 +155,17 @@ def test_app_home_opened_carries_the_view(harness: BoltHarness) -> None:
     )
     assert event["event"]["channel"] == harness.ana.dm_channel
     harness.ana.open_dm()
-    event = harness.heard("app_home_opened")
+    event = harness.wait_for_body("app_home_opened")
     assert (event["event"]["tab"], "view" in event["event"]) == ("messages", False)
     assert harness.sandbox.person("cleo").open_home() is None
-    assert "view" not in harness.heard("app_home_opened")["event"]
+    assert "view" not in harness.wait_for_body("app_home_opened")["event"]
 
 
 def test_a_click_in_home_opens_a_modal(harness: BoltHarness) -> None:
     """A click in Home has the view, and no channel, message or response_url; it opens a modal."""
     view = publish(harness, home(buttons("go")))
     assert harness.ana.click_home("go").wait() == "acked"
-    body = harness.heard("block_actions")
+    body = harness.wait_for_body("block_actions")
     assert body["container"] == {"type": "view", "view_id": view["id"]}
     assert body["view"]["type"] == "home"
     assert not {"channel", "message", "response_url", "state"} & set(body)
@@ -178,15 +178,15 @@ def test_a_click_in_home_opens_a_modal(harness: BoltHarness) -> None:
 
 
 def test_inputs_in_home_keep_their_values(harness: BoltHarness) -> None:
-    """What is typed in Home comes with each click, and stays as long as its ids do."""
+    """Typed text is sent with each click, and stays as long as the input keeps its ids."""
     app = harness.sandbox.world.app
     publish(harness, home(note(), buttons("go")))
     (sent,) = harness.ana.type("text", "milk", where=app, enter=True)
     assert sent.wait() == "acked"
-    assert harness.heard("block_actions")["actions"][0]["value"] == "milk"
+    assert harness.wait_for_body("block_actions")["actions"][0]["value"] == "milk"
     publish(harness, home(section("new"), note(), buttons("go")))
     harness.ana.click_home("go")
-    state = harness.heard("block_actions")["view"]["state"]["values"]
+    state = harness.wait_for_body("block_actions")["view"]["state"]["values"]
     assert state == {"note": {"text": {"type": "plain_text_input", "value": "milk"}}}
     publish(harness, home(note() | {"block_id": "other"}))
     assert shown(harness)["state"]["values"]["other"]["text"]["value"] is None
@@ -208,7 +208,7 @@ def test_views_update_changes_a_home_view(harness: BoltHarness) -> None:
 
 
 def test_each_app_has_its_own_home(harness: BoltHarness) -> None:
-    """Homes of two apps do not touch, and no app changes the view of another."""
+    """An app cannot change the view of another."""
     view = publish(harness, home(section("first app"), external_id="same"))
     manifest = {
         "features": {"app_home": {"home_tab_enabled": True}, "bot_user": {"display_name": "second"}}

@@ -1,4 +1,4 @@
-"""Inputs in messages and modals: what is typed and chosen, refused, and told to the app."""
+"""Inputs in messages and modals: what is typed, chosen and refused, and what the app gets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def field(element: Json, block_id: str = "field", **extra: object) -> Json:
 
 
 def text(*on: str, action_id: str = "text") -> Json:
-    """A text input that dispatches on these."""
+    """A text input that dispatches on these triggers."""
     config = {"dispatch_action_config": {"trigger_actions_on": list(on)}} if on else {}
     return {"type": "plain_text_input", "action_id": action_id, **config}
 
@@ -43,22 +43,22 @@ def listen(bolt: App) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with that app."""
+    """A harness that all tests of this module share."""
     with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 # inputs in messages
 
 
 def test_the_state_of_inputs_comes_with_a_click(harness: BoltHarness) -> None:
-    """What a person entered into a message comes with their click on its button."""
+    """Typed and chosen values are sent with a click on a button of the message."""
     menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
     place = (
         "support",
@@ -68,13 +68,13 @@ def test_the_state_of_inputs_comes_with_a_click(harness: BoltHarness) -> None:
     )
     typed = {"field": {"text": {"type": "plain_text_input", "value": "hello"}}}
     harness.ana.click_in(place, "pick", selected="b")
-    harness.heard("block_actions")
+    harness.wait_for_body("block_actions")
     harness.ana.click_in(place, "go", state=typed)
-    state = harness.heard("block_actions")["state"]["values"]
+    state = harness.wait_for_body("block_actions")["state"]["values"]
     assert state["field"]["text"] == {"type": "plain_text_input", "value": "hello"}
     assert state["m"]["pick"]["selected_option"]["value"] == "b"
     harness.sandbox.person("ben").click_in(place, "go")
-    state = harness.heard("block_actions")["state"]["values"]
+    state = harness.wait_for_body("block_actions")["state"]["values"]
     assert (state["field"]["text"]["value"], state["m"]["pick"]["selected_option"]) == (None, None)
 
 
@@ -97,21 +97,24 @@ def option(value: str) -> Json:
 def test_typing_is_dispatched_as_the_element_says(
     harness: BoltHarness, on: tuple[str, ...], enter: bool, sent: int
 ) -> None:
-    """Typing and Enter tell the app as the element says, Enter alone where it says nothing."""
+    """If the element names no trigger, Enter alone dispatches."""
     where: Where = ("support", harness.post(field(text(*on), dispatch_action=True)))
     deliveries = harness.ana.type("text", "hi", where=where, enter=enter)
     assert [d.wait() for d in deliveries] == ["acked"] * sent
     assert [d.payload["actions"][0]["value"] for d in deliveries] == ["hi"] * sent
 
 
-def test_an_input_without_dispatch_action_tells_nothing(harness: BoltHarness) -> None:
-    """An input block without dispatch_action tells the app nothing, and keeps what was typed."""
+def test_an_input_without_dispatch_action_sends_nothing(harness: BoltHarness) -> None:
+    """The input keeps what was typed."""
     where: Where = ("support", harness.post(field(text()), buttons("go")))
     assert harness.ana.type("text", "quiet", where=where, enter=True) == []
     with pytest.raises(ValueError, match="no dispatch_action"):
         harness.ana.click_in(where, "text", value="quiet")
     harness.ana.click_in(where, "go")
-    assert harness.heard("block_actions")["state"]["values"]["field"]["text"]["value"] == "quiet"
+    assert (
+        harness.wait_for_body("block_actions")["state"]["values"]["field"]["text"]["value"]
+        == "quiet"
+    )
 
 
 def test_elements_in_containers_and_cards_can_be_used(harness: BoltHarness) -> None:
@@ -123,7 +126,7 @@ def test_elements_in_containers_and_cards_can_be_used(harness: BoltHarness) -> N
     }
     where: Where = ("support", harness.post(inner))
     harness.ana.click_in(where, "go")
-    assert harness.heard("block_actions")["actions"][0]["block_id"] == "in"
+    assert harness.wait_for_body("block_actions")["actions"][0]["block_id"] == "in"
 
 
 def test_feedback_buttons_send_the_pressed_half(harness: BoltHarness) -> None:
@@ -141,7 +144,7 @@ def test_feedback_buttons_send_the_pressed_half(harness: BoltHarness) -> None:
         harness.post({"type": "context_actions", "block_id": "f", "elements": [element]}),
     )
     harness.ana.click_in(where, "rate", value="bad")
-    assert harness.heard("block_actions")["actions"][0]["value"] == "bad"
+    assert harness.wait_for_body("block_actions")["actions"][0]["value"] == "bad"
     with pytest.raises(ValueError, match="no value"):
         harness.ana.click_in(where, "rate", value="ugly")
 
@@ -169,7 +172,7 @@ def test_feedback_buttons_send_the_pressed_half(harness: BoltHarness) -> None:
 def test_only_values_of_a_picker_can_be_chosen(
     harness: BoltHarness, element: Json, good: object, bad: object
 ) -> None:
-    """Pickers take what a client's picker gives, and nothing else."""
+    """Pickers refuse every value that Slack's own picker cannot give."""
     where: Where = (
         "support",
         harness.post(
@@ -179,7 +182,7 @@ def test_only_values_of_a_picker_can_be_chosen(
     with pytest.raises(ValueError, match="pick"):
         harness.ana.choose("pick", bad, where=where)
     assert harness.ana.choose("pick", good, where=where) is not None
-    (action,) = harness.heard("block_actions")["actions"]
+    (action,) = harness.wait_for_body("block_actions")["actions"]
     (chosen,) = (value for key, value in action.items() if key.startswith("selected_"))
     plain = [each["value"] for each in chosen] if isinstance(chosen, list) else chosen
     assert (plain["value"] if isinstance(plain, dict) else plain) == good
@@ -194,7 +197,7 @@ def test_a_chosen_conversation_gives_a_response_url(harness: BoltHarness) -> Non
     harness.form(modal("form", blocks=[field(select)]))
     harness.ana.choose("where", "C0FINANCE")
     assert harness.ana.submit()["outcome"] == "closed"
-    body = harness.heard("view_submission")
+    body = harness.wait_for_body("view_submission")
     recorded = fixture("bolt_payloads.json")["view_submission.response_url_payload_body"]
     assert differences(recorded["response_urls"], body["response_urls"]) == []
     (link,) = body["response_urls"]
@@ -209,7 +212,7 @@ def test_a_chosen_conversation_gives_a_response_url(harness: BoltHarness) -> Non
 
 
 def test_a_response_url_comes_only_if_requested(harness: BoltHarness) -> None:
-    """There is no address where the select does not ask for one, or nothing was chosen."""
+    """There is none if the select does not ask for one, or nothing was chosen."""
     for extra in ({}, {"response_url_enabled": True}):
         harness.form(
             modal(
@@ -219,7 +222,7 @@ def test_a_response_url_comes_only_if_requested(harness: BoltHarness) -> None:
         if not extra:
             harness.ana.choose("where", "C0SUPPORT")
         harness.ana.submit()
-        assert harness.heard("view_submission")["response_urls"] == []
+        assert harness.wait_for_body("view_submission")["response_urls"] == []
 
 
 @pytest.mark.parametrize(

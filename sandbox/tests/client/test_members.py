@@ -1,4 +1,4 @@
-"""What people do among themselves: reactions, their own messages, coming and going."""
+"""What people do among themselves: statuses, reactions, edits, joining and leaving."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from slack_sandbox.web_api.reactions import MAX_EMOJI_PER_PERSON
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with an app that only listens."""
+    """A harness that all tests of this module share; its app only listens."""
     with bolt_harness(lambda _: None) as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 # statuses
 
 
 def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
-    """Apps are told of a status and read it, until its time is over or its person clears it."""
+    """Apps get an event and can read the status, until it expires or the person clears it."""
     sandbox, ana = harness.sandbox, harness.ana
     until = int(sandbox.world.now()) + 600
     ana.set_status(":palm_tree:", "Vacationing", until)
-    told = harness.heard("user_change")["event"]["user"]["profile"]
+    told = harness.wait_for_body("user_change")["event"]["user"]["profile"]
     read = harness.client.users_info(user=ana.id)["user"]["profile"]
     for profile in (told, read):
         assert profile["status_emoji"] == ":palm_tree:"
@@ -44,11 +44,11 @@ def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
     sandbox.clock.advance(601)
     assert harness.client.users_info(user=ana.id)["user"]["profile"]["status_emoji"] == ""
     ana.set_status(text="busy")
-    assert harness.heard("user_change")["event"]["user"]["profile"]["status_emoji"] == (
+    assert harness.wait_for_body("user_change")["event"]["user"]["profile"]["status_emoji"] == (
         ":speech_balloon:"
     )
     ana.set_status()
-    assert harness.heard("user_change")["event"]["user"]["profile"]["status_text"] == ""
+    assert harness.wait_for_body("user_change")["event"]["user"]["profile"]["status_text"] == ""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_status_is_seen_until_it_ends(harness: BoltHarness) -> None:
     ],
 )
 def test_a_wrong_status_is_refused(harness: BoltHarness, given: dict[str, Any], why: str) -> None:
-    """An emoji without colons, a long text and a time that is over are refused."""
+    """An emoji without colons, a long text and an expiry in the past are refused."""
     with pytest.raises(ValueError, match=why):
         harness.ana.set_status(**given)
 
@@ -68,16 +68,16 @@ def test_a_wrong_status_is_refused(harness: BoltHarness, given: dict[str, Any], 
 # reactions
 
 
-def test_a_members_reaction_tells_the_apps(harness: BoltHarness) -> None:
-    """A reaction is kept on the message, and tells the apps in the channel in the recorded shape.
+def test_apps_get_events_for_a_members_reaction(harness: BoltHarness) -> None:
+    """A reaction is stored on the message; apps in the channel get the event as recorded.
 
-    So does its end.
+    So it is for its removal.
     """
     ts = harness.post(section("react to me"))
     harness.ana.react("support", ts, "eyes")
     harness.sandbox.person("ben").react("support", ts, "eyes")
     harness.sandbox.person("ben").react("support", ts, "thumbsup::skin-tone-3")
-    body = harness.heard("reaction_added")
+    body = harness.wait_for_body("reaction_added")
     recorded = fixture("bolt_payloads.json")["events.valid_reaction_added_body"]
     assert [
         d for d in differences(recorded, body) if "enterprise" not in d and "authed_users" not in d
@@ -92,7 +92,7 @@ def test_a_members_reaction_tells_the_apps(harness: BoltHarness) -> None:
         {"name": "thumbsup::skin-tone-3", "users": ["UBEN00001"], "count": 1},
     ]
     harness.ana.unreact("support", ts, "eyes")
-    assert harness.heard("reaction_removed")["event"]["reaction"] == "eyes"
+    assert harness.wait_for_body("reaction_removed")["event"]["reaction"] == "eyes"
     assert [each["count"] for each in reactions(harness, ts)] == [1, 1]
     ben = harness.sandbox.person("ben")
     for name in ("eyes", "thumbsup::skin-tone-3"):
@@ -101,7 +101,7 @@ def test_a_members_reaction_tells_the_apps(harness: BoltHarness) -> None:
 
 
 def reactions(harness: BoltHarness, ts: str) -> list[Json]:
-    """The reactions of a message as history has them."""
+    """The reactions of a message in conversations.history."""
     found: list[Json] = harness.client.conversations_history(
         channel="C0SUPPORT", latest=ts, inclusive=True, limit=1
     )["messages"]
@@ -128,7 +128,7 @@ def test_unsound_reactions_are_refused(harness: BoltHarness) -> None:
 
 
 def test_reactions_in_channels_without_the_app_are_not_sent(harness: BoltHarness) -> None:
-    """Reactions in channels without the app are none of its business."""
+    """Channels without the app send it no reactions."""
     before = len(harness.sandbox.deliveries)
     harness.ana.react("random", harness.ana.say("random", "x"), "eyes")
     assert len(harness.sandbox.deliveries) == before
@@ -138,12 +138,12 @@ def test_reactions_in_channels_without_the_app_are_not_sent(harness: BoltHarness
 
 
 def test_people_edit_and_delete_only_their_own_messages(harness: BoltHarness) -> None:
-    """People change and delete their own messages, and nobody else's; the app hears of both."""
+    """The app gets an event for an edit and for a deletion."""
     ts = harness.ana.say("support", "teh")
     harness.ana.edit("support", ts, "the @ben")
-    changed = harness.heard("message")["event"]
+    changed = harness.wait_for_body("message")["event"]
     while changed.get("subtype") != "message_changed":
-        changed = harness.heard("message")["event"]
+        changed = harness.wait_for_body("message")["event"]
     assert (changed["message"]["text"], changed["message"]["edited"]["user"]) == (
         "the <@UBEN00001>",
         "UANA00001",
@@ -164,11 +164,11 @@ def test_people_edit_and_delete_only_their_own_messages(harness: BoltHarness) ->
 def test_people_join_and_leave_public_channels(harness: BoltHarness) -> None:
     """People come into public channels and leave them, as far as they may."""
     harness.ana.leave("partners")
-    assert harness.heard("member_left_channel")["event"]["user"] == "UANA00001"
+    assert harness.wait_for_body("member_left_channel")["event"]["user"] == "UANA00001"
     with pytest.raises(ValueError, match="cannot post"):
         harness.ana.say("partners", "still here?")
     harness.ana.join("partners")
-    assert harness.heard("member_joined_channel")["event"]["channel"] == "C0PARTNER"
+    assert harness.wait_for_body("member_joined_channel")["event"]["channel"] == "C0PARTNER"
     with pytest.raises(ValueError, match="already"):
         harness.ana.join("partners")
     refused = [
@@ -186,7 +186,7 @@ def test_people_join_and_leave_public_channels(harness: BoltHarness) -> None:
 
 
 def test_opening_a_channel_marks_it_read(harness: BoltHarness) -> None:
-    """Opening a channel marks what is in it as read, for that person."""
+    """Opening a channel marks its messages as read for that person."""
     world, channel = harness.sandbox.world, harness.sandbox.world.channel("support")
     harness.post(section("news"))
     assert world.unread("UBEN00001", channel) > 0

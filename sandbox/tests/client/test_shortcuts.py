@@ -26,7 +26,7 @@ DEAF = {
 
 
 def listen(bolt: App) -> None:
-    """The message shortcut answers at its response_url."""
+    """Make the message shortcut answer at its response_url."""
 
     @bolt.message_shortcut("ticket")
     def ticket(ack: object, respond: Respond) -> None:
@@ -37,15 +37,15 @@ def listen(bolt: App) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with the shortcuts."""
+    """A harness that all tests of this module share; its app has the shortcuts."""
     with bolt_harness(listen, shortcuts=[TICKET, DEAF]) as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 def without_grid(found: list[str]) -> list[str]:
@@ -59,7 +59,7 @@ def test_a_global_shortcut_opens_a_modal(harness: BoltHarness) -> None:
     Its trigger opens a modal.
     """
     assert harness.ana.shortcut("form").wait() == "acked"
-    body = harness.heard("shortcut")
+    body = harness.wait_for_body("shortcut")
     recorded = fixture("bolt_payloads.json")["shortcut.global_shortcut_body"]
     assert without_grid(differences(recorded, body)) == []
     assert without_grid(differences(body, recorded)) == ["/is_enterprise_install: unknown"]
@@ -75,9 +75,9 @@ def test_a_message_shortcut_carries_its_message(harness: BoltHarness) -> None:
     """A message shortcut carries channel and message, and its response_url answers there."""
     ts = harness.ana.say("support", "the printer is on fire")
     assert harness.ana.message_shortcut("support", ts, "ticket").wait() == "acked"
-    body = harness.heard("message_action")
+    body = harness.wait_for_body("message_action")
     recorded = fixture("bolt_payloads.json")["shortcut.message_shortcut_body"]
-    recorded["message"]["blocks"] = []  # of another text
+    recorded["message"]["blocks"] = []  # the recorded message has another text
     assert without_grid(differences(recorded, body)) == []
     inventory: Json = fixture("slack/MessageShortcutPayload.json")
     extra = [d for d in without_grid(differences(body, inventory)) if not d.startswith("/message/")]
@@ -97,7 +97,7 @@ def test_message_shortcuts_work_in_threads_and_on_app_messages(harness: BoltHarn
     root = harness.ana.say("support", "root")
     reply = harness.post(section("reply"), thread_ts=root)
     harness.ana.message_shortcut("support", reply, "ticket").wait()
-    message = harness.heard("message_action")["message"]
+    message = harness.wait_for_body("message_action")["message"]
     assert (message["ts"], message["thread_ts"], message["app_id"]) == (
         reply,
         root,
@@ -127,7 +127,7 @@ def test_shortcuts_are_not_for_people_of_other_companies(harness: BoltHarness) -
 
 
 def test_an_unhandled_shortcut_times_out(harness: BoltHarness) -> None:
-    """A shortcut that nobody handles runs out of time and is not sent again."""
+    """It is not sent again."""
     harness.sandbox.world.ack_seconds = 0.2
     try:
         delivery = harness.ana.shortcut("deaf")

@@ -1,4 +1,4 @@
-"""External selects: what apps suggest while somebody types, what is chosen, who hears of it."""
+"""External selects: what apps suggest as a person types, what can be chosen, what apps get."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slack_bolt import App
 from slack_sdk import WebClient
 
 from sandbox.tests.builders import Json, modal
-from sandbox.tests.harness import BoltHarness, bolt_harness, over_http
+from sandbox.tests.harness import BoltHarness, bolt_harness, run_over_http
 from sandbox.tests.recordings import differences, fixture
 from slack_sandbox.client.actor import Where
 
@@ -24,7 +24,7 @@ def option(name: str) -> Json:
 
 
 def external(action_id: str, kind: str = "external_select", **extra: object) -> Json:
-    """An external select that asks from the first character."""
+    """An external select that queries the app from the first character."""
     return {"type": kind, "action_id": action_id, "min_query_length": 1, **extra}
 
 
@@ -47,7 +47,7 @@ def field(element: Json, block_id: str = "menu", **extra: object) -> Json:
 
 
 def listen(bolt: App) -> None:
-    """Fruit by what is typed, and answers that Slack would not take."""
+    """Suggest fruit that fits the query, and for some queries answers that Slack refuses."""
 
     @bolt.options("fruit")
     def fruit(ack: Ack, payload: Json) -> None:
@@ -69,15 +69,15 @@ def listen(bolt: App) -> None:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """A workspace with that app."""
+    """A harness that all tests of this module share."""
     with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 def values(options: list[Json]) -> list[str]:
@@ -86,13 +86,13 @@ def values(options: list[Json]) -> list[str]:
 
 
 def test_suggestions_work_in_a_message(harness: BoltHarness) -> None:
-    """The payload is shaped as recorded; what is offered can be chosen, and only that."""
+    """The payload has the recorded shape; only offered options can be chosen."""
     where: Where = ("support", harness.post(actions(external("fruit"))))
     with pytest.raises(ValueError, match="no option 'apple'"):
         harness.ana.choose("fruit", "apple", where=where)
     assert values(harness.ana.suggest("fruit", "ap", where=where)) == ["apple", "apricot"]
     body, recorded = (
-        harness.heard("block_suggestion"),
+        harness.wait_for_body("block_suggestion"),
         fixture("bolt_payloads.json")["block_suggestion.body"],
     )
     missing = {d for d in differences(recorded, body) if "/enterprise" not in d}
@@ -106,7 +106,7 @@ def test_suggestions_work_in_a_message(harness: BoltHarness) -> None:
         harness.ana.choose("fruit", "banana", where=where)
     sent = harness.ana.choose("fruit", "apple", where=where)
     assert sent is not None
-    chosen = harness.heard("block_actions")
+    chosen = harness.wait_for_body("block_actions")
     apple = option("apple")
     apple["text"]["emoji"] = True
     assert chosen["actions"][0]["selected_option"] == apple
@@ -114,7 +114,7 @@ def test_suggestions_work_in_a_message(harness: BoltHarness) -> None:
 
 
 def test_an_option_offered_to_another_person_is_refused(harness: BoltHarness) -> None:
-    """An option counts for the person it was offered to."""
+    """Only the person who was offered an option can choose it."""
     where: Where = ("support", harness.post(actions(external("fruit"))))
     harness.sandbox.person("ben").suggest("fruit", "b", where=where)
     with pytest.raises(ValueError, match="no option 'banana'"):
@@ -124,13 +124,13 @@ def test_an_option_offered_to_another_person_is_refused(harness: BoltHarness) ->
 def test_suggestions_work_in_a_modal(harness: BoltHarness) -> None:
     """In a modal the payload carries the view.
 
-    Many can be chosen, the app hears of them at the submission.
+    Several can be chosen; the submission has them.
     """
     menu = external("fruit", "multi_external_select", max_selected_items=2)
     harness.form(modal("form", blocks=[field(menu)]))
     harness.ana.suggest("fruit", "a")
     harness.ana.suggest("fruit", "b")
-    body = harness.heard("block_suggestion")
+    body = harness.wait_for_body("block_suggestion")
     missing = differences(fixture("bolt_payloads.json")["block_suggestion.body"], body)
     assert [d for d in missing if "/enterprise" not in d and "/view/blocks" not in d] == []
     assert "channel" not in body
@@ -138,12 +138,12 @@ def test_suggestions_work_in_a_modal(harness: BoltHarness) -> None:
         harness.ana.choose("fruit", FRUIT)
     assert harness.ana.choose("fruit", ["apricot", "banana"]) is None
     assert harness.ana.submit() == {"outcome": "closed"}
-    state = harness.heard("view_submission")["view"]["state"]["values"]["menu"]["fruit"]
+    state = harness.wait_for_body("view_submission")["view"]["state"]["values"]["menu"]["fruit"]
     assert values(state["selected_options"]) == ["apricot", "banana"]
 
 
 def test_a_submission_with_an_option_never_offered_is_refused(harness: BoltHarness) -> None:
-    """A submission that brings an option nobody offered is refused before it is sent."""
+    """It is refused before it reaches the app."""
     harness.form(modal("form", blocks=[field(external("fruit", initial_option=option("kiwi")))]))
     made_up = {"menu": {"fruit": {"selected_option": option("durian")}}}
     with pytest.raises(ValueError, match="no option 'durian'"):
@@ -178,7 +178,7 @@ def test_wrong_suggestions_are_shown_as_an_error(
 
 
 def test_late_suggestions_are_shown_as_an_error(harness: BoltHarness) -> None:
-    """No answer in time is the same to the person."""
+    """The person sees the same error as for a wrong answer."""
     where: Where = ("support", harness.post(actions(external("deaf"))))
     harness.sandbox.world.ack_seconds = 0.2
     try:
@@ -188,8 +188,8 @@ def test_late_suggestions_are_shown_as_an_error(harness: BoltHarness) -> None:
         harness.sandbox.world.ack_seconds = 3.0
 
 
-def test_a_query_that_is_too_short_asks_nobody(harness: BoltHarness) -> None:
-    """Too short a query asks nobody; Slack wants three characters where no number is said."""
+def test_a_query_that_is_too_short_is_not_sent_to_the_app(harness: BoltHarness) -> None:
+    """Three characters are needed if the select gives no number."""
     element = {"type": "external_select", "action_id": "fruit"}
     where: Where = ("support", harness.post(actions(element)))
     before = len(harness.sandbox.deliveries)
@@ -251,12 +251,12 @@ def test_a_guest_is_offered_only_their_own_channels(harness: BoltHarness) -> Non
 
 
 def test_suggestions_over_http_use_the_options_url(manifest: Json) -> None:
-    """Over HTTP the question goes to the options URL, and the answer's body is the offer."""
-    with over_http(listen, manifest) as (sandbox, there):
+    """The body of the answer has the options."""
+    with run_over_http(listen, manifest) as (sandbox, app_server):
         client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)
         answer = client.chat_postMessage(
             channel="C0SUPPORT", text="x", blocks=[actions(external("fruit"))]
         )
         where: Where = ("support", str(answer["ts"]))
         assert values(sandbox.person("ana").suggest("fruit", "ban", where=where)) == ["banana"]
-        assert "/slack/options" in [got.path for got in there.requests]
+        assert "/slack/options" in [got.path for got in app_server.requests]

@@ -18,20 +18,20 @@ from slack_sandbox.server import Sandbox
 
 
 def test_a_socket_address_works_once(app: HandApp) -> None:
-    """A socket's address is used up by its first connection."""
+    """The first connection uses the address up."""
     with pytest.raises(websocket.WebSocketBadStatusException):
         websocket.create_connection(app.url, timeout=5)
 
 
 def test_a_ping_is_answered_with_the_same_bytes(app: HandApp) -> None:
-    """A ping comes back as a pong with the same bytes."""
+    """The answer is a pong."""
     app.ws.ping("sdk-ping-pong:1.5")
     opcode, data = app.ws.recv_data(control_frame=True)
     assert (opcode, data) == (websocket.ABNF.OPCODE_PONG, b"sdk-ping-pong:1.5")
 
 
 def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
-    """What happens while no socket is open is delivered once there is one."""
+    """Events without an open socket are delivered when one is opened."""
     sandbox.person("ana").say("support", "hello")
     app = HandApp(sandbox)
     assert app.take()["payload"]["event"]["text"] == "hello"
@@ -53,7 +53,7 @@ def test_an_unacknowledged_event_is_sent_again(sandbox: Sandbox, app: HandApp) -
 
 
 def test_retries_follow_the_sandboxs_clock(sandbox: Sandbox, app: HandApp) -> None:
-    """The second retry comes after a minute, also when that minute is skipped."""
+    """The second retry comes after a minute, also if the clock is moved over that minute."""
     sandbox.world.ack_seconds = 0.1
     sandbox.person("ana").say("support", "hello")
     app.frame()
@@ -75,7 +75,7 @@ def test_a_late_acknowledgement_ends_the_redelivery(sandbox: Sandbox, app: HandA
 
 
 def test_a_lost_acknowledgement_sends_the_event_again(sandbox: Sandbox, app: HandApp) -> None:
-    """An acknowledgement lost on demand has the event sent again at once."""
+    """The event is sent again at once."""
     sandbox.faults.lose_ack("events_api")
     sandbox.person("ana").say("support", "hello")
     assert app.take()["retry_attempt"] == 0
@@ -103,7 +103,7 @@ def test_interactions_are_not_repeated(sandbox: Sandbox, client: WebClient, app:
 
 
 def test_a_click_without_a_connected_app_fails_at_once(sandbox: Sandbox, client: WebClient) -> None:
-    """A click while the app is away fails at once."""
+    """It does not wait for the time-out."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     delivery = sandbox.person("ana").click("support", ts, "go")
     assert (delivery.wait(0.1), delivery.ok) == ("no_socket", False)
@@ -122,7 +122,7 @@ def test_each_payload_goes_to_one_socket(sandbox: Sandbox, app: HandApp) -> None
 
 
 def test_the_eleventh_socket_is_refused(sandbox: Sandbox) -> None:
-    """The eleventh socket is turned away."""
+    """An app can have ten sockets at once."""
     apps = [HandApp(sandbox) for _ in range(11)]
     assert apps[10].hello["reason"] == "too_many_websockets"
     assert sandbox.connections == 10
@@ -131,7 +131,7 @@ def test_the_eleventh_socket_is_refused(sandbox: Sandbox) -> None:
 
 
 def test_any_delivery_can_be_sent_once_more(sandbox: Sandbox, app: HandApp) -> None:
-    """Any delivery can be sent once more, with the same payload."""
+    """The payload is the same."""
     sandbox.person("ana").say("support", "hello")
     first = app.take()
     assert sandbox.deliveries[0].wait() == "acked"
@@ -167,7 +167,7 @@ def bolt(sandbox: Sandbox) -> Iterator[Callable[[], App]]:
 
 
 def test_bolt_survives_a_refresh(sandbox: Sandbox, bolt: Callable[[], App]) -> None:
-    """Bolt reconnects when it is told to, and nothing said around it is lost."""
+    """Bolt reconnects when told to, and no message sent meanwhile is lost."""
     bolt()
     ana = sandbox.person("ana")
     ana.say("support", "one")
@@ -186,7 +186,7 @@ def test_bolt_survives_a_refresh(sandbox: Sandbox, bolt: Callable[[], App]) -> N
 def test_acknowledgements_are_recorded_with_times_and_bodies(
     sandbox: Sandbox, app: HandApp
 ) -> None:
-    """A delivery knows when it was sent and acknowledged, and with what."""
+    """A delivery has the times of sending and acknowledgement, and the body."""
     sandbox.person("ana").say("support", "hello")
     frame = app.frame()
     app.ws.send("nonsense")

@@ -1,4 +1,4 @@
-"""The app that the tests of the HTTP control interface drive, and how they ask for things."""
+"""The app that the tests of the HTTP control interface drive, and its requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def external() -> Json:
 
 
 def field() -> Json:
-    """An input block that tells the app about Enter."""
+    """An input block that sends an action on Enter."""
     element = {"type": "plain_text_input", "action_id": "text"}
     label = {"type": "plain_text", "text": "Field"}
     return {
@@ -60,13 +60,13 @@ def _listen(bolt: App) -> None:
 
 
 def get(harness: BoltHarness, path: str, **query: object) -> Any:
-    """What a GET answers."""
+    """The answer to a GET."""
     with urlopen(f"{harness.sandbox.url}/sandbox/{path}?{urlencode(query)}") as answer:
         return json.load(answer)
 
 
 def post(harness: BoltHarness, path: str, body: object) -> Json:
-    """What a POST answers."""
+    """The answer to a POST."""
     headers = {"Content-Type": "application/json"}
     with urlopen(
         Request(f"{harness.sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
@@ -76,19 +76,19 @@ def post(harness: BoltHarness, path: str, body: object) -> Json:
 
 
 def do(harness: BoltHarness, path: str, who: str = "ana", **body: object) -> Json:
-    """What that person's doing answers."""
+    """The answer to an act of that person."""
     return post(harness, path, {"as": who, **body})
 
 
 def state(harness: BoltHarness, who: str = "ana") -> Json:
-    """What that person sees."""
+    """The state that this person sees."""
     seen: Json = get(harness, "state", **{"as": who})
     return seen
 
 
 @contextmanager
 def control_harness() -> Iterator[BoltHarness]:
-    """A workspace with that app."""
+    """A harness with that app."""
     deaf = {"command": "/deaf", "description": "Hears nothing."}
     with bolt_harness(_listen, shortcuts=[TICKET], slash_commands=[HELLO, deaf]) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Acting over the HTTP control interface: every act that tests and the page use."""
+"""Acting over the HTTP control interface: every action that tests and the page use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sandbox.tests.http.control_client import control_harness, do, external, fie
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """One workspace for all tests of this file."""
+    """A harness that all tests of this module share."""
     with control_harness() as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 def test_a_command_runs_and_is_answered(harness: BoltHarness) -> None:
@@ -46,7 +46,7 @@ def test_both_kinds_of_shortcut_are_used(harness: BoltHarness) -> None:
     assert do(harness, "message_shortcut", channel="support", ts=ts, callback_id="ticket") == {
         "ok": True
     }
-    assert harness.heard("message_action")["message_ts"] == ts
+    assert harness.wait_for_body("message_action")["message_ts"] == ts
     assert do(harness, "shortcut", callback_id="none")["ok"] is False
     assert do(harness, "shortcut", callback_id="form", app="A0NONE") == {
         "ok": False,
@@ -55,20 +55,20 @@ def test_both_kinds_of_shortcut_are_used(harness: BoltHarness) -> None:
 
 
 def test_options_are_looked_up_and_chosen(harness: BoltHarness) -> None:
-    """Options are looked up and chosen in a message; what cannot be loaded says so."""
+    """If options cannot be loaded, the answer says so."""
     ts = harness.post(external())
     place = {"channel": "C0SUPPORT", "ts": ts, "action_id": "fruit"}
     found = do(harness, "suggest", **place, query="fig")
     assert [o["value"] for o in found["options"]] == ["fig"]
     assert do(harness, "click", **place, selected_option=found["options"][0]) == {"ok": True}
-    assert harness.heard("block_actions")["actions"][0]["selected_option"]["value"] == "fig"
+    assert harness.wait_for_body("block_actions")["actions"][0]["selected_option"]["value"] == "fig"
     assert do(harness, "click", **place, selected_option={"value": "kiwi"})["ok"] is False
     assert "could not be loaded" in do(harness, "suggest", **place, query="none")["message"]
     assert "at least 1" in do(harness, "suggest", **place)["message"]
 
 
 def test_home_is_opened_used_and_typed_into(harness: BoltHarness) -> None:
-    """Home is opened, used and typed into; a modal that comes of it is on screen."""
+    """A modal that the app opens then is on screen."""
     app = harness.sandbox.world.app.id
     assert do(harness, "home/open", tab="messages") == {"ok": True, "view": None}
     view = {"type": "home", "blocks": [field(), buttons("go")]}
@@ -76,10 +76,10 @@ def test_home_is_opened_used_and_typed_into(harness: BoltHarness) -> None:
     assert do(harness, "home/open", app=app)["view"]["type"] == "home"
     typed = do(harness, "type", home=app, action_id="text", text="milk", enter=True)
     assert typed == {"ok": True, "sent": 1}
-    harness.fresh()
+    harness.forget_bodies()
     eggs = {"field": {"text": {"type": "plain_text_input", "value": "eggs"}}}
     assert do(harness, "home/click", action_id="go", state=eggs) == {"ok": True}
-    body = harness.heard("block_actions")
+    body = harness.wait_for_body("block_actions")
     assert body["view"]["state"]["values"] == eggs
     harness.client.views_open(trigger_id=body["trigger_id"], view=modal("of home"))
     seen = state(harness)
@@ -117,7 +117,7 @@ def test_each_act_of_a_member_is_seen_afterwards(harness: BoltHarness) -> None:
 
 
 def test_a_person_pauses_their_notifications(harness: BoltHarness) -> None:
-    """Until some time or in hours of every day; what is no time says so."""
+    """Until a time, or in hours of every day; a wrong time is refused."""
     person = harness.sandbox.person("ana").person
     until = int(harness.sandbox.world.now()) + 600
     assert do(harness, "do_not_disturb", until=until, hours="22:00-07:30")["ok"]
@@ -129,7 +129,7 @@ def test_a_person_pauses_their_notifications(harness: BoltHarness) -> None:
 
 
 def test_a_person_renames_an_agents_session(harness: BoltHarness) -> None:
-    """A person renames an agent's session, and the app hears of it.
+    """The app gets an event.
 
     Without a session there is nothing to rename.
     """
@@ -139,5 +139,5 @@ def test_a_person_renames_an_agents_session(harness: BoltHarness) -> None:
     session = {"channel_id": "C0SUPPORT", "thread_ts": ts, "status": "active"}
     harness.client.api_call("agents.sessions.setStatus", json=session)
     assert do(harness, "rename", **place) == {"ok": True}
-    event = harness.heard("agent_session_title_changed")["event"]
+    event = harness.wait_for_body("agent_session_title_changed")["event"]
     assert (event["title"], event["user"], event["thread_ts"]) == ("The printer", "UANA00001", ts)

@@ -1,4 +1,4 @@
-"""Pictures of people and apps: addresses fit for a block, which lead to a picture."""
+"""Pictures of people and apps: their addresses fit into a block and lead to a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slack_sandbox.server import Sandbox
 
 
 def size_of(address: str) -> tuple[int, int]:
-    """Width and height of the PNG that is there."""
+    """Width and height of the PNG at that address."""
     with urlopen(address) as answer:
         data = answer.read()
         assert answer.headers["Content-Type"] == "image/png"
@@ -23,7 +23,7 @@ def size_of(address: str) -> tuple[int, int]:
 
 
 def test_a_persons_pictures_have_their_sizes(sandbox: Sandbox, client: WebClient) -> None:
-    """A person's pictures have the sizes that their names say, and fit into an image block."""
+    """Their names say the sizes, and their addresses fit into an image block."""
     profile = client.users_info(user="UANA00001")["user"]["profile"]
     for size in (24, 32, 48, 72, 192, 512):
         assert size_of(profile[f"image_{size}"]) == (size, size)

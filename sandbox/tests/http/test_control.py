@@ -21,7 +21,7 @@ from slack_sandbox.setup.manifests import full_manifest
 
 @pytest.fixture
 def bolt(sandbox: Sandbox, client: WebClient) -> Iterator[None]:
-    """An app that answers mentions with a button that opens a form."""
+    """An app that answers mentions with a button, which opens a form."""
     app = App(client=client)
 
     @app.event("app_mention")
@@ -58,13 +58,13 @@ def bolt(sandbox: Sandbox, client: WebClient) -> Iterator[None]:
 
 
 def get(sandbox: Sandbox, path: str) -> Any:
-    """A GET of the page."""
+    """The answer to a GET."""
     with urlopen(f"{sandbox.url}/sandbox/{path}") as answer:
         return json.load(answer)
 
 
 def do(sandbox: Sandbox, path: str, **body: Any) -> Json:
-    """A POST of the page."""
+    """The answer to a POST."""
     headers = {"Content-Type": "application/json"}
     with urlopen(
         Request(f"{sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
@@ -74,7 +74,7 @@ def do(sandbox: Sandbox, path: str, **body: Any) -> Json:
 
 
 def test_a_whole_visit_works_over_http(sandbox: Sandbox, bolt: None) -> None:
-    """Say, see the card, click, fill in the form wrongly and rightly: all over HTTP."""
+    """Post, see the card, click, fill in the form wrongly, then rightly."""
     me = "UBEN00001"
     ts = do(sandbox, "say", **{"as": me}, channel="C0SUPPORT", text="@bot hello")["ts"]
     seen = sandbox.wait(
@@ -154,14 +154,14 @@ def test_the_event_stream_reports_visible_changes(sandbox: Sandbox, client: WebC
 
 
 def test_the_clock_moves_only_forward(sandbox: Sandbox) -> None:
-    """The page moves the clock forward, and only forward."""
+    """A step back is refused."""
     before = get(sandbox, "state?as=UANA00001")["now"]
     assert do(sandbox, "clock", advance=3600)["now"] >= before + 3600
     assert do(sandbox, "clock", advance=-1)["ok"] is False
 
 
 def test_people_are_listed_and_only_page_files_served(sandbox: Sandbox) -> None:
-    """The cast is listed, unknown people are not found, and only files of the page are served."""
+    """Unknown people are not found."""
     people = {p["name"]: p for p in get(sandbox, "people")}
     assert (people["zoe"]["deleted"], people["countersign"]["is_bot"]) == (True, True)
     with urlopen(f"{sandbox.url}/") as answer:
@@ -173,7 +173,7 @@ def test_people_are_listed_and_only_page_files_served(sandbox: Sandbox) -> None:
 
 
 def test_stop_tells_the_app_without_waiting(sandbox: Sandbox) -> None:
-    """Stop tells the app, and the page does not wait for it."""
+    """The page does not wait for the app."""
     ts = sandbox.person("ben").say("support", "hello")
     assert do(sandbox, "stop", **{"as": "UBEN00001"}, channel="C0SUPPORT", thread_ts=ts) == {
         "ok": True

@@ -19,7 +19,7 @@ from slack_sandbox.workspace.apps import App
 ANA, BEN = "UANA00001", "UBEN00001"
 
 
-def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple[int, Json]:
+def request_faults(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple[int, Json]:
     """Status and body of a request to /sandbox/faults."""
     data = None if body is None else json.dumps(body).encode()
     try:
@@ -41,10 +41,10 @@ def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple
 def test_a_fault_set_over_http_hits_its_calls(
     sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]
 ) -> None:
-    """A fault switched on over HTTP hits its calls as often as asked, and is listed till then."""
+    """It hits as often as asked, and is listed until then."""
     limits = {"method": "users.info", "person": "ana", "times": 2}
-    assert over_http(sandbox, body | limits) == (200, {"ok": True})
-    [listed] = over_http(sandbox, method="GET")[1]["faults"]
+    assert request_faults(sandbox, body | limits) == (200, {"ok": True})
+    [listed] = request_faults(sandbox, method="GET")[1]["faults"]
     assert listed.items() >= (body | limits).items()
     client.users_info(user=BEN)
     for _ in range(2):
@@ -53,16 +53,16 @@ def test_a_fault_set_over_http_hits_its_calls(
         last = sandbox.requests[-1]
         assert (last.status, (last.response or {}).get("error")) == happens
     assert client.users_info(user=ANA)["ok"]
-    assert over_http(sandbox, method="GET")[1]["faults"] == []
+    assert request_faults(sandbox, method="GET")[1]["faults"] == []
 
 
 def test_pending_faults_can_be_cleared_over_http(sandbox: Sandbox, client: WebClient) -> None:
-    """DELETE forgets what has not happened yet."""
+    """DELETE removes the faults that have not happened yet."""
     for body in ({"kind": "hang"}, {"kind": "lose_ack", "of": "interactive", "person": "ana"}):
-        over_http(sandbox, body)
-    kinds = [fault["kind"] for fault in over_http(sandbox, method="GET")[1]["faults"]]
+        request_faults(sandbox, body)
+    kinds = [fault["kind"] for fault in request_faults(sandbox, method="GET")[1]["faults"]]
     assert kinds == ["hang", "lose_ack"]
-    assert over_http(sandbox, method="DELETE") == (200, {"ok": True})
+    assert request_faults(sandbox, method="DELETE") == (200, {"ok": True})
     assert client.auth_test()["ok"]
 
 
@@ -72,19 +72,19 @@ def test_socket_faults_hit_the_named_app_or_all(
     """disconnect, refresh and cut reach the sockets of the app that is named, or of all."""
     other: App = sandbox.install(manifest)
     theirs = HandApp(sandbox, other)
-    over_http(sandbox, {"kind": "disconnect", "reason": "link_disabled", "app": other.id})
+    request_faults(sandbox, {"kind": "disconnect", "reason": "link_disabled", "app": other.id})
     assert theirs.frame()["reason"] == "link_disabled"
     sandbox.wait(lambda: sandbox.connections == 1)
-    over_http(sandbox, {"kind": "refresh"})
+    request_faults(sandbox, {"kind": "refresh"})
     assert app.frame()["reason"] == "refresh_requested"
-    over_http(sandbox, {"kind": "cut"})
+    request_faults(sandbox, {"kind": "cut"})
     sandbox.wait(lambda: sandbox.connections == 0)
     theirs.close()
 
 
 def test_lose_ack_makes_an_event_come_twice(sandbox: Sandbox, app: HandApp) -> None:
-    """lose_ack has an event come twice."""
-    over_http(sandbox, {"kind": "lose_ack", "of": "events_api"})
+    """With lose_ack set, an event is sent twice."""
+    request_faults(sandbox, {"kind": "lose_ack", "of": "events_api"})
     sandbox.person("ana").say("support", "hello")
     assert [app.take()["retry_attempt"] for _ in range(2)] == [0, 1]
 
@@ -111,8 +111,8 @@ def test_lose_ack_makes_an_event_come_twice(sandbox: Sandbox, app: HandApp) -> N
 def test_an_unknown_fault_is_refused_with_the_reason(
     sandbox: Sandbox, body: Any, said: str
 ) -> None:
-    """A body that names nothing there is is refused with the reason."""
-    status, answer = over_http(sandbox, body)
+    """Bodies with unknown, wrong or missing values are refused with the reason."""
+    status, answer = request_faults(sandbox, body)
     assert (status, answer["ok"]) == (400, False)
     assert said in answer["message"]
     assert sandbox.faults.waiting == []

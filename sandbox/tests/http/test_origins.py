@@ -1,4 +1,4 @@
-"""Another site's page cannot act in the sandbox, nor look into it."""
+"""Pages of other sites cannot act in the sandbox or read it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAYS = {"as": "ana", "channel": "C0SUPPORT", "text": "said from a page"}
 
 
 def status(sandbox: Sandbox, path: str, body: object, **headers: str) -> int:
-    """What a request with these headers is answered with."""
+    """The HTTP status of the answer to a request with these headers."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urlopen(Request(f"{sandbox.url}{path}", data, headers)) as answer:
@@ -25,7 +25,7 @@ def status(sandbox: Sandbox, path: str, body: object, **headers: str) -> int:
 
 @pytest.mark.parametrize("origin", ["http://example.com", "null", "http://127.0.0.1:1"])
 def test_another_sites_page_may_not_act(sandbox: Sandbox, origin: str) -> None:
-    """A browser tells whose page posts: only the sandbox's own may."""
+    """Browsers send the page's origin; only the sandbox's own origin may post."""
     before = len(sandbox.person("ana").messages("C0SUPPORT"))
     assert status(sandbox, "/sandbox/say", SAYS, Origin=origin) == 403
     assert status(sandbox, "/sandbox/faults", {"kind": "cut"}, Origin=origin) == 403
@@ -34,7 +34,7 @@ def test_another_sites_page_may_not_act(sandbox: Sandbox, origin: str) -> None:
 
 
 def test_another_host_name_for_this_machine_is_refused(sandbox: Sandbox) -> None:
-    """A name that somebody else makes lead here neither looks nor acts; localhost does."""
+    """A foreign name that resolves to this machine can neither read nor act; localhost can."""
     port = sandbox.url.rpartition(":")[2]
     for path, body in (("/", None), ("/sandbox/people", None), ("/sandbox/say", SAYS)):
         assert status(sandbox, path, body, Host=f"rebound.example:{port}") == 403

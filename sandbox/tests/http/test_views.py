@@ -21,15 +21,15 @@ from slack_sandbox.http.actions import ACTIONS
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BoltHarness]:
-    """One workspace for all tests of this file."""
+    """A harness that all tests of this module share."""
     with control_harness() as made:
         yield made
 
 
 @pytest.fixture
 def harness(running: BoltHarness) -> BoltHarness:
-    """The same, with nothing heard yet."""
-    return running.fresh()
+    """The shared harness, without the bodies of earlier tests."""
+    return running.forget_bodies()
 
 
 # reading
@@ -71,7 +71,7 @@ def test_the_state_lists_what_each_person_can_use(harness: BoltHarness) -> None:
 def test_each_delivery_is_listed_once(harness: BoltHarness) -> None:
     """Each delivery is listed once with its times.
 
-    What is pending comes again with the next question.
+    A pending delivery is listed again by the next request.
     """
     after = get(harness, "deliveries", after=0)["after"]
     while more := get(harness, "deliveries", after=after)["deliveries"]:
@@ -87,9 +87,7 @@ def test_each_delivery_is_listed_once(harness: BoltHarness) -> None:
     assert get(harness, "deliveries", after=found["after"], app="A0OTHER")["deliveries"] == []
     harness.sandbox.world.ack_seconds = 3600.0
     try:
-        harness.ana.click(
-            "support", harness.post(buttons("deaf")), "deaf"
-        )  # which nobody acknowledges
+        harness.ana.click("support", harness.post(buttons("deaf")), "deaf")  # not acknowledged
     finally:
         harness.sandbox.world.ack_seconds = 3.0
     for _ in range(2):
@@ -129,7 +127,7 @@ def test_each_call_is_listed_without_its_token(harness: BoltHarness) -> None:
 
 
 def test_a_raw_message_has_its_metadata(harness: BoltHarness) -> None:
-    """The raw JSON of a message has its metadata; there is none of what does not exist."""
+    """The raw JSON of a message has its metadata; an unknown message is not found."""
     metadata = {"event_type": "made", "event_payload": {"by": "hand"}}
     ts = harness.client.chat_postMessage(
         channel="C0SUPPORT", text="x", blocks=[section("x")], metadata=metadata
@@ -142,11 +140,11 @@ def test_a_raw_message_has_its_metadata(harness: BoltHarness) -> None:
         assert json.load(missing.value)["ok"] is False
 
 
-# refusing
+# refusals
 
 
 def refused(harness: BoltHarness, path: str, body: object) -> str:
-    """The sentence of a 400."""
+    """The error text of a 400."""
     with pytest.raises(HTTPError) as error:
         post(harness, path, body)
     assert error.value.code == 400

@@ -21,9 +21,9 @@ def test_a_real_token_keeps_the_app_from_starting(value: str) -> None:
 
 
 def test_the_sandboxs_variables_override_the_apps() -> None:
-    """The names that the sandbox gives are its own, and Bolt's OAuth is not switched on by chance.
+    """Bolt's OAuth is not switched on by accident.
 
-    The sandbox's own token under another name is no real one.
+    The sandbox's own token under another name does not count as real.
     """
     inherited = {
         "SLACK_BOT_TOKEN": "xoxb-1-real",
@@ -42,6 +42,6 @@ def test_the_sandboxs_variables_override_the_apps() -> None:
 
 @pytest.mark.parametrize("host", ["slack.com", "hooks.Slack.com", "files.slack.com."])
 def test_slack_cannot_be_allowed(host: str) -> None:
-    """The real Slack is no machine that an app may be let reach."""
+    """Slack's hosts cannot be among the hosts that an app may reach."""
     with pytest.raises(LaunchError, match="is the real Slack"):
         app_environment({}, OURS, [host])

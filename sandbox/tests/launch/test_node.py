@@ -38,7 +38,7 @@ USED = "console.log(new C('x').slackApiUrl, new C('x', { slackApiUrl: 'other' })
 def test_clients_call_the_sandbox_from_node(
     start: Start, sandbox: Sandbox, tmp_path: Path, name: str, code: str
 ) -> None:
-    """A client that is required or imported takes the sandbox unless it is told another."""
+    """This holds for require and import; a client with an address of its own keeps it."""
     package = tmp_path / "node_modules" / "@slack" / "web-api"
     (package / "dist").mkdir(parents=True)
     (package / "package.json").write_text('{"name": "@slack/web-api", "main": "dist/index.js"}')
@@ -52,7 +52,7 @@ def test_clients_call_the_sandbox_from_node(
 def test_loaders_of_typescript_get_the_sandbox_as_well(
     start: Start, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """What reads modules itself, as tsx does with TypeScript, gets the sandbox as well."""
+    """tsx, for example, reads modules itself."""
     package = tmp_path / "node_modules" / "@slack" / "web-api"
     (package / "dist").mkdir(parents=True)
     (package / "package.json").write_text('{"name": "@slack/web-api", "main": "dist/index.js"}')
@@ -72,7 +72,7 @@ def test_loaders_of_typescript_get_the_sandbox_as_well(
 
 
 def test_node_reaches_the_sandbox_only(start: Start, tmp_path: Path) -> None:
-    """A call of the sandbox is answered, one to another machine refused, one to Slack the end."""
+    """A call to another machine is refused; a call to Slack ends the app."""
     (tmp_path / "app.mjs").write_text(
         """
         import http from "node:http";

@@ -15,7 +15,7 @@ CONNECT = "import socket; socket.create_connection(({!r}, 443))"
 
 
 def test_python_clients_call_the_sandbox_by_default(start: Start, sandbox: Sandbox) -> None:
-    """Clients that are told no address call the sandbox, and one that is told one keeps it."""
+    """A client with an address of its own keeps it."""
     lines = "from slack_sdk import WebClient as C\n"
     lines += "from slack_sdk.web.async_client import AsyncWebClient as A\n"
     lines += "import os; print(C(os.environ['SLACK_BOT_TOKEN']).auth_test()['team'])\n"
@@ -27,7 +27,7 @@ def test_python_clients_call_the_sandbox_by_default(start: Start, sandbox: Sandb
 
 
 def test_the_sync_client_works_without_aiohttp(start: Start, sandbox: Sandbox) -> None:
-    """The client that needs no aiohttp is pointed where there is none."""
+    """It calls the sandbox also where aiohttp is missing."""
     lines = "import sys; sys.modules['aiohttp'] = None\n"
     lines += "from slack_sdk import WebClient; print(WebClient().base_url)"
     ended = start(*PYTHON, lines)
@@ -35,7 +35,7 @@ def test_the_sync_client_works_without_aiohttp(start: Start, sandbox: Sandbox) -
 
 
 def test_an_unknown_slack_sdk_ends_the_app(start: Start, tmp_path: Path) -> None:
-    """Where slack_sdk is not as it was, the app is ended rather than let go to Slack."""
+    """If slack_sdk has changed, the app is ended so that it cannot call Slack."""
     (tmp_path / "slack_sdk" / "web").mkdir(parents=True)
     for name in ("__init__.py", "web/__init__.py"):
         (tmp_path / "slack_sdk" / name).touch()
@@ -48,7 +48,7 @@ def test_an_unknown_slack_sdk_ends_the_app(start: Start, tmp_path: Path) -> None
 
 
 def test_the_real_slack_is_never_reached(start: Start) -> None:
-    """An app that is about to look up or to connect to a host of Slack's is ended, in words."""
+    """An app that looks up or connects to a host of Slack's is ended with a message."""
     for code in (
         "from slack_sdk import WebClient\n"
         "WebClient('xoxb-x', base_url='https://slack.com/api/').auth_test()",
@@ -78,13 +78,13 @@ def test_other_machines_are_refused(start: Start) -> None:
 
 
 def test_the_apps_own_sitecustomize_is_run_too(start: Start, tmp_path: Path) -> None:
-    """What the app's own environment has Python read at its start is read as well."""
+    """Python reads it at its start, besides that of the sandbox."""
     (tmp_path / "sitecustomize.py").write_text("print('its own')")
     assert start(*PYTHON, "", PYTHONPATH=str(tmp_path)).stdout == "its own\n"
 
 
 def test_a_guard_without_its_settings_ends_the_app() -> None:
-    """A Python that has the file but not what it may reach is ended."""
+    """Python has the file but not the list of what it may reach."""
     environ = {"PYTHONPATH": str(SHIM)}
     ended = subprocess.run(
         [*PYTHON, "print('on')"], env=environ, capture_output=True, text=True, timeout=30
@@ -94,7 +94,7 @@ def test_a_guard_without_its_settings_ends_the_app() -> None:
 
 
 def test_a_program_without_the_guard_meets_a_proxy(start: Start) -> None:
-    """A Python that reads no such file, as other programs, has proxies that lead nowhere."""
+    """Programs that read no sitecustomize get proxies that lead nowhere."""
     code = "from slack_sdk import WebClient\nWebClient('xoxb-x', retry_handlers=[]).auth_test()"
     ended = start(sys.executable, "-I", "-c", code)
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""`countersign sandbox --run`: an app that lives as long as the sandbox, and the sandbox as it."""
+"""`countersign sandbox --run`: the app and the sandbox end together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sandbox(tmp_path: Path, code: str) -> subprocess.Popen[str]:
 
 
 def test_a_bolt_app_runs_unchanged(tmp_path: Path) -> None:
-    """A Bolt app that knows of no sandbox connects and posts there, and its exit code is passed."""
+    """It does not know of the sandbox; its exit code is passed on."""
     with sandbox(tmp_path, APP) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert out.startswith("Local Slack: http://127.0.0.1:")
@@ -57,7 +57,7 @@ def test_a_bolt_app_runs_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_app_ends_with_the_sandbox(tmp_path: Path) -> None:
-    """A sandbox that is told to end takes the app and what that has started along."""
+    """The app's own child processes end, too."""
     with sandbox(tmp_path, FAMILY) as process:
         assert process.stdout is not None
         child = next(int(line) for line in process.stdout if line.strip().isdigit())
@@ -69,7 +69,7 @@ def test_the_app_ends_with_the_sandbox(tmp_path: Path) -> None:
 
 
 def test_the_apps_exit_is_passed_on() -> None:
-    """A signal that ended the app is passed on as shells do; what cannot be started says why."""
+    """A signal is passed on as shells do; an app that cannot be started has an error."""
     assert run_app(f"'{sys.executable}' -c 'import os; os.kill(os.getpid(), 15)'", {}) == 143
     for command in ("no-such-program --x", "'open", " "):
         with pytest.raises(LaunchError, match=r"no-such-program cannot|No closing|no command"):

@@ -1,1 +1,1 @@
-"""Installing an app by OAuth: the consent page, and the tokens that come of it."""
+"""Installing an app by OAuth: the consent page, and the tokens."""

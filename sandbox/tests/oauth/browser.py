@@ -1,4 +1,4 @@
-"""A browser at the consent page, and an app that exchanges the code it brings back."""
+"""A browser at the consent page, and the exchange of the code that it brings back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BACK = "http://127.0.0.1:9/back"
 
 
 class NoRedirect(HTTPRedirectHandler):
-    """Gives back redirects as they are."""
+    """Returns redirects without following them."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def fetch(url: str, form: Form | None = None) -> tuple[int, str, str]:
-    """Status, body and Location of a page or of a form that is sent."""
+    """Status, body and Location of a page, or of the answer to a form."""
     body = None if form is None else urlencode(form).encode()
     try:
         with build_opener(NoRedirect).open(Request(url, body)) as answer:
@@ -36,7 +36,7 @@ def fetch(url: str, form: Form | None = None) -> tuple[int, str, str]:
 
 
 def address(sandbox: Sandbox, **query: str) -> str:
-    """The address an app sends people to."""
+    """The address to which an app sends people."""
     given = {
         "client_id": sandbox.world.app.client_id,
         "scope": "chat:write,users:read",
@@ -48,15 +48,15 @@ def address(sandbox: Sandbox, **query: str) -> str:
 def consent(
     sandbox: Sandbox, who: str = "ana", decision: str = "allow", **query: str
 ) -> dict[str, str]:
-    """What comes back in the address after somebody has decided on the page."""
+    """The query of the redirect after a person has decided on the page."""
     status, _, location = fetch(address(sandbox, **query), {"as": who, "decision": decision})
     assert status == 302
     assert location.startswith(query.get("redirect_uri", BACK))
     return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
 
 
-def exchanged(sandbox: Sandbox, given: str, app: App | None = None, **more: str) -> Json:
-    """The answer for a code."""
+def exchange_code(sandbox: Sandbox, given: str, app: App | None = None, **more: str) -> Json:
+    """The answer of oauth.v2.access to a code."""
     app = app or sandbox.world.app
     client = WebClient(base_url=sandbox.api_url)
     secret = more.pop("client_secret", app.client_secret)
@@ -67,7 +67,7 @@ def exchanged(sandbox: Sandbox, given: str, app: App | None = None, **more: str)
 
 
 class Parts(HTMLParser):
-    """The tags of a page with their attributes, and its words."""
+    """The tags of a page with their attributes, and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from slack_sandbox.workspace.apps import App
 
 @pytest.fixture
 def manifest(manifest: Json) -> Json:
-    """An app with a place to come back to."""
+    """A manifest with a redirect URL."""
     manifest["oauth_config"]["redirect_urls"] = [BACK]
     return manifest
 

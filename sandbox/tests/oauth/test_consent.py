@@ -1,4 +1,4 @@
-"""The consent page: what it shows, whom it lets decide, and where it sends them."""
+"""The consent page: its content, the people who may decide, and its redirects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from sandbox.tests.oauth.browser import BACK, Parts, address, consent, exchanged, fetch
+from sandbox.tests.oauth.browser import BACK, Parts, address, consent, exchange_code, fetch
 from sandbox.tests.refusals import code
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.apps import App
@@ -34,7 +34,7 @@ def test_consent_gives_a_code_and_the_state_back(sandbox: Sandbox, app: App) -> 
     """
     back = consent(sandbox, "ben")
     assert back["state"] == "s & t"
-    answer = exchanged(sandbox, back["code"])
+    answer = exchange_code(sandbox, back["code"])
     assert answer == {
         "ok": True,
         "app_id": app.id,
@@ -52,13 +52,13 @@ def test_consent_gives_a_code_and_the_state_back(sandbox: Sandbox, app: App) -> 
     with pytest.raises(SlackApiError) as refused:
         client.usergroups_list()
     assert code(refused) == "missing_scope"
-    exchanged(sandbox, consent(sandbox, scope="usergroups:read")["code"])
+    exchange_code(sandbox, consent(sandbox, scope="usergroups:read")["code"])
     assert client.usergroups_list()["ok"]
     assert client.users_info(user="UANA00001")["ok"]
 
 
 def test_cancelling_sends_back_access_denied(sandbox: Sandbox) -> None:
-    """Whoever cancels is sent back with access_denied and the state."""
+    """The redirect has the state, too."""
     assert consent(sandbox, decision="cancel") == {"error": "access_denied", "state": "s & t"}
 
 
@@ -79,7 +79,7 @@ def test_cancelling_sends_back_access_denied(sandbox: Sandbox) -> None:
 def test_a_wrong_install_address_shows_the_reason(
     sandbox: Sandbox, query: dict[str, str], error: str
 ) -> None:
-    """An address that asks for what cannot be ends on a page that says why."""
+    """The page says why the address is wrong."""
     for form in (None, {"as": "ana", "decision": "allow"}):
         status, page, location = fetch(address(sandbox, **query), form)
         assert (status, location) == (400, "")
@@ -88,17 +88,17 @@ def test_a_wrong_install_address_shows_the_reason(
 
 
 def test_a_guest_installs_nothing(sandbox: Sandbox) -> None:
-    """Nobody but a member can say yes."""
+    """Only members can consent."""
     assert fetch(address(sandbox), {"as": "gus", "decision": "allow"})[0] == 400
     assert sandbox.world.codes == {}
 
 
 def test_a_redirect_uri_below_a_configured_one_is_accepted(sandbox: Sandbox) -> None:
-    """A redirect_uri below a configured one will do, with its query, repeated with the code."""
+    """It may have a query, and has to be repeated with the code."""
     below = f"{BACK}/here?x=1"
     back = consent(sandbox, redirect_uri=below)
     assert back["x"] == "1"
     with pytest.raises(SlackApiError) as refused:
-        exchanged(sandbox, back["code"])
+        exchange_code(sandbox, back["code"])
     assert code(refused) == "bad_redirect_uri"
-    assert exchanged(sandbox, back["code"], redirect_uri=below)["ok"]
+    assert exchange_code(sandbox, back["code"], redirect_uri=below)["ok"]

@@ -1,4 +1,4 @@
-"""Codes and tokens: what they open and what ends them; last, a Bolt app installs itself."""
+"""Codes and tokens: what they allow and what ends them; and a Bolt app that installs itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from slack_sdk.oauth.installation_store import FileInstallationStore
 from slack_sdk.oauth.state_store import FileOAuthStateStore
 
 from sandbox.tests.builders import Json
-from sandbox.tests.http_app import HttpApp, serving, through
-from sandbox.tests.oauth.browser import Parts, consent, exchanged, fetch
+from sandbox.tests.http_app import HttpApp, build_bolt_answer, serve_http_app
+from sandbox.tests.oauth.browser import Parts, consent, exchange_code, fetch
 from sandbox.tests.refusals import code
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.apps import App
@@ -30,13 +30,13 @@ def test_a_code_works_once_for_its_own_app(sandbox: Sandbox, app: App, manifest:
 
     def refusal(given: str, whose: App = app, **more: str) -> str:
         with pytest.raises(SlackApiError) as refused:
-            exchanged(sandbox, given, whose, **more)
+            exchange_code(sandbox, given, whose, **more)
         return code(refused)
 
     assert refusal(first, other) == "invalid_code"
     assert refusal(first, client_secret="wrong") == "bad_client_secret"
     assert refusal("made-up") == "invalid_code"
-    assert exchanged(sandbox, first)["ok"]
+    assert exchange_code(sandbox, first)["ok"]
     assert refusal(first) == "invalid_code"
     sandbox.clock.advance(601)
     assert refusal(second) == "invalid_code"
@@ -53,11 +53,11 @@ def test_client_credentials_may_be_in_the_form(sandbox: Sandbox, app: App) -> No
 
 
 def test_an_app_can_be_uninstalled_and_installed_again(sandbox: Sandbox, app: App) -> None:
-    """An app that removes itself loses its token and hears of it.
+    """An app that removes itself loses its token and gets an event.
 
-    A new consent gives a new one, old scopes gone.
+    A new consent gives a new token without the old scopes.
     """
-    exchanged(sandbox, consent(sandbox)["code"])
+    exchange_code(sandbox, consent(sandbox)["code"])
     old = app.bot_token
     client = WebClient(old, base_url=sandbox.api_url)
     with pytest.raises(SlackApiError) as refused:
@@ -72,7 +72,7 @@ def test_an_app_can_be_uninstalled_and_installed_again(sandbox: Sandbox, app: Ap
     with pytest.raises(SlackApiError) as refused:
         client.auth_test()
     assert code(refused) == "token_revoked"
-    answer = exchanged(sandbox, consent(sandbox, scope="team:read")["code"])
+    answer = exchange_code(sandbox, consent(sandbox, scope="team:read")["code"])
     assert answer["scope"] == "team:read"
     assert answer["access_token"] != old
     assert WebClient(answer["access_token"], base_url=sandbox.api_url).team_info()["ok"]
@@ -106,23 +106,23 @@ def test_a_refresh_token_works_once(sandbox: Sandbox, app: App) -> None:
 
 
 @pytest.fixture
-def there() -> Iterator[HttpApp]:
+def app_server() -> Iterator[HttpApp]:
     """The server of the Bolt app."""
-    with serving() as app:
+    with serve_http_app() as app:
         yield app
 
 
 def test_a_bolt_app_installs_itself_by_oauth(
-    sandbox: Sandbox, app: App, there: HttpApp, tmp_path: Any
+    sandbox: Sandbox, app: App, app_server: HttpApp, tmp_path: Any
 ) -> None:
     """A real Bolt app leads a person through both pages, and works with what it stored."""
-    app.manifest["oauth_config"]["redirect_urls"] = [there.url]
-    there.manifest(app.manifest)
+    app.manifest["oauth_config"]["redirect_urls"] = [app_server.url]
+    app_server.manifest(app.manifest)
     settings = OAuthSettings(
         client_id=app.client_id,
         client_secret=app.client_secret,
         scopes=["chat:write", "app_mentions:read", "channels:history"],
-        redirect_uri=f"{there.url}/slack/oauth_redirect",
+        redirect_uri=f"{app_server.url}/slack/oauth_redirect",
         authorization_url=f"{sandbox.url}/oauth/v2/authorize",
         installation_store=FileInstallationStore(base_dir=str(tmp_path)),
         state_store=FileOAuthStateStore(expiration_seconds=60, base_dir=str(tmp_path)),
@@ -143,7 +143,7 @@ def test_a_bolt_app_installs_itself_by_oauth(
     done = flow.handle_callback(BoltRequest(body="", query=query, headers={"cookie": [cookie]}))
     assert done.status == 200
 
-    there.answer = through(bolt)
+    app_server.answer = build_bolt_answer(bolt)
     ana = sandbox.person("ana")
     ana.say("support", "@bot hello")
     sandbox.wait(lambda: "installed and awake" in [m["text"] for m in ana.messages("support")])

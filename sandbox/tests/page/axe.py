@@ -1,4 +1,4 @@
-"""The accessibility checker: what axe has to say against what the page shows now."""
+"""The accessibility checker: the problems that axe finds in the page as it is shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ axe.run(within ?? document, wanted).then((found) => done(found.violations));"""
 def findings(page: Page, within: str | None = None, only: list[str] | None = None) -> list[str]:
     """Each finding as "rule: selector of the node, and why", in the document or one selector.
 
-    `only`: the rules to look by, all where it is None.
+    `only`: the rules to check, or all if it is None.
     """
     if not page.driver.execute_script("return Boolean(window.axe)"):
         page.driver.execute_script(AXE_SCRIPT)
@@ -31,16 +31,16 @@ def findings(page: Page, within: str | None = None, only: list[str] | None = Non
 
 
 class Checked:
-    """Collects what axe finds at each place, in every look, for a test to name at once."""
+    """Collects what axe finds at each place, in each theme and width, for one assertion."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.found = page, dict[str, list[str]]()
         still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
-        # no colour on its way to another
+        # no colour is caught in the middle of a transition
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
 
     def at(self, place: str, looks: Iterable[tuple[str, int]] = LOOKS) -> None:
-        """Look here: light and dark, wide and narrow; the dark look differs in colours alone."""
+        """Check the page in each look; in the dark theme only the rules about colours."""
         for theme, width in looks:
             self.page.size(width, 900)
             self.page.driver.execute_script(

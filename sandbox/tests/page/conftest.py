@@ -22,7 +22,7 @@ from .page import Page
 from .recording_app import RecordingApp
 from .workspace import Workspace
 
-ROOM = 1_000_000_000  # bytes
+ROOM = 1_000_000_000  # free bytes that a browser profile needs in /dev/shm
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
 FLAGS = [
     "--headless=new",

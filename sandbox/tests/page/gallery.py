@@ -1,4 +1,4 @@
-"""A sandbox, an app and a browser: post blocks, use what is drawn, read what the app is told.
+"""A sandbox, an app and a browser: post blocks, use what is drawn, read what the app gets.
 
 One for a whole module. Every post goes through the real Web API; nothing is asked of the page's
 insides.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from sandbox.tests.blockkit.gallery.builders import asking
+from sandbox.tests.blockkit.gallery.builders import input_block
 from sandbox.tests.blockkit.gallery.elements import INPUTS
 from slack_sandbox.server import Sandbox
 
@@ -24,17 +24,17 @@ OFFERED = [{"text": samples.plain(f"Order {n}"), "value": str(n)} for n in (7, 8
 
 def sample_input(name: str, block_id: str, **more: Any) -> Json:
     """An input block with that sample of the gallery."""
-    return asking(copy.deepcopy(INPUTS[name]), block_id=block_id, **more)
+    return input_block(copy.deepcopy(INPUTS[name]), block_id=block_id, **more)
 
 
 class Gallery:
-    """`post`, `modal` and `home` show blocks to Ben; `sent` is what came of it."""
+    """`post`, `modal` and `home` show blocks to Ben; `sent` is what the app got."""
 
     def __init__(self, sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
         self.sandbox, self.app, self.page = sandbox, app, page
         self.asked: list[Json] = []  # the block_suggestion payloads
         app.answer = self._answer
-        self.css = MAIN  # where a test is looking
+        self.css = MAIN  # the selector of the blocks under test
         self._view: Json | None = None
         self._marked = 0
 
@@ -95,15 +95,15 @@ class Gallery:
         return {block: next(iter(states.values())) for block, states in values.items()}
 
     def focus(self, css: str) -> None:
-        """Give the keyboard to what is displayed for that selector."""
+        """Focus the displayed element of that selector."""
         self.page.driver.execute_script("arguments[0].focus()", self.page.one(css))
 
     def keys(self, *keys: str) -> None:
-        """Press keys where the keyboard is."""
+        """Press keys in the focused element."""
         self.page.driver.switch_to.active_element.send_keys(*keys)
 
     def mark(self) -> None:
-        """Count what is sent from here on."""
+        """Make `sent` count payloads from here on."""
         self._marked = len(self._clicks())
 
     def action(self) -> Json:

@@ -17,7 +17,7 @@ MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread"
 class Page(Tab):
     """One browser tab on the sandbox's page."""
 
-    # getting around
+    # moving about
 
     def open(
         self,
@@ -28,7 +28,7 @@ class Page(Tab):
         thread: str = "",
     ) -> Page:
         """Load the page as that person (short name), in that channel (id) and thread."""
-        self.driver.get("about:blank")  # so that a second open of one address loads it again
+        self.driver.get("about:blank")  # so that opening the same address twice loads it twice
         self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}/{thread}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         self.wait(
@@ -82,7 +82,7 @@ class Page(Tab):
         self.wait(lambda: self.one(css).get_attribute("value") == "", "the message was not sent")
 
     def messages(self, thread: bool = False) -> list[str]:
-        """The displayed messages' text (author, time and all), oldest first."""
+        """The displayed messages' text, with author and time, oldest first."""
         return [m.text for m in self.all(f"{THREAD if thread else MAIN} [data-testid=message]")]
 
     def message(self, text: str, thread: bool = False) -> WebElement:
@@ -110,7 +110,7 @@ class Page(Tab):
         self.press(f'{within or self._within()} {block}[data-action-id="{action_id}"]{chosen}')
 
     def confirm(self, yes: bool = True) -> None:
-        """Answer the question a button asked."""
+        """Answer the confirmation dialog of a button."""
         self.press(f"[data-testid={'confirm-ok' if yes else 'confirm-cancel'}]")
         self.gone("[data-testid=confirm]")
 

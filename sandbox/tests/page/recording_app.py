@@ -1,4 +1,4 @@
-"""A tiny app on the sandbox's socket that records what arrives and answers as told."""
+"""A tiny app on the sandbox's socket that records what arrives and answers as the test says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One browser tab: what is displayed in it, what is pressed and typed there, and its looks.
+"""One browser tab: reading it, pressing and typing in it, its size and pictures.
 
 It waits for what should appear and fails with a TimeoutException that names it; it never sleeps.
 """
@@ -38,12 +38,12 @@ for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bub
 
 
 def last(found: list[T]) -> T | None:
-    """The last of them, None where there is none."""
+    """The last element, or None if there is none."""
     return found[-1] if found else None
 
 
 class Tab:
-    """One browser tab, by selectors of CSS."""
+    """One browser tab, addressed by CSS selectors."""
 
     def __init__(self, driver: Chrome) -> None:
         self.driver = driver
@@ -91,7 +91,7 @@ class Tab:
         ]
 
     def type(self, css: str, text: str) -> None:
-        """Type into a field as it stands; "\\n" is typed as Shift+Enter."""
+        """Type into a field without emptying it; "\\n" is typed as Shift+Enter."""
         for i, line in enumerate(text.split("\n")):
             if i:
                 self.one(css).send_keys(Keys.SHIFT, Keys.ENTER)
@@ -130,7 +130,7 @@ class Tab:
                 return
         raise AssertionError(f"Tab does not lead to {css}")
 
-    # looks
+    # size, pictures and the console
 
     def size(self, width: int, height: int) -> None:
         """Give the page that many CSS pixels; below 500 wide it is a phone."""

@@ -35,12 +35,12 @@ import("/page/blocks/blocks.js").then(({blocks}) => {
 
 
 @pytest.fixture(autouse=True)
-def _look(gallery: Gallery) -> None:
+def _loaded_page(gallery: Gallery) -> None:
     if not gallery.ready():
         gallery.look()
 
 
-def _of(surface: str) -> dict[str, list[Json]]:
+def _get_samples_for(surface: str) -> dict[str, list[Json]]:
     return {
         n: copy.deepcopy(s["blocks"]) for n, s in all_samples().items() if s["surface"] == surface
     }
@@ -49,14 +49,14 @@ def _of(surface: str) -> dict[str, list[Json]]:
 @pytest.fixture(scope="module")
 def drawn(gallery: Gallery) -> Drawn:
     """Every sample of a message, posted once: its selector and its blocks, by name."""
-    return {name: (gallery.post(*blocks), blocks) for name, blocks in _of("message").items()}
+    return {
+        name: (gallery.post(*blocks), blocks)
+        for name, blocks in _get_samples_for("message").items()
+    }
 
 
 def test_every_sample_is_drawn_on_the_page(gallery: Gallery, drawn: Drawn) -> None:
-    """Each block of each sample stands on the page under its type.
-
-    Nothing is a placeholder, nothing is logged.
-    """
+    """There is no placeholder, and the console logs no error."""
     gallery.page.one(list(drawn.values())[-1][0])
     for name, (css, blocks) in drawn.items():
         nodes = gallery.page.driver.find_elements(
@@ -75,7 +75,7 @@ import("/page/text/dates.js").then(({relative}) => done(arguments[0].map(relativ
 
 
 def test_times_from_now_are_rounded(gallery: Gallery) -> None:
-    """Four hours are four hours a minute later, too, and two days ago is not yesterday."""
+    """A minute later, four hours are still four hours; two days ago is not "yesterday"."""
     hour = 3600
     given = [4 * hour - 60, -44 * hour, -25 * hour, -90, 20, -20]
     said = gallery.page.driver.execute_async_script(RELATIVE, given)
@@ -94,7 +94,7 @@ def test_all_messages_are_accessible(
 
 
 def test_a_phone_shows_everything_without_sideways_scrolling(gallery: Gallery) -> None:
-    """At 360 pixels nothing makes the page scroll sideways; what is wide scrolls within itself."""
+    """At 360 pixels wide blocks scroll within themselves."""
     cells = [[{"type": "raw_text", "text": f"column {n} " * 3} for n in range(9)]]
     css = gallery.post({"type": "table", "rows": cells * 2}, samples.rich(samples.run("w" * 300)))
     gallery.look(width=360)
@@ -112,7 +112,7 @@ def test_a_phone_shows_everything_without_sideways_scrolling(gallery: Gallery) -
 
 
 def test_unknown_block_types_are_named(gallery: Gallery) -> None:
-    """What the page does not know is a quiet line that says its type."""
+    """The page draws a block that it does not know as a line with its type."""
     said = gallery.page.driver.execute_async_script(DRAW_UNKNOWN)
     assert said == [
         "This sandbox does not draw “hologram” blocks.",
@@ -156,7 +156,7 @@ def test_menus_containers_and_tables_work_by_keyboard(gallery: Gallery) -> None:
 
 
 def test_an_opened_container_stays_open(gallery: Gallery) -> None:
-    """A message that is changed keeps open what its reader opened."""
+    """A container that a reader opened stays open when the message is changed."""
     block = copy.deepcopy(all_samples()["container collapsed"]["blocks"][0]) | {"block_id": "c"}
     css = gallery.shown(block)
     gallery.page.press(f"{css} [data-testid=fold]")
@@ -185,10 +185,10 @@ def test_charts_have_a_text_alternative_and_a_table(gallery: Gallery) -> None:
     assert [td.text for td in gallery.page.all(f"{css} .figures td")][-2:] == ["10", "-5"]
 
 
-# what must never become markup
+# text that must never become markup
 
 
-def _hostile() -> list[list[Json]]:
+def _build_hostile_blocks() -> list[list[Json]]:
     words = {"type": "plain_text", "text": EVIL[:150], "emoji": False}
     short = {"type": "plain_text", "text": EVIL[:58], "emoji": False}
     raw = {"type": "raw_text", "text": EVIL}
@@ -214,7 +214,7 @@ def _hostile() -> list[list[Json]]:
         [{"type": "plan", "title": EVIL, "tasks": [task]}, card],
         [{"type": "carousel", "elements": [card]}],
         [{"type": "container", "title": words, "child_blocks": [_section(words)]}],
-        [_hostile_menus(short)],
+        [_build_hostile_menus(short)],
     ]
 
 
@@ -222,7 +222,7 @@ def _section(text: Json) -> Json:
     return {"type": "section", "text": text}
 
 
-def _hostile_menus(text: Json) -> Json:
+def _build_hostile_menus(text: Json) -> Json:
     options = [{"text": text, "value": "a", "description": text}]
     several = {"options": options, "initial_options": options}
     return samples.actions(
@@ -235,7 +235,7 @@ def _hostile_menus(text: Json) -> Json:
 
 def test_hostile_text_stays_text(gallery: Gallery) -> None:
     """Markup, direction overrides and endless words in every field are shown as plain text."""
-    for blocks in _hostile():
+    for blocks in _build_hostile_blocks():
         css = gallery.shown(*blocks)
         assert "onerror" in gallery.page.one(css).text or "actions" in str(blocks)
     gallery.page.press(f"{css} [data-action-id=s]")

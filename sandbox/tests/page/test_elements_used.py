@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def _look(gallery: Gallery) -> None:
+def _loaded_page(gallery: Gallery) -> None:
     if not gallery.ready():
         gallery.look()
 
@@ -33,7 +33,7 @@ def _choose(*values: str) -> Callable[[Gallery], None]:
     def gesture(g: Gallery) -> None:
         for value in values:
             g.page.choose(g.css, value)
-        if g.page.all(f"{g.css} .combo.many"):  # several choices count when the menu is left
+        if g.page.all(f"{g.css} .combo.many"):  # it sends when it loses the focus
             g.page.one(f"{g.css} [role=combobox]").send_keys(Keys.TAB)
 
     return gesture
@@ -65,7 +65,7 @@ def _menu(value: str) -> Callable[[Gallery], None]:
     return gesture
 
 
-def _sure(gesture: Callable[[Gallery], None]) -> Callable[[Gallery], None]:
+def _confirm_after(gesture: Callable[[Gallery], None]) -> Callable[[Gallery], None]:
     def both(g: Gallery) -> None:
         gesture(g)
         g.page.confirm()
@@ -73,11 +73,11 @@ def _sure(gesture: Callable[[Gallery], None]) -> Callable[[Gallery], None]:
     return both
 
 
-def _full(text: str, value: str, **more: Any) -> Json:
+def _full_option(text: str, value: str, **more: Any) -> Json:
     return {"text": {"type": "plain_text", "text": text, "emoji": True}, "value": value, **more}
 
 
-_GREEN = _full(
+_GREEN = _full_option(
     "Green", "green", description={"type": "plain_text", "text": "like grass", "emoji": True}
 )
 _ORDER = {"text": samples.plain("Order 42"), "value": "42"}
@@ -88,24 +88,36 @@ _BUTTON = {
 }
 USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
     "button": (_press("button"), _BUTTON),
-    "button primary with confirm": (_sure(_press("button")), _BUTTON | {"style": "primary"}),
-    "overflow": (_menu("copy link"), {"selected_option": _full("Copy link", "copy link")}),
-    "overflow with links": (_sure(_menu("mute")), {"selected_option": _full("Mute", "mute")}),
+    "button primary with confirm": (
+        _confirm_after(_press("button")),
+        _BUTTON | {"style": "primary"},
+    ),
+    "overflow": (_menu("copy link"), {"selected_option": _full_option("Copy link", "copy link")}),
+    "overflow with links": (
+        _confirm_after(_menu("mute")),
+        {"selected_option": _full_option("Mute", "mute")},
+    ),
     "checkboxes": (
         _press("input[value=green]"),
-        {"selected_options": [_GREEN, _full("Blue", "blue")]},
+        {"selected_options": [_GREEN, _full_option("Blue", "blue")]},
     ),
-    "radio_buttons": (_press("input[value=blue]"), {"selected_option": _full("Blue", "blue")}),
+    "radio_buttons": (
+        _press("input[value=blue]"),
+        {"selected_option": _full_option("Blue", "blue")},
+    ),
     "static_select": (_choose("green"), {"selected_option": _GREEN}),
     "static_select grouped": (
-        _sure(_choose("orange")),
-        {"selected_option": _full("Orange", "orange")},
+        _confirm_after(_choose("orange")),
+        {"selected_option": _full_option("Orange", "orange")},
     ),
-    "multi_static_select": (_choose("green"), {"selected_options": [_full("Red", "red"), _GREEN]}),
+    "multi_static_select": (
+        _choose("green"),
+        {"selected_options": [_full_option("Red", "red"), _GREEN]},
+    ),
     "external_select": (_search("42", "42"), {"selected_option": _ORDER}),
     "multi_external_select": (
         _search("order", "42"),
-        {"selected_options": [_full("Order 7", "7"), _full("Order 8", "8"), _ORDER]},
+        {"selected_options": [_full_option("Order 7", "7"), _full_option("Order 8", "8"), _ORDER]},
     ),
     "users_select": (_choose("UANA00001"), {"selected_user": "UANA00001"}),
     "multi_users_select": (
@@ -130,7 +142,7 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
         {"value": "bad", "text": {"type": "plain_text", "text": "Bad", "emoji": True}},
     ),
     "icon_button": (
-        _sure(_press("button")),
+        _confirm_after(_press("button")),
         {"text": {"type": "plain_text", "text": "Delete", "emoji": True}},
     ),
 }
@@ -138,7 +150,7 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
 
 @pytest.mark.parametrize("name", USED)
 def test_one_use_of_an_element_sends_one_delivery(gallery: Gallery, name: str) -> None:
-    """One use makes one delivery that says what Slack's would, with ids and state."""
+    """The delivery has what Slack's has, with ids and state."""
     element = copy.deepcopy({**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name])
     kind = "context_actions" if name in CONTEXT_ACTIONS else "actions"
     gallery.css = gallery.shown({"type": kind, "block_id": "here", "elements": [element]})
@@ -159,7 +171,7 @@ def test_one_use_of_an_element_sends_one_delivery(gallery: Gallery, name: str) -
 
 
 def test_every_element_type_is_tested(gallery: Gallery) -> None:
-    """The table above leaves out no type of element that a message's actions may have."""
+    """The table above has every type of element that a message's actions may have."""
     used = {{**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name]["type"] for name in USED}
     every = {
         e["type"] for e in [*ELEMENTS.values(), *ONLY_ACTIONS.values(), *CONTEXT_ACTIONS.values()]
@@ -167,8 +179,8 @@ def test_every_element_type_is_tested(gallery: Gallery) -> None:
     assert every - used == {"workflow_button"}
 
 
-def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
-    """A select with a question sends nothing after "Not yet", and shows the old choice."""
+def test_a_refused_confirmation_changes_nothing(gallery: Gallery) -> None:
+    """A select with a confirmation sends nothing after "Not yet", and shows the old choice."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["static_select grouped"])))
     gallery.mark()
     gallery.page.choose(css, "orange")
@@ -211,7 +223,7 @@ def test_a_select_menu_works_by_keyboard(gallery: Gallery) -> None:
 
 
 def test_a_multi_select_works_by_keyboard(gallery: Gallery) -> None:
-    """A menu of several is used by keyboard: ticked, limited, taken back, sent once."""
+    """Options are ticked, limited in number, unticked, and sent once."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["multi_static_select"])))
     gallery.mark()
     gallery.focus(f"{css} [role=combobox]")

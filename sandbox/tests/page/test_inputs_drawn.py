@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from sandbox.tests.blockkit.gallery import gallery as all_samples
-from sandbox.tests.blockkit.gallery.builders import asking
+from sandbox.tests.blockkit.gallery.builders import input_block
 
 from . import samples
 from .axe import findings
@@ -34,7 +34,7 @@ Promise.all([import("/page/surfaces/home.js"), seen]).then(([{drawHome}, state])
 
 
 @pytest.fixture(autouse=True)
-def _look(gallery: Gallery) -> None:
+def _loaded_page(gallery: Gallery) -> None:
     if gallery.page.all(MODAL):
         gallery.page.close_modal()
     if not gallery.ready():
@@ -71,7 +71,7 @@ def test_a_modal_draws_every_input(gallery: Gallery, theme: str) -> None:
 
 
 def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
-    """Too short and too long is said at the field, with the count.
+    """A text that is too short or too long has an error at its field, with the count.
 
     Nothing typed is cut off, nothing is sent.
     """
@@ -94,7 +94,7 @@ def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
 def test_a_dispatching_field_sends_what_is_typed(gallery: Gallery) -> None:
     """`on_enter_pressed` sends the text with Enter without submitting.
 
-    `on_character_entered` once typing rests.
+    `on_character_entered` sends it when typing pauses.
     """
     config = {"trigger_actions_on": ["on_enter_pressed"]}
     quiet = samples.field(
@@ -120,7 +120,7 @@ def test_a_dispatching_field_sends_what_is_typed(gallery: Gallery) -> None:
 def test_a_date_typed_by_keyboard_is_sent_once(gallery: Gallery) -> None:
     """Each digit of a year makes a valid date.
 
-    Only the one that was meant is sent, when the field is left.
+    Only the last one is sent, when the field loses the focus.
     """
     css = gallery.shown(
         samples.actions({"type": "datepicker", "action_id": "day", "initial_date": "2026-02-28"})
@@ -133,7 +133,7 @@ def test_a_date_typed_by_keyboard_is_sent_once(gallery: Gallery) -> None:
 
 
 def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
-    """What is typed into a message survives its change, is one person's, and comes along."""
+    """Typed text survives a change of the message, is one person's, and is sent with a click."""
     words = samples.field("words", {"type": "plain_text_input", "initial_value": "as it was"})
     blocks = [words, samples.actions(samples.button("Send", "send"))]
     css = gallery.shown(*blocks)
@@ -154,9 +154,9 @@ def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
 
 
 def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
-    """An external select asks for a query that is long enough, and says if nothing is found."""
+    """It asks for a longer query until then, and says so if nothing is found."""
     element = {"type": "external_select", "action_id": "order", "min_query_length": 2}
-    gallery.modal(asking(element, block_id="which"))
+    gallery.modal(input_block(element, block_id="which"))
     where = f"{MODAL} [data-block-id=which]"
     box = gallery.page.one(f"{where} [role=combobox]")
     asked = len(gallery.asked)
@@ -173,7 +173,7 @@ def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
 
 
 def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
-    """A file input takes files of its types up to its limit, and the submission has them."""
+    """A file input takes files of its types up to its limit; the submission names them."""
     if not gallery.takes_files():
         pytest.skip("this sandbox takes no files from people")
     gallery.modal(sample_input("file_input", "proof"))

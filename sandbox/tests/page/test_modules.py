@@ -1,4 +1,4 @@
-"""The page's JavaScript modules as files: what they import, and how many stand in a folder."""
+"""The page's JavaScript modules as files: what they import, and how many are in a folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_modules_have_no_import_cycle() -> None:
 
 
 def test_folders_have_no_import_cycle() -> None:
-    """What holds for the modules holds for their folders."""
+    """Folders of modules can be put in such an order, too."""
     folders: dict[Path, set[Path]] = {}
     for module, needed in imports().items():
         others = {path.parent for path in needed} - {module.parent}
@@ -48,7 +48,7 @@ def test_folders_have_no_import_cycle() -> None:
 
 
 def test_no_folder_holds_more_than_twelve_files() -> None:
-    """A folder of the page is read at one glance."""
+    """A folder can be read at one glance."""
     folders = [PAGE, *(path for path in PAGE.rglob("*") if path.is_dir())]
     held = {path.name: sum(each.is_file() for each in path.iterdir()) for path in folders}
     assert not {name: count for name, count in held.items() if count > 12}

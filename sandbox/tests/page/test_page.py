@@ -185,7 +185,7 @@ def test_a_thread_opens_and_closes(sandbox: Sandbox, app: RecordingApp, page: Pa
 def test_an_ephemeral_message_is_shown_to_one_person(
     sandbox: Sandbox, app: RecordingApp, page: Page
 ) -> None:
-    """What is only visible to Ana says so to her, and Ben's page does not hold it."""
+    """Ana's page says that only she sees it; Ben's page does not contain it."""
     app.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
     sandbox.person("ben").say("#support", "hello")
     page.open(sandbox.url, "ana")
@@ -211,7 +211,7 @@ def test_a_status_and_its_stop_button_work(sandbox: Sandbox, app: RecordingApp, 
 
 
 def test_drafts_survive_and_the_clock_can_be_moved(sandbox: Sandbox, page: Page) -> None:
-    """A half-written message survives news and a change of person.
+    """A draft survives new messages and a change of person.
 
     The clock's buttons move the sandbox's time.
     """
@@ -229,7 +229,7 @@ def test_drafts_survive_and_the_clock_can_be_moved(sandbox: Sandbox, page: Page)
 
 
 def test_unread_channels_are_marked_and_a_phone_fits(sandbox: Sandbox, page: Page) -> None:
-    """News in another channel is marked.
+    """A channel with unread messages is marked.
 
     On a phone the channel list opens over the page and a thread fills it.
     """
@@ -250,7 +250,7 @@ def test_unread_channels_are_marked_and_a_phone_fits(sandbox: Sandbox, page: Pag
 
 
 def test_the_page_works_without_a_mouse(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """By keyboard alone: become someone else, open a thread, write in it, leave it with Escape."""
+    """By keyboard: act as another person, open a thread, write in it, leave it with Escape."""
     root = sandbox.person("ben").say("#support", "the root")
     app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")
     page.open(sandbox.url)

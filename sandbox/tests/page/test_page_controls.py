@@ -96,7 +96,7 @@ def test_errors_appear_at_their_fields(sandbox: Sandbox, app: RecordingApp, page
 def test_a_modal_keeps_typed_text_when_it_changes(
     sandbox: Sandbox, app: RecordingApp, page: Page
 ) -> None:
-    """News elsewhere and an update of the view leave typed text, focus and cursor alone.
+    """New messages and an update of the view keep typed text, focus and cursor.
 
     New blocks appear.
     """
@@ -126,7 +126,7 @@ def test_a_modal_keeps_typed_text_when_it_changes(
 
 
 def test_a_button_asks_for_confirmation(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """A button with a question sends nothing for "No", one click for "Do it"."""
+    """The answer "No" sends nothing, "Do it" sends one click."""
     app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("reject")
@@ -160,7 +160,7 @@ def test_a_pressed_button_is_busy_until_acknowledged(
 
 
 def test_an_unreachable_app_is_reported(sandbox: Sandbox, page: Page, app: RecordingApp) -> None:
-    """A click that no app takes shows a warning and marks the button."""
+    """A click that reaches no app shows a warning and marks the button."""
     app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     app.stop()
     sandbox.wait(lambda: not sandbox.connections)

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def _look(gallery: Gallery) -> None:
+def _loaded_page(gallery: Gallery) -> None:
     if gallery.page.all(MODAL):
         gallery.page.close_modal()
     if not gallery.ready():
@@ -28,7 +28,7 @@ def _tool(gallery: Gallery, name: str) -> None:
     gallery.page.press(f"{MODAL} [data-tool={name}]")
 
 
-def _words(part: Json) -> list[str]:
+def _list_item_texts(part: Json) -> list[str]:
     return ["".join(leaf.get("text", "") for leaf in item["elements"]) for item in part["elements"]]
 
 
@@ -59,7 +59,7 @@ def test_the_editor_writes_rich_text(gallery: Gallery) -> None:
         {"type": "text", "text": "x = 1", "style": {"code": True}},
     ]
     lists = state["rich_text_value"]["elements"][1:]
-    assert [(part["style"], part["indent"], _words(part)) for part in lists] == [
+    assert [(part["style"], part["indent"], _list_item_texts(part)) for part in lists] == [
         ("bullet", 0, ["one"]),
         ("bullet", 1, ["two"]),
     ]

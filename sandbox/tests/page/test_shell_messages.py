@@ -1,4 +1,4 @@
-"""What one does with messages: commands, editing, files, reactions, pins, streams."""
+"""Messages and what people do with them: commands, edits, files, reactions, pins, streams."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ COMPOSER = "[data-testid=composer]"
 LIVE = "[data-testid=live]"
 
 
-def _payloads(workspace: Workspace, kind: str) -> list[samples.Json]:
+def _list_payloads(workspace: Workspace, kind: str) -> list[samples.Json]:
     return [d.payload for d in workspace.sandbox.deliveries if d.kind == kind]
 
 
-def _said(page: Page) -> str:
+def _read_live_region(page: Page) -> str:
     return str(page.driver.execute_script(f"return document.querySelector('{LIVE}').textContent"))
 
 
@@ -37,8 +37,10 @@ def test_typing_a_slash_offers_commands(at: Page, workspace: Workspace) -> None:
     assert "/deploy" not in at.text("[data-testid=suggest]")
     at.keys(Keys.ENTER)
     at.say("1042 please")
-    workspace.sandbox.wait(lambda: _payloads(workspace, "slash_commands"))
-    assert [_payloads(workspace, "slash_commands")[-1][key] for key in ("command", "text")] == [
+    workspace.sandbox.wait(lambda: _list_payloads(workspace, "slash_commands"))
+    assert [
+        _list_payloads(workspace, "slash_commands")[-1][key] for key in ("command", "text")
+    ] == [
         "/refund",
         "1042 please",
     ]
@@ -56,7 +58,7 @@ def test_unknown_commands_are_kept(at: Page) -> None:
 
 
 def test_typing_an_at_sign_completes_names(at: Page, workspace: Workspace) -> None:
-    """ "@cl" offers Cleo, Tab takes her, Escape would have closed the list.
+    """ "@cl" offers Cleo, Tab chooses her, Escape closes the list.
 
     The message mentions her.
     """
@@ -121,7 +123,7 @@ def test_files_are_shown_with_name_type_and_size(at: Page, workspace: Workspace)
     assert "as=UBEN00001" in link
 
 
-# what hangs on messages
+# reactions, pins, shortcuts, streams
 
 
 def test_reactions_come_and_go(at: Page, workspace: Workspace) -> None:
@@ -186,7 +188,7 @@ def test_shortcuts_reach_the_app(at: Page, workspace: Workspace) -> None:
 def test_streams_grow_and_are_read_out_once(at: Page, workspace: Workspace) -> None:
     """Streamed text appears as it comes.
 
-    The live region says it when it is complete, and not what one says oneself.
+    The live region says it when it is complete, but not one's own messages.
     """
     ben = workspace.sandbox.person("ben")
     root = ben.say("#support", "tell me a story")
@@ -199,16 +201,18 @@ def test_streams_grow_and_are_read_out_once(at: Page, workspace: Workspace) -> N
     for text in ("Once upon ", "a time"):
         workspace.client.chat_appendStream(channel=SUPPORT, ts=ts, markdown_text=text)
     assert at.message("Once upon a time", thread=True).find_elements("css selector", ".streaming")
-    assert _said(at) == ""
+    assert _read_live_region(at) == ""
     workspace.client.chat_stopStream(channel=SUPPORT, ts=ts)
-    said = at.wait(lambda: _said(at))
+    said = at.wait(lambda: _read_live_region(at))
     assert said == "Countersign: Once upon a time"
     at.be("ana")
-    assert _said(at) == "", "what was read out to one person stands on another one's page"
+    assert _read_live_region(at) == "", (
+        "what was read out to one person stands on another one's page"
+    )
 
 
 def test_unread_messages_have_a_line(page: Page, workspace: Workspace) -> None:
-    """What came since one was here last stands below a line; the line goes at the next visit."""
+    """Messages since the last visit are below a line, which is gone at the next visit."""
     page.open(workspace.sandbox.url, "dan", SUPPORT)
     page.go("general")
     ts = workspace.sandbox.person("ana").say("#support", "while Dan was away")
@@ -222,9 +226,9 @@ def test_unread_messages_have_a_line(page: Page, workspace: Workspace) -> None:
 
 
 def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, workspace: Workspace) -> None:
-    """A file's late preview or a lower window keeps the newest message in sight.
+    """The newest message stays in view when a file's preview loads late or the window gets lower.
 
-    Who reads further up is left alone.
+    A reader who has scrolled up is not moved.
     """
     for n in range(8):
         workspace.sandbox.person("ana").say("#support", f"line {n}\n" * 6)

@@ -44,7 +44,7 @@ def test_home_is_beside_the_messages(at: Page, workspace: Workspace) -> None:
 
 
 def test_a_public_channel_can_be_joined(page: Page, workspace: Workspace) -> None:
-    """A public channel one is not in is listed apart and offers to join instead of a composer."""
+    """A channel that the person is not in is listed apart, with Join in place of the composer."""
     page.open(workspace.sandbox.url, "gus", SUPPORT)
     assert not page.all('[data-channel-name="general"]')
     workspace.client.conversations_create(name="newcomers")
@@ -79,7 +79,7 @@ def test_notifications_as_a_phone_shows_them(page: Page, workspace: Workspace) -
     assert not page.all("[data-testid=bell] .bell-count")
 
 
-# looking behind it
+# the inspector and the clock
 
 
 def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
@@ -116,7 +116,7 @@ def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
 
 
 def post_card(workspace: Workspace, seconds: int) -> tuple[str, int]:
-    """Post a card with a button and a deadline after so many seconds; return its ts and when."""
+    """Post a card with a button and a deadline in so many seconds; return its ts and deadline."""
     due = int(workspace.sandbox.clock.now().timestamp()) + seconds
     until = samples.mrkdwn(f"Decide by <!date^{due}^{{time}}|soon>, {seconds} s")
     blocks = [
@@ -221,7 +221,7 @@ def test_the_acting_person_can_be_changed_by_keyboard(at: Page) -> None:
 
 
 def test_without_a_guide_nothing_is_suggested(at: Page) -> None:
-    """Without a guide nothing is suggested: no first steps, no ideas, no hint whom to act as."""
+    """There are no first steps, no examples, and no hint whom to act as."""
     assert not at.all("[data-testid=hint], [data-testid=ideas], [data-testid=next-hint]")
 
 
@@ -249,7 +249,7 @@ def test_a_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
 
 
 def test_examples_are_offered_after_apps_have_posted(page: Page, sandbox: Sandbox) -> None:
-    """Where apps have said something already, a button names the examples; a press writes one."""
+    """A button then lists the examples, and a press on one writes it."""
     prompt = {"title": "Look it up", "message": "@Countersign what is there?"}
     sandbox.world.guide = lambda _: {"title": "", "text": "", "prompts": [prompt], "waiting": []}
     WebClient(token=sandbox.bot_token, base_url=sandbox.api_url).chat_postMessage(

@@ -1,4 +1,4 @@
-"""The rail of workspaces: what it shows, where it leads, and that one workspace has none."""
+"""The rail of workspaces: what it shows and opens, and that a single workspace has no rail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def test_the_rail_switches_workspaces(page: Page, sandbox: Sandbox) -> None:
-    """By keyboard too; the channels are those of the workspace, which a reload keeps."""
+    """It works by keyboard too; the workspace's channels are shown, also after a reload."""
     second = sandbox.workspace(SECOND)
     second.person("ana").say("support", "tea is ready")
     page.open(sandbox.url, "ana")
@@ -47,7 +47,7 @@ def test_the_rail_switches_workspaces(page: Page, sandbox: Sandbox) -> None:
 
 
 def test_a_workspace_without_the_app_shows_nothing_of_it(page: Page, sandbox: Sandbox) -> None:
-    """Nothing of the app is in a workspace that does not have it; people talk all the same."""
+    """The page shows nothing of the app there, and people can still post."""
     page.driver.get(f"{sandbox.url}/?as=ana&team={THIRD}")
     page.one(f'{MAIN}[data-of="C0SUPPORTC"]')
     page.say("nobody here but us")
@@ -72,7 +72,7 @@ def test_an_admin_removes_the_app(page: Page, sandbox: Sandbox) -> None:
 
 
 def test_the_rail_is_accessible(page: Page, sandbox: Sandbox) -> None:
-    """Light and dark, wide and in the drawer of a phone."""
+    """In both themes, wide and in the drawer of a phone."""
     page.open(sandbox.url, "ana")
     check = Checked(page)
     check.at("the rail")
@@ -86,7 +86,7 @@ def test_the_rail_is_accessible(page: Page, sandbox: Sandbox) -> None:
 
 
 def test_one_workspace_has_no_rail(page: Page) -> None:
-    """With one workspace the page is as it was."""
+    """The page shows no rail if there is one workspace."""
     with Sandbox(full_manifest()) as alone:
         page.open(alone.url)
         assert not page.all(RAIL)

@@ -1,4 +1,4 @@
-"""A workspace for the page's shell: two apps, and a few things said already.
+"""A workspace for the page's shell: two apps, and a few messages.
 
 The apps have commands, shortcuts and Home tabs.
 """
@@ -62,7 +62,7 @@ class Workspace:
         return None
 
     def furnish(self) -> str:
-        """Say and post something of every kind in #support.
+        """Post a message of every kind in #support.
 
         Returns the ts of a message with a thread.
         """

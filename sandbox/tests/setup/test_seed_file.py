@@ -1,4 +1,4 @@
-"""Seed files: the local Slack holds what they say, and what is wrong is named with its place."""
+"""Seed files: their content is in the local Slack, and a mistake is named with its place."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_documented_seed_file_is_loaded_completely() -> None:
 
 
 def test_a_request_url_in_the_seed_means_http(tmp_path: Path) -> None:
-    """A request URL in the seed goes where the manifest has none, and means HTTP."""
+    """It fills the places where the manifest has no URL."""
     (tmp_path / "app.yml").write_text(MANIFEST + "\nsettings: {socket_mode_enabled: true}")
     (tmp_path / "seed.toml").write_text(
         '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "app.yml"\nrequest_url = "http://127.0.0.1:9/slack"'
@@ -135,6 +135,6 @@ def test_a_mistake_in_a_seed_file_is_named(tmp_path: Path, text: str, said: str)
 
 
 def test_a_missing_seed_file_is_named(tmp_path: Path) -> None:
-    """A seed file that is not there is named."""
+    """The error names the missing file."""
     with pytest.raises(SeedError, match=r"none\.toml: No such file or directory"):
         read_seed(tmp_path / "none.toml")

@@ -42,8 +42,7 @@ SCOPE_DIFFERENCES = {
 REQUIRED_DIFFERENCES = {
     "chat.appendStream": "chunks do as well as markdown_text",
 }
-# Codes the sandbox may answer that the reference does not list for the method: "method code" and
-# why.
+# Codes the sandbox may answer that the reference does not list: "method code" and the reason.
 ERROR_DIFFERENCES = {
     r" (invalid_auth|internal_error|invalid_arguments|invalid_json|json_not_object)$": (
         "any method answers these; the reference lists some of them for some"
@@ -85,7 +84,7 @@ ERROR_DIFFERENCES = {
     r"^usergroups\.users\.update no_such_subteam$": "as usergroups.users.list",
 }
 
-# Codes that the code of a method comes by, and turns into another one.
+# Codes that the code of a method raises and turns into another one.
 CAUGHT = {
     "chat.unfurl": {  # all of them are cannot_parse_attachment
         "invalid_attachments",
@@ -105,7 +104,7 @@ def reference() -> dict[str, Any]:
 
 
 def shared() -> list[str]:
-    """The methods that both know."""
+    """The methods in both the sandbox and the reference."""
     return sorted(set(FACTS) & set(reference()))
 
 
@@ -212,7 +211,7 @@ def test_scopes_follow_the_kind_of_conversation(method: str, kind: str, scopes: 
     assert set(scope_for(method, kind)) == scopes
 
 
-def test_an_unknown_kind_is_a_mistake() -> None:
+def test_an_unknown_kind_of_conversation_raises_an_error() -> None:
     """A kind of conversation that does not exist raises instead of asking for no scope."""
     with pytest.raises(ValueError, match="dms"):
         scope_for("conversations.info", "dms")

@@ -20,7 +20,7 @@ FREE = {"blocks", "values", "state"}  # compared by the tests of blocks and inpu
 
 
 def pruned(value: Any) -> Any:
-    """The payload without what other tests compare."""
+    """The payload without the fields that other tests compare."""
     if isinstance(value, dict):
         return {k: pruned(v) for k, v in value.items() if k not in FREE | NEWER}
     return [pruned(v) for v in value] if isinstance(value, list) else value

@@ -15,8 +15,8 @@ def thread(sandbox: Sandbox) -> str:
 
 
 @pytest.fixture
-def made(client: WebClient) -> str:
-    """A channel that the bot made, with Ana in it."""
+def bot_channel(client: WebClient) -> str:
+    """A channel that the bot created, with Ana in it."""
     channel = str(client.conversations_create(name="launch")["channel"]["id"])
     client.conversations_invite(channel=channel, users="UANA00001")
     return channel

@@ -1,4 +1,4 @@
-"""Starting a stream and looking at what came of it."""
+"""Starting a stream and reading the message that it becomes."""
 
 from __future__ import annotations
 

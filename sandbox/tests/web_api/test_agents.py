@@ -36,7 +36,7 @@ def refused(client: WebClient, method: str, **arguments: object) -> str:
 def test_a_status_goes_with_the_next_message(
     sandbox: Sandbox, client: WebClient, thread: str
 ) -> None:
-    """A status goes with the next message of the bot, when emptied, or after two minutes."""
+    """It also ends when set to an empty text, and after two minutes."""
 
     def think() -> None:
         client.assistant_threads_setStatus(
@@ -123,7 +123,7 @@ def session(sandbox: Sandbox, thread: str) -> tuple[str, str, str]:
 def test_a_session_is_made_by_its_first_status(
     sandbox: Sandbox, client: WebClient, thread: str
 ) -> None:
-    """A session is made by its first status; title and initiator count only then."""
+    """Title and initiator count only in that call."""
     here = {"channel_id": SUPPORT, "thread_ts": thread}
     assert refused(client, "agents.sessions.rename", **here, title="T") == "session_not_found"
     client.api_call("agents.sessions.setStatus", json={**here, "status": "active", "title": "A"})
@@ -168,7 +168,7 @@ def test_only_agents_have_sessions(client: WebClient, thread: str, manifest: Jso
 
 
 def test_processing_ends_by_itself(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A session that is processing for an hour is active again, unless it said so once more."""
+    """After an hour a processing session is active again, unless the status was set again."""
     call = {"channel_id": SUPPORT, "thread_ts": thread, "status": "processing"}
     client.api_call("agents.sessions.setStatus", json=call)
     sandbox.clock.advance(3599)
@@ -180,7 +180,7 @@ def test_processing_ends_by_itself(sandbox: Sandbox, client: WebClient, thread: 
 
 
 def test_streams_keep_a_session(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A stream makes its thread's session, processing until it is stopped or abandoned."""
+    """The session is processing until the stream is stopped or abandoned."""
     whom = {"recipient_user_id": "UANA00001", "recipient_team_id": "T0SANDBOX"}
     ts = str(
         client.chat_startStream(channel=SUPPORT, thread_ts=thread, markdown_text="a", **whom)["ts"]
@@ -208,7 +208,7 @@ def test_an_app_that_cannot_hear_stop_is_warned(
 
 
 def test_a_person_can_rename_a_session(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """When a person renames a session, the app hears the new title and the old one."""
+    """The app gets the new title and the old one."""
     client.api_call(
         "agents.sessions.setStatus",
         json={"channel_id": SUPPORT, "thread_ts": thread, "status": "active"},

@@ -1,4 +1,4 @@
-"""Apps with the older assistant_view: opening the DM begins a thread for what is written."""
+"""Apps with the older assistant_view: opening the DM begins a thread for the person's messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def manifest(manifest: Json) -> Json:
 
 
 def started(sandbox: Sandbox) -> list[Json]:
-    """What the app was told of threads that began."""
+    """The assistant_thread_started events that the app got."""
     events = [delivery.event for delivery in sandbox.world.deliveries]
     return [
         event["assistant_thread"]
@@ -33,10 +33,12 @@ def started(sandbox: Sandbox) -> list[Json]:
     ]
 
 
-def test_a_thread_for_each_visit(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_opening_a_dm_begins_a_thread_unless_the_last_is_empty(
+    sandbox: Sandbox, client: WebClient, app: HandApp
+) -> None:
     """Opening the DM begins a thread unless the last one is empty.
 
-    Words without a thread go into the last one.
+    A message without a thread_ts goes into the last one.
     """
     ana = sandbox.person("ana")
     ana.open_dm()
@@ -54,8 +56,8 @@ def test_a_thread_for_each_visit(sandbox: Sandbox, client: WebClient, app: HandA
     assert [each["thread_ts"] != first["thread_ts"] for each in started(sandbox)] == [False, True]
 
 
-def test_its_prompts_count(sandbox: Sandbox, client: WebClient) -> None:
-    """Prompts for a thread are shown, which apps with an agent_view give for the DM as a whole."""
+def test_prompts_for_an_assistants_thread_are_kept(sandbox: Sandbox, client: WebClient) -> None:
+    """Its prompts belong to a thread; those of apps with an agent_view to the whole DM."""
     ana = sandbox.person("ana")
     ana.open_dm()
     [thread] = started(sandbox)
@@ -67,7 +69,7 @@ def test_its_prompts_count(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_a_thread_has_the_title_of_the_app(sandbox: Sandbox, client: WebClient) -> None:
-    """The title that the app gives a thread stands at its first message."""
+    """The title is on the first message of the thread."""
     ana = sandbox.person("ana")
     ana.open_dm()
     [thread] = started(sandbox)

@@ -89,7 +89,7 @@ def test_unsound_posts_are_refused(client: WebClient, arguments: Json, error: st
 
 
 def test_invalid_blocks_names_the_place(client: WebClient) -> None:
-    """invalid_blocks says where."""
+    """The error invalid_blocks has the place in its messages."""
     with pytest.raises(SlackApiError) as refused:
         post(client, blocks=[section("ok"), section("")])
     (message,) = refused.value.response["response_metadata"]["messages"]
@@ -102,7 +102,7 @@ def test_posting_without_membership_takes_chat_write_public(
 ) -> None:
     """A public channel without the bot takes chat:write.public.
 
-    A private one does not exist for it.
+    A private channel without the bot is not found.
     """
     manifest["oauth_config"]["scopes"]["bot"] = ["chat:write", "chat:write.public"]
     assert client.chat_postMessage(channel="C0RANDOM", text="x")["ok"]
@@ -115,7 +115,7 @@ def test_posting_without_membership_takes_chat_write_public(
 def test_a_private_channel_without_the_bot_is_not_found(
     sandbox: Sandbox, client: WebClient
 ) -> None:
-    """A private channel that the bot was taken out of is not there for it any more."""
+    """The bot was removed from the channel."""
     sandbox.kick_bot("finance-approvals")
     with pytest.raises(SlackApiError) as refused:
         client.chat_postMessage(channel="C0FINANCE", text="x")
@@ -155,7 +155,7 @@ def test_metadata_is_shown_on_request_only(client: WebClient) -> None:
 
 
 def test_message_ids_grow_and_never_repeat(client: WebClient, sandbox: Sandbox) -> None:
-    """Message ids grow, never repeat, and follow the sandbox's clock."""
+    """They follow the sandbox's clock."""
     seen = [post(client) for _ in range(20)]
     assert seen == sorted(set(seen))
     sandbox.clock.advance(3600)
@@ -163,7 +163,7 @@ def test_message_ids_grow_and_never_repeat(client: WebClient, sandbox: Sandbox) 
 
 
 class StoppedClock(ShiftedClock):
-    """A clock that stands still."""
+    """A clock that does not move."""
 
     def now(self) -> datetime:
         """Always the same moment."""
@@ -273,7 +273,7 @@ def test_a_scheduled_message_comes_without_moving_the_clock(
 
 
 def test_a_scheduled_message_comes_by_the_clock(sandbox: Sandbox, client: WebClient) -> None:
-    """A scheduled message comes when the sandbox's clock gets there, and not before."""
+    """It is posted when the sandbox's clock reaches its time, and not before."""
     post_at = int(sandbox.clock.now().timestamp()) + 600
     assert client.chat_scheduleMessage(channel="C0SUPPORT", text="later", post_at=post_at)[
         "scheduled_message_id"

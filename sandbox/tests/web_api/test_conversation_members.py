@@ -1,4 +1,4 @@
-"""Who is in a conversation: inviting, removing, joining, leaving, and where a user is."""
+"""Who is in a conversation: inviting, removing, joining, leaving, and the channels of a user."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ ANA, BEN, EVE = "UANA00001", "UBEN00001", "UEVE00001"
 
 
 def test_a_kicked_person_is_out_and_apps_hear_of_it(
-    sandbox: Sandbox, client: WebClient, made: str
+    sandbox: Sandbox, client: WebClient, bot_channel: str
 ) -> None:
-    """A kicked person is out, which the channel and the apps are told.
-
-    A kicked app is told itself.
-    """
-    client.conversations_kick(channel=made, user=ANA)
-    assert client.conversations_members(channel=made)["members"] == [sandbox.bot_user_id]
+    """Apps get an event, and a kicked app one of its own."""
+    client.conversations_kick(channel=bot_channel, user=ANA)
+    assert client.conversations_members(channel=bot_channel)["members"] == [sandbox.bot_user_id]
     assert events(sandbox, "member_left_channel")[-1]["user"] == ANA
     second = second_client(sandbox, "support")
     user = second.auth_test()["user_id"]
@@ -45,36 +42,39 @@ def test_a_bot_can_leave_and_join_again(sandbox: Sandbox, client: WebClient) -> 
     assert client.conversations_join(channel=SUPPORT)["warning"] == "already_in_channel"
 
 
-def test_an_invitation_with_force_adds_those_who_can_come(client: WebClient, made: str) -> None:
-    """With `force` those who can come do, and the answer says about the others.
+def test_an_invitation_with_force_adds_those_who_can_come(
+    client: WebClient, bot_channel: str
+) -> None:
+    """With `force` all who can be added are, and the answer names the others.
 
-    Without it nobody does.
+    Without it nobody is added.
     """
     users = f"{BEN},{EVE},UNOBODY"
     assert (
-        refused(client, "conversations.invite", channel=made, users=users) == "org_user_not_in_team"
+        refused(client, "conversations.invite", channel=bot_channel, users=users)
+        == "org_user_not_in_team"
     )
-    assert BEN not in client.conversations_members(channel=made)["members"]
-    answer = client.conversations_invite(channel=made, users=users, force=True)
+    assert BEN not in client.conversations_members(channel=bot_channel)["members"]
+    answer = client.conversations_invite(channel=bot_channel, users=users, force=True)
     assert {each["user"]: each["error"] for each in answer["errors"]} == {
         EVE: "org_user_not_in_team",
         "UNOBODY": "user_not_found",
     }
-    assert BEN in client.conversations_members(channel=made)["members"]
+    assert BEN in client.conversations_members(channel=bot_channel)["members"]
     assert (
-        refused(client, "conversations.invite", channel=made, users=BEN, force=True)
+        refused(client, "conversations.invite", channel=bot_channel, users=BEN, force=True)
         == "already_in_channel"
     )
 
 
 def test_the_last_member_stays_in_a_private_channel(client: WebClient) -> None:
-    """A private channel is not left by its last member."""
+    """Its last member cannot leave a private channel."""
     channel = client.conversations_create(name="mine", is_private=True)["channel"]["id"]
     assert refused(client, "conversations.leave", channel=channel) == "last_member"
 
 
 def test_users_conversations_tells_where_a_user_is(sandbox: Sandbox, client: WebClient) -> None:
-    """users.conversations tells where a user is, as far as the bot may know of the place."""
+    """users.conversations lists only channels that the bot may see."""
 
     def names(**arguments: Any) -> set[str]:
         return {c["name"] for c in client.users_conversations(**arguments)["channels"]}

@@ -1,4 +1,4 @@
-"""conversations.*, users.*, usergroups.* and the other look-ups."""
+"""conversations.*, users.*, usergroups.* and other look-ups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slack_sandbox.server import Sandbox
 
 
 def test_users_info_tells_kinds_of_people_apart(client: WebClient) -> None:
-    """Guests, foreign, deactivated people and bots are told apart by what users.info says."""
+    """Guests, people of other companies, deactivated people and bots differ in users.info."""
 
     def info(user: str) -> Json:
         found: Json = client.users_info(user=user)["user"]
@@ -29,7 +29,7 @@ def test_users_info_tells_kinds_of_people_apart(client: WebClient) -> None:
 
 
 def test_people_of_other_companies_are_hidden(sandbox: Sandbox, client: WebClient) -> None:
-    """Someone of another company is visible through a shared channel only."""
+    """A shared channel makes them visible."""
     sandbox.leave("eve", "partners")
     with pytest.raises(SlackApiError) as refused:
         client.users_info(user="UEVE00001")
@@ -86,7 +86,7 @@ def test_a_historys_bounds_are_left_out_unless_inclusive(
 ) -> None:
     """History is newest first, and its bounds are left out unless inclusive.
 
-    It takes membership.
+    The bot has to be a member.
     """
     first, second, third = (sandbox.person("ana").say("support", t) for t in "abc")
 
@@ -154,7 +154,7 @@ def test_a_channel_can_be_created_filled_and_described(sandbox: Sandbox, client:
 def test_wrong_look_ups_are_refused_with_slacks_code(
     client: WebClient, method: str, arguments: Json, error: str
 ) -> None:
-    """What Slack refuses is refused, with its code."""
+    """Each has the error code that Slack gives."""
     with pytest.raises(SlackApiError) as refused:
         client.api_call(method, params=arguments)
     assert code(refused) == error

@@ -15,14 +15,14 @@ ANA, BEN, EVE, GUS = "UANA00001", "UBEN00001", "UEVE00001", "UGUS00001"
 
 
 def test_a_renamed_channel_remembers_its_old_name(
-    sandbox: Sandbox, client: WebClient, made: str
+    sandbox: Sandbox, client: WebClient, bot_channel: str
 ) -> None:
     """A channel that the app made gets a new name, remembers the old one, and apps are told."""
-    answer = client.conversations_rename(channel=made, name="take-off")["channel"]
+    answer = client.conversations_rename(channel=bot_channel, name="take-off")["channel"]
     assert (answer["name"], answer["previous_names"]) == ("take-off", ["launch"])
     (event,) = events(sandbox, "channel_rename")
-    assert (event["channel"]["id"], event["channel"]["name"]) == (made, "take-off")
-    assert sandbox.person("ana").messages(made)[-1]["subtype"] == "channel_name"
+    assert (event["channel"]["id"], event["channel"]["name"]) == (bot_channel, "take-off")
+    assert sandbox.person("ana").messages(bot_channel)[-1]["subtype"] == "channel_name"
     client.conversations_create(name="launch")
 
 
@@ -37,35 +37,36 @@ def test_a_renamed_channel_remembers_its_old_name(
     ],
 )
 def test_an_unsound_channel_name_is_refused(
-    client: WebClient, made: str, name: str, error: str
+    client: WebClient, bot_channel: str, name: str, error: str
 ) -> None:
     """A name is refused for a new channel and for a new name alike."""
     assert refused(client, "conversations.create", name=name) == error
-    assert refused(client, "conversations.rename", channel=made, name=name) == error
+    assert refused(client, "conversations.rename", channel=bot_channel, name=name) == error
 
 
 def test_topic_and_purpose_can_be_set_and_emptied(
-    sandbox: Sandbox, client: WebClient, made: str
+    sandbox: Sandbox, client: WebClient, bot_channel: str
 ) -> None:
     """Topic and purpose are kept with who set them and when, until they are emptied."""
-    client.conversations_setPurpose(channel=made, purpose="Get it out")
-    client.conversations_setTopic(channel=made, topic="Monday")
-    info = client.conversations_info(channel=made)["channel"]
+    client.conversations_setPurpose(channel=bot_channel, purpose="Get it out")
+    client.conversations_setTopic(channel=bot_channel, topic="Monday")
+    info = client.conversations_info(channel=bot_channel)["channel"]
     assert (info["purpose"]["value"], info["topic"]["value"]) == ("Get it out", "Monday")
     assert info["purpose"]["creator"] == info["topic"]["creator"] == sandbox.bot_user_id
     assert abs(info["topic"]["last_set"] - sandbox.clock.now().timestamp()) < 5
-    client.conversations_setTopic(channel=made, topic="")
-    assert client.conversations_info(channel=made)["channel"]["topic"]["value"] == ""
+    client.conversations_setTopic(channel=bot_channel, topic="")
+    assert client.conversations_info(channel=bot_channel)["channel"]["topic"]["value"] == ""
     assert (
-        refused(client, "conversations.setPurpose", channel=made, purpose="x" * 251) == "too_long"
+        refused(client, "conversations.setPurpose", channel=bot_channel, purpose="x" * 251)
+        == "too_long"
     )
 
 
 def test_a_channel_can_be_archived_and_restored(
-    sandbox: Sandbox, client: WebClient, made: str
+    sandbox: Sandbox, client: WebClient, bot_channel: str
 ) -> None:
     """An archived channel takes no change, can be left out of lists, and comes back."""
-    client.conversations_archive(channel=made)
+    client.conversations_archive(channel=bot_channel)
     for method, arguments, error in (
         ("chat.postMessage", {"text": "x"}, "is_archived"),
         ("conversations.setTopic", {"topic": "x"}, "is_archived"),
@@ -76,17 +77,17 @@ def test_a_channel_can_be_archived_and_restored(
         ("conversations.leave", {}, "is_archived"),
         ("conversations.archive", {}, "already_archived"),
     ):
-        assert refused(client, method, channel=made, **arguments) == error, method
-    assert made in [c["id"] for c in client.conversations_list()["channels"]]
-    assert made not in [
+        assert refused(client, method, channel=bot_channel, **arguments) == error, method
+    assert bot_channel in [c["id"] for c in client.conversations_list()["channels"]]
+    assert bot_channel not in [
         c["id"] for c in client.conversations_list(exclude_archived=True)["channels"]
     ]
-    assert made not in [
+    assert bot_channel not in [
         c["id"] for c in client.users_conversations(exclude_archived=True)["channels"]
     ]
-    client.conversations_unarchive(channel=made)
-    assert refused(client, "conversations.unarchive", channel=made) == "not_archived"
-    client.chat_postMessage(channel=made, text="x")
+    client.conversations_unarchive(channel=bot_channel)
+    assert refused(client, "conversations.unarchive", channel=bot_channel) == "not_archived"
+    client.chat_postMessage(channel=bot_channel, text="x")
     assert [e["type"] for e in events(sandbox, "channel_archive", "channel_unarchive")] == [
         "channel_archive",
         "channel_unarchive",
@@ -142,7 +143,7 @@ def test_each_method_refuses_with_its_own_code(
 
 
 def test_a_public_scope_opens_no_private_channel(
-    sandbox: Sandbox, client: WebClient, made: str
+    sandbox: Sandbox, client: WebClient, bot_channel: str
 ) -> None:
     """The scope for public channels opens no private one, for any method."""
     scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
@@ -166,4 +167,4 @@ def test_a_public_scope_opens_no_private_channel(
     assert refused(client, "conversations.open", users=ANA) == "missing_scope"
     assert refused(client, "conversations.list", types="im") == "missing_scope"
     assert refused(client, "users.conversations", types="mpim") == "missing_scope"
-    client.conversations_setTopic(channel=made, topic="fine")
+    client.conversations_setTopic(channel=bot_channel, topic="fine")

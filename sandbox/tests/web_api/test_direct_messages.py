@@ -1,4 +1,4 @@
-"""DMs and group DMs: opening, closing, marking, and what they do not take."""
+"""DMs and group DMs: opening, closing, marking, and the methods that refuse them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANA, BEN = "UANA00001", "UBEN00001"
 
 
 def test_direct_messages_have_no_channel_settings(client: WebClient) -> None:
-    """What makes a channel a channel is refused in a DM and, but for the topic, in a group DM."""
+    """Methods about channels are refused in a DM and, except for the topic, in a group DM."""
     dm = client.conversations_open(users=ANA)["channel"]["id"]
     group = client.conversations_open(users=[ANA, BEN])["channel"]["id"]
     calls: list[tuple[str, Json]] = [
@@ -69,7 +69,7 @@ def test_a_dm_can_be_closed_and_opened_again(client: WebClient) -> None:
 
 
 def test_a_dm_is_read_as_far_as_marked(sandbox: Sandbox, client: WebClient) -> None:
-    """What the bot has read in a DM is what it marked."""
+    """conversations.mark sets the last message that the bot has read."""
     ts = sandbox.person("ana").dm("hello")
     dm = sandbox.person("ana").dm_channel
     client.conversations_mark(channel=dm, ts=ts)

@@ -1,4 +1,4 @@
-"""dnd.teamInfo: who has paused notifications or is in their do-not-disturb hours."""
+"""dnd.teamInfo: people who paused notifications or are in their do-not-disturb hours."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ NEVER = {"dnd_enabled": False, "next_dnd_start_ts": 1, "next_dnd_end_ts": 1}
 DAY = 86_400
 
 
-def of(client: WebClient, *users: str) -> Any:
-    """What is told of these people."""
+def get_team_info(client: WebClient, *users: str) -> Any:
+    """The do-not-disturb data of these people."""
     return client.dnd_teamInfo(users=list(users))["users"]
 
 
-def test_a_pause_is_told_until_it_ends(sandbox: Sandbox, client: WebClient) -> None:
-    """It is told as hours that have begun; of others that they have none."""
+def test_a_pause_is_shown_until_it_ends(sandbox: Sandbox, client: WebClient) -> None:
+    """A pause is shown as hours that have begun; other people have none."""
     now = int(sandbox.world.now())
     sandbox.person("ana").set_do_not_disturb(until=now + 600)
     paused = {"dnd_enabled": True, "next_dnd_start_ts": now, "next_dnd_end_ts": now + 600}
-    assert of(client, ANA, BEN, BOT) == {ANA: paused, BEN: NEVER, BOT: NEVER}
+    assert get_team_info(client, ANA, BEN, BOT) == {ANA: paused, BEN: NEVER, BOT: NEVER}
     sandbox.clock.advance(601)
-    assert of(client, ANA) == {ANA: NEVER}
+    assert get_team_info(client, ANA) == {ANA: NEVER}
     sandbox.person("ana").set_do_not_disturb(until=now + 7200)
     sandbox.person("ana").set_do_not_disturb()
-    assert of(client, ANA) == {ANA: NEVER}
+    assert get_team_info(client, ANA) == {ANA: NEVER}
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_a_pause_is_told_until_it_ends(sandbox: Sandbox, client: WebClient) -> N
 def test_hours_are_those_of_a_persons_zone(
     sandbox: Sandbox, client: WebClient, hours: str, begins: float, ends: float
 ) -> None:
-    """Those that last now, else the next ones, in Berlin an hour earlier than by Greenwich."""
+    """The current hours are shown, else the next; in Berlin an hour earlier than in Greenwich."""
     sandbox.person("ana").set_do_not_disturb(hours=hours)
     for _ in range(8):
         now = sandbox.world.now()
-        found = of(client, ANA)[ANA]
+        found = get_team_info(client, ANA)[ANA]
         start, end = found["next_dnd_start_ts"], found["next_dnd_end_ts"]
         assert found["dnd_enabled"]
         assert (start + 3600) % DAY == begins * 3600
@@ -63,7 +63,7 @@ def test_hours_are_those_of_a_persons_zone(
     ],
 )
 def test_wrong_lists_of_people_are_refused(client: WebClient, users: str, error: str) -> None:
-    """Nobody, somebody unknown among others, and more than fifty."""
+    """No people, an unknown person among others, and more than fifty."""
     assert refused(client, "dnd.teamInfo", users=users) == error
 
 
@@ -79,6 +79,6 @@ def test_wrong_lists_of_people_are_refused(client: WebClient, users: str, error:
 def test_impossible_pauses_and_hours_are_refused(
     sandbox: Sandbox, given: dict[str, Any], why: str
 ) -> None:
-    """A pause that is over, and hours that are none."""
+    """A pause that ends in the past, and impossible hours."""
     with pytest.raises(ValueError, match=why):
         sandbox.person("ana").set_do_not_disturb(**given)

@@ -1,4 +1,4 @@
-"""Ephemeral messages: who sees them, and where."""
+"""Ephemeral messages: the person and the places they are shown in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def post(client: WebClient, **options: str) -> str:
 
 
 def test_an_ephemeral_message_is_seen_by_one_person(sandbox: Sandbox, client: WebClient) -> None:
-    """An ephemeral message is seen by one person, and no method finds it."""
+    """No method finds it."""
     ts = client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")["message_ts"]
     assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [
         ("psst", True)

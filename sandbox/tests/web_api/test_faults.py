@@ -21,12 +21,12 @@ from slack_sandbox.server import Sandbox
 
 
 def texts(sandbox: Sandbox) -> list[str]:
-    """What is in #support."""
+    """The texts of the messages in #support."""
     return [m["text"] for m in sandbox.person("ana").messages("support")]
 
 
 def test_a_failing_call_has_no_effect(sandbox: Sandbox, client: WebClient) -> None:
-    """A failing call has no effect, as often as asked and only where it matches."""
+    """It fails as often as asked, and only where it matches."""
     sandbox.faults.fail(
         "chat.postMessage", "internal_error", times=2, match=lambda args: args["text"] != "fine"
     )
@@ -69,7 +69,7 @@ def test_a_connection_cut_before_the_effect_leaves_nothing(
 
 
 def test_a_cut_after_the_effect_posts_twice_with_retries(sandbox: Sandbox) -> None:
-    """A connection cut after the effect makes slack_sdk's default retry post a second message."""
+    """slack_sdk retries by default when a connection is cut."""
     quick = FixedValueRetryIntervalCalculator(0.01)
     handler = ConnectionErrorRetryHandler(interval_calculator=quick)
     client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[handler])
@@ -82,7 +82,7 @@ def test_a_cut_after_the_effect_posts_twice_with_retries(sandbox: Sandbox) -> No
 def test_a_held_call_waits_until_released(
     sandbox: Sandbox, client: WebClient, when: str, there_while_held: list[str]
 ) -> None:
-    """A held call waits, before or after its effect, until it is released."""
+    """It is held before or after its effect."""
     hold = sandbox.faults.hold("chat.postMessage", when="before" if when == "before" else "after")
     worker = threading.Thread(target=lambda: client.chat_postMessage(channel="C0SUPPORT", text="x"))
     worker.start()
@@ -124,7 +124,7 @@ def test_a_lost_click_shows_an_error(sandbox: Sandbox, client: WebClient, app: H
 
 
 def test_sockets_can_be_cut_without_a_close_frame(sandbox: Sandbox, app: HandApp) -> None:
-    """Sockets can be dropped without a word."""
+    """Sockets can be closed without a close frame."""
     sandbox.faults.cut()
     sandbox.wait(lambda: sandbox.connections == 0)
     with pytest.raises((OSError, Exception), match=r"lost|reset|closed|Connection"):
@@ -153,7 +153,7 @@ def test_a_response_url_works_five_times(sandbox: Sandbox, client: WebClient, ap
 def test_a_response_url_expires_after_thirty_minutes(
     sandbox: Sandbox, client: WebClient, app: HandApp
 ) -> None:
-    """After thirty minutes a response_url is dead."""
+    """After thirty minutes a response_url is not found."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
     sandbox.person("ana").click("support", ts, "go")
@@ -163,7 +163,7 @@ def test_a_response_url_expires_after_thirty_minutes(
 
 
 def test_an_acknowledgement_picked_by_its_payload_is_lost(sandbox: Sandbox, app: HandApp) -> None:
-    """Only the acknowledgement of the message that was meant is lost, whatever comes before it."""
+    """Earlier messages keep their acknowledgements."""
     sandbox.faults.lose_ack("events_api", match=lambda body: body["event"]["text"] == "meant")
     for text in ("another", "meant"):
         sandbox.person("ana").say("support", text)

@@ -1,4 +1,4 @@
-"""Faults that hit what concerns one person, and calls that hang."""
+"""Faults limited to one person, and calls that hang."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANA, BEN = "UANA00001", "UBEN00001"
 
 
 def opened(sandbox: Sandbox, client: WebClient, who: str, **extra: Any) -> Json:
-    """A modal that is open for somebody."""
+    """A modal that is open for that person."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     trigger = sandbox.person(who).click("support", ts, "go").payload["trigger_id"]
     view: Json = client.views_open(trigger_id=trigger, view=modal(**extra))["view"]
@@ -27,7 +27,7 @@ def opened(sandbox: Sandbox, client: WebClient, who: str, **extra: Any) -> Json:
 
 
 def trigger_of(sandbox: Sandbox, client: WebClient, who: str) -> str:
-    """A trigger from somebody's click."""
+    """A trigger from that person's click."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     return str(sandbox.person(who).click("support", ts, "go").payload["trigger_id"])
 
@@ -84,7 +84,7 @@ def test_a_fault_hits_its_person_alone(
 
 
 def test_a_fault_for_an_unknown_person_is_refused(sandbox: Sandbox) -> None:
-    """A fault for somebody who is not there is a mistake, and none is made."""
+    """It raises an error, and no fault is set."""
     with pytest.raises(KeyError):
         sandbox.faults.drop("*", person="nobody")
     with pytest.raises(KeyError):
@@ -95,7 +95,7 @@ def test_a_fault_for_an_unknown_person_is_refused(sandbox: Sandbox) -> None:
 def test_acknowledgements_of_one_person_can_be_lost(
     sandbox: Sandbox, client: WebClient, app: HandApp
 ) -> None:
-    """The acknowledgement of Ana's click and message is lost, Ben's arrive."""
+    """Acknowledgements of Ana's click and message are lost; Ben's arrive."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
     sandbox.faults.lose_ack("interactive", person="ana")
@@ -130,7 +130,7 @@ def test_a_hanging_call_is_not_answered(sandbox: Sandbox, when: Any, there: list
 
 
 def test_what_hangs_is_cut_when_faults_are_cleared(sandbox: Sandbox, client: WebClient) -> None:
-    """A caller that waits patiently loses its connection as the faults are cleared."""
+    """The caller loses its connection."""
     sandbox.faults.hang("auth.test", times=2)
     with ThreadPoolExecutor() as pool:
         waiting = [pool.submit(client.auth_test) for _ in range(2)]
@@ -141,7 +141,7 @@ def test_what_hangs_is_cut_when_faults_are_cleared(sandbox: Sandbox, client: Web
 
 
 def test_a_server_error_may_come_after_the_effect(sandbox: Sandbox, client: WebClient) -> None:
-    """A 5xx may come although the message was posted."""
+    """The answer is a 5xx although the message was posted."""
     sandbox.faults.status("chat.postMessage", 502, when="after")
     with pytest.raises(SlackApiError) as refused:
         client.chat_postMessage(channel="C0SUPPORT", text="posted all the same")

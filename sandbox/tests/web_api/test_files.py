@@ -75,13 +75,13 @@ def test_files_upload_v2_posts_one_message_in_the_thread(
 
 
 def test_a_file_object_has_slacks_keys(client: WebClient) -> None:
-    """A file object has no key that Slack's own has not."""
+    """It has no key that Slack's file objects lack."""
     recorded = fixture("slack/MessageFileSharePayload.json")["event"]["files"][0]
     assert set(upload(client, channel=SUPPORT)) - set(recorded) == set()
 
 
 def test_several_files_are_one_message_in_each_channel(sandbox: Sandbox, client: WebClient) -> None:
-    """Several files are one message, in each of the channels; files.info says where."""
+    """files.info names the channels."""
     files = [{"filename": f"{n}.txt", "content": n, "title": n} for n in ("one", "two")]
     answer = client.files_upload_v2(file_uploads=files, channels=[SUPPORT, "C0FINANCE"])
     for channel in (SUPPORT, "C0FINANCE"):
@@ -133,7 +133,7 @@ def test_a_file_is_private_until_it_is_shared(sandbox: Sandbox, client: WebClien
 def test_an_upload_address_takes_the_announced_bytes_once(
     sandbox: Sandbox, client: WebClient
 ) -> None:
-    """An upload address takes the announced bytes, in any documented way, only once.
+    """They may come in any documented way.
 
     Raw or as a form, by POST or PUT.
     """
@@ -185,7 +185,7 @@ def test_a_refused_completion_shares_nothing(client: WebClient, changes: Json, e
 
 
 def test_an_archived_channel_takes_no_files(sandbox: Sandbox, client: WebClient) -> None:
-    """An archived channel denies the post."""
+    """Sharing a file in an archived channel is refused."""
     sandbox.archive("support")
     files = json.dumps([{"id": "F1"}])
     code = refused(client, "files.completeUploadExternal", files=files, channel_id=SUPPORT)
@@ -206,7 +206,7 @@ def test_an_archived_channel_takes_no_files(sandbox: Sandbox, client: WebClient)
 def test_upload_limits_are_kept_when_asked_for(
     client: WebClient, changes: Json, error: str
 ) -> None:
-    """Slack's limits are kept when the address is asked for."""
+    """Slack's limits hold when the upload address is requested."""
     assert (
         refused(
             client, "files.getUploadURLExternal", **({"filename": "x.txt", "length": 3} | changes)
@@ -241,7 +241,7 @@ def test_files_list_filters_and_pages(sandbox: Sandbox, client: WebClient) -> No
 
 
 def test_a_deleted_file_leaves_a_tombstone(sandbox: Sandbox, client: WebClient) -> None:
-    """A deleted file leaves a tombstone in its message, is told, and is nowhere else.
+    """Apps get an event, and the file is found nowhere else.
 
     Only its owner deletes it.
     """

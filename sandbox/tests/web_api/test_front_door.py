@@ -1,4 +1,4 @@
-"""The Web API's front door, request by request: formats, tokens, scopes, arguments."""
+"""Checks of every Web API request: formats, tokens, scopes, arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slack_sandbox.spec.table import WORDS_FOR_MISSING
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    """A sandbox whose app may do all there is."""
+    """A sandbox whose app has every scope."""
     with Sandbox(full_manifest()) as running:
         yield running
 
@@ -27,7 +27,7 @@ def sandbox() -> Iterator[Sandbox]:
 def answer(
     sandbox: Sandbox, method: str, token: str = "", *, body: bytes | None = None, **headers: str
 ) -> Json:
-    """What the sandbox says to one request."""
+    """The answer of the sandbox to one request."""
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     if token:
         sent["Authorization"] = f"Bearer {token}"
@@ -71,7 +71,7 @@ def test_a_missing_or_wrong_token_is_refused(sandbox: Sandbox, method: str) -> N
 
 
 def test_an_app_without_scopes_is_refused(sandbox: Sandbox) -> None:
-    """An app without scopes is refused all methods that take one, and told which."""
+    """The answer names the missing scope."""
     bare = sandbox.install({"oauth_config": {"scopes": {"bot": []}}})
     for method, facts in FACTS.items():
         if facts.scopes and facts.caller == "bot":
@@ -112,7 +112,7 @@ def test_an_unreadable_request_is_refused(
 
 
 def test_a_body_without_a_content_type_is_not_read(sandbox: Sandbox) -> None:
-    """Data without a Content-Type is not guessed at."""
+    """The sandbox does not guess its format."""
     connection = HTTPConnection(sandbox.url.removeprefix("http://"), timeout=5)
     connection.request(
         "POST", "/api/auth.test", b"a=b", {"Authorization": f"Bearer {sandbox.bot_token}"}
@@ -170,7 +170,7 @@ def test_methods_take_get_and_post_only(sandbox: Sandbox) -> None:
 def test_methods_about_missing_features_are_refused(
     sandbox: Sandbox, method: str, arguments: Json, error: str | None
 ) -> None:
-    """What the sandbox has nothing of is refused as in a workspace without it.
+    """The refusal is that of a workspace without the feature.
 
     Workflow steps and work objects, for example.
     """

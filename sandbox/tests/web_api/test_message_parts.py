@@ -1,4 +1,4 @@
-"""What a message has besides text: attachments, a subtype, another name, its address."""
+"""Parts of a message besides text: attachments, subtype, author's name, permalink, metadata."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_permalinks_lead_only_to_visible_messages(sandbox: Sandbox, client: WebC
 
 
 def test_a_message_event_carries_the_metadata(sandbox: Sandbox, client: WebClient) -> None:
-    """An app hears with a message what its author's app put beside it, as on Slack."""
+    """Other apps get the metadata that the author's app set, as on Slack."""
     metadata = {"event_type": "form", "event_payload": {"name": "Ana"}}
     said = client.chat_postMessage(channel="C0SUPPORT", text="sent", metadata=metadata)
     [event] = [d.event for d in sandbox.deliveries if d.event.get("ts") == said["ts"]]

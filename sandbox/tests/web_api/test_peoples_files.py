@@ -1,4 +1,4 @@
-"""Files that people upload: messages of theirs, which they change and take away."""
+"""Files that people upload: messages of theirs, which they edit and delete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slack_sandbox.server import Sandbox
 
 
 def test_a_person_can_upload_a_file(sandbox: Sandbox, client: WebClient) -> None:
-    """A person's file is a message of theirs, which the app hears of and can download."""
+    """The file is a message of theirs; the app gets an event and can download it."""
     query = f"as=UANA00001&name={quote('bill 1.pdf')}&channel={SUPPORT}&comment=look,%20@bot"
     url = f"{sandbox.url}/sandbox/upload?{query}"
     answer = json.loads(fetch(url, b"%PDF-1")[1])
@@ -60,7 +60,7 @@ def test_a_person_can_share_edit_and_delete_files(sandbox: Sandbox, client: WebC
 
 
 def test_a_file_that_a_browser_would_run_is_only_saved(sandbox: Sandbox) -> None:
-    """A file that a browser would run is only ever saved."""
+    """The answer makes browsers download it."""
     url = f"{sandbox.url}/sandbox/upload?as=UANA00001&name=x.html"
     file = json.loads(fetch(url, b"<script>")[1])["file"]
     with urlopen(file["url_private"] + "?as=UANA00001") as answer:

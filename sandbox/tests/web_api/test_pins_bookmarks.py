@@ -15,7 +15,7 @@ SUPPORT = "C0SUPPORT"
 
 
 def test_messages_can_be_pinned_and_unpinned(sandbox: Sandbox, client: WebClient) -> None:
-    """Pins are listed latest first, told, shown on the message, and gone when removed."""
+    """Pins are listed latest first and shown on the message; apps get events."""
     first, second = (sandbox.person("ana").say("support", text) for text in ("one", "two"))
     client.pins_add(channel=SUPPORT, timestamp=first)
     sandbox.clock.advance(5)
@@ -50,7 +50,7 @@ def test_messages_can_be_pinned_and_unpinned(sandbox: Sandbox, client: WebClient
     ],
 )
 def test_a_pin_needs_a_message(client: WebClient, arguments: Json, error: str) -> None:
-    """A pin needs a message, for adding and for removing."""
+    """So does removing one."""
     assert (
         refused(client, "pins.add", **arguments)
         == refused(client, "pins.remove", **arguments)
@@ -59,14 +59,14 @@ def test_a_pin_needs_a_message(client: WebClient, arguments: Json, error: str) -
 
 
 def test_pinning_needs_channel_membership(sandbox: Sandbox, client: WebClient) -> None:
-    """In a public channel that the app is not in it cannot pin."""
+    """The channel is public, and the app is not in it."""
     ts = sandbox.person("ana").say("random", "x")
     assert refused(client, "pins.add", channel="C0RANDOM", timestamp=ts) == "not_in_channel"
     assert refused(client, "pins.remove", channel="C0RANDOM", timestamp=ts) == "channel_not_found"
 
 
 def test_a_tombstone_is_not_pinned(sandbox: Sandbox, client: WebClient) -> None:
-    """What was deleted cannot be pinned, and a full channel takes no more."""
+    """A channel with the most pins takes no more, either."""
     ana = sandbox.person("ana")
     root = ana.say("support", "root")
     ana.say("support", "reply", root)
@@ -129,7 +129,7 @@ def test_unsound_bookmarks_are_refused(client: WebClient, changes: Json, error: 
 
 
 def test_a_channel_takes_a_hundred_bookmarks(client: WebClient, sandbox: Sandbox) -> None:
-    """A bar takes a hundred bookmarks."""
+    """The next one is refused."""
     with sandbox.world.lock:
         sandbox.world.bookmarks[SUPPORT] = [{"id": f"Bk{number}"} for number in range(100)]
     link = {"channel_id": SUPPORT, "title": "a", "type": "link", "link": "https://example.com"}

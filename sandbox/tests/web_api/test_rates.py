@@ -15,8 +15,8 @@ from slack_sandbox.web_api.rates import CHANNEL_BURST
 SUPPORT = "C0SUPPORT"
 
 
-def wait_of(client: WebClient, method: str, **arguments: object) -> int:
-    """Retry-After of a call; 0 when it went through."""
+def get_retry_after(client: WebClient, method: str, **arguments: object) -> int:
+    """Retry-After of a call; 0 if it was not limited."""
     try:
         client.api_call(method, params=dict(arguments))
     except SlackApiError as error:
@@ -27,16 +27,16 @@ def wait_of(client: WebClient, method: str, **arguments: object) -> int:
 
 
 def test_rate_limits_are_off_by_default(sandbox: Sandbox, client: WebClient) -> None:
-    """Nothing is limited unless it is switched on, and switching it off forgets."""
+    """Switching them off forgets the counts."""
     for _ in range(25):
-        assert wait_of(client, "users.list") == 0
+        assert get_retry_after(client, "users.list") == 0
     sandbox.rates.enabled = True
-    while not wait_of(client, "users.list"):
+    while not get_retry_after(client, "users.list"):
         pass
     sandbox.rates.enabled = False
-    assert wait_of(client, "users.list") == 0
+    assert get_retry_after(client, "users.list") == 0
     sandbox.rates.enabled = True
-    assert wait_of(client, "users.list") == 0
+    assert get_retry_after(client, "users.list") == 0
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,22 @@ def test_a_minute_takes_the_calls_of_its_tier(
     """
     assert TIERS[method] == tier
     sandbox.rates.enabled = True
-    assert [wait_of(client, method) for _ in range(tier)] == [0] * tier
-    wait = wait_of(client, method)
+    assert [get_retry_after(client, method) for _ in range(tier)] == [0] * tier
+    wait = get_retry_after(client, method)
     assert 50 <= wait <= 60
     sandbox.clock.advance(wait - 15)
-    assert wait_of(client, method) > 0
+    assert get_retry_after(client, method) > 0
     sandbox.clock.advance(wait)
-    assert wait_of(client, method) == 0
+    assert get_retry_after(client, method) == 0
 
 
 def test_rate_limits_are_per_method_and_app(sandbox: Sandbox, client: WebClient) -> None:
-    """Another method and another app are not held up."""
+    """Another method and another app are not limited."""
     sandbox.rates.enabled = True
-    while not wait_of(client, "users.list"):
+    while not get_retry_after(client, "users.list"):
         pass
-    assert wait_of(client, "conversations.list") == 0
-    assert wait_of(second_client(sandbox), "users.list") == 0
+    assert get_retry_after(client, "conversations.list") == 0
+    assert get_retry_after(second_client(sandbox), "users.list") == 0
 
 
 def test_a_channel_takes_a_burst_then_a_message_a_second(
@@ -75,21 +75,21 @@ def test_a_channel_takes_a_burst_then_a_message_a_second(
     """A channel takes a short burst, then a message a second; other channels take theirs."""
     sandbox.rates.enabled = True
     sent = 0
-    while not (wait := wait_of(client, "chat.postMessage", channel=SUPPORT, text="x")):
+    while not (wait := get_retry_after(client, "chat.postMessage", channel=SUPPORT, text="x")):
         sent += 1
     assert CHANNEL_BURST <= sent <= CHANNEL_BURST + 2, "a second may have gone by meanwhile"
     assert wait == 1
-    assert wait_of(client, "chat.postMessage", channel="C0FINANCE", text="x") == 0
+    assert get_retry_after(client, "chat.postMessage", channel="C0FINANCE", text="x") == 0
     sandbox.clock.advance(1)
-    assert wait_of(client, "chat.postMessage", channel=SUPPORT, text="x") == 0
+    assert get_retry_after(client, "chat.postMessage", channel=SUPPORT, text="x") == 0
     assert len(client.conversations_history(channel=SUPPORT)["messages"]) == sent + 1
 
 
 def test_a_refused_call_has_no_effect(sandbox: Sandbox, client: WebClient) -> None:
-    """What is held back does not happen, and is in the log of calls with its status."""
+    """The call is in the log with its status."""
     sandbox.rates.enabled = True
     for number in range(21):
-        wait_of(client, "conversations.create", name=f"c{number}")
+        get_retry_after(client, "conversations.create", name=f"c{number}")
     assert "c20" not in [c.name for c in sandbox.world.channels.values()]
     assert sandbox.requests[-1].status == 429
     assert sandbox.requests[-1].response == {"ok": False, "error": "ratelimited"}
@@ -98,7 +98,7 @@ def test_a_refused_call_has_no_effect(sandbox: Sandbox, client: WebClient) -> No
 def test_slack_sdk_waits_and_tries_again(sandbox: Sandbox, client: WebClient) -> None:
     """slack_sdk's own handler for 429 reads Retry-After and gets through."""
     sandbox.rates.enabled = True
-    while not wait_of(client, "chat.postMessage", channel=SUPPORT, text="x"):
+    while not get_retry_after(client, "chat.postMessage", channel=SUPPORT, text="x"):
         pass
     patient = WebClient(
         token=sandbox.bot_token,
@@ -109,7 +109,7 @@ def test_slack_sdk_waits_and_tries_again(sandbox: Sandbox, client: WebClient) ->
 
 
 def test_calls_with_a_wrong_token_are_not_counted(sandbox: Sandbox) -> None:
-    """A wrong token is refused as such, however often."""
+    """A call with a wrong token is refused as such, however often."""
     sandbox.rates.enabled = True
     stranger = WebClient(token="xoxb-of-nobody", base_url=sandbox.api_url, retry_handlers=[])
     for _ in range(25):
@@ -121,7 +121,7 @@ def test_calls_with_a_wrong_token_are_not_counted(sandbox: Sandbox) -> None:
 def test_an_unlisted_app_reads_fifteen_messages_a_minute(
     sandbox: Sandbox, client: WebClient
 ) -> None:
-    """Of history and of replies, whatever it asks for; all else is as for any app."""
+    """This holds for history and for replies, whatever limit the call gives."""
     sandbox.world.app.is_unlisted = True
     root = client.chat_postMessage(channel=SUPPORT, text="root")["ts"]
     for number in range(20):
@@ -129,8 +129,8 @@ def test_an_unlisted_app_reads_fifteen_messages_a_minute(
     found = client.conversations_replies(channel=SUPPORT, ts=root, limit=200)
     assert (len(found["messages"]), found["has_more"]) == (1 + 15, True)
     cursor = found["response_metadata"]["next_cursor"]
-    assert 50 <= wait_of(client, "conversations.replies", channel=SUPPORT, ts=root) <= 60
-    assert wait_of(client, "conversations.history", channel=SUPPORT) == 0
+    assert 50 <= get_retry_after(client, "conversations.replies", channel=SUPPORT, ts=root) <= 60
+    assert get_retry_after(client, "conversations.history", channel=SUPPORT) == 0
     sandbox.clock.advance(60)
     rest = client.conversations_replies(channel=SUPPORT, ts=root, limit=200, cursor=cursor)
     assert (len(rest["messages"]), rest["has_more"]) == (1 + 5, False)

@@ -1,4 +1,4 @@
-"""reactions.*: adding, seeing and taking back, with the events and Slack's refusals."""
+"""reactions.*: adding, listing and removing, with the events and Slack's refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ts(sandbox: Sandbox) -> str:
 def test_a_reaction_can_be_added_seen_and_removed(
     sandbox: Sandbox, client: WebClient, ts: str
 ) -> None:
-    """A reaction stands on the message with who gave it until it is removed.
+    """The message names the people who gave it.
 
     For history, reactions.get and people.
     """
@@ -45,8 +45,8 @@ def test_a_reaction_can_be_added_seen_and_removed(
     assert "reactions" not in client.reactions_get(channel=SUPPORT, timestamp=ts)["message"]
 
 
-def test_each_reaction_is_told_to_the_apps(sandbox: Sandbox, client: WebClient, ts: str) -> None:
-    """Each reaction and its end is told to the apps in the channel, with who wrote the message."""
+def test_apps_get_events_for_each_reaction(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+    """The events for adding and removing name the author of the message."""
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
     client.reactions_remove(channel=SUPPORT, timestamp=ts, name="eyes")
     added, removed = events(sandbox, "reaction_added", "reaction_removed")
@@ -92,7 +92,7 @@ def test_a_users_reactions_come_in_pages(sandbox: Sandbox, client: WebClient, ts
 def test_unsound_reactions_are_refused(
     client: WebClient, ts: str, method: str, changes: Json, error: str
 ) -> None:
-    """What Slack refuses is refused with its code."""
+    """Each has the error code that Slack gives."""
     assert (
         refused(client, method, **{"channel": SUPPORT, "timestamp": ts, "name": "eyes", **changes})
         == error
@@ -100,7 +100,7 @@ def test_unsound_reactions_are_refused(
 
 
 def test_a_repeated_reaction_counts_once(client: WebClient, ts: str) -> None:
-    """The same reaction again is refused, and counts once."""
+    """The second one is refused."""
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
     assert (
         refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="eyes")
@@ -111,7 +111,9 @@ def test_a_repeated_reaction_counts_once(client: WebClient, ts: str) -> None:
     )
 
 
-def test_a_message_takes_so_many_reactions(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_a_message_takes_a_limited_number_of_reactions(
+    sandbox: Sandbox, client: WebClient, ts: str
+) -> None:
     """One app gives a message at most 23 reactions, all together 50 kinds."""
     names = sorted(EMOJI)
     for name in names[:23]:

@@ -1,4 +1,4 @@
-"""Messages that wait: scheduled, listed, taken back, and posted when their time comes."""
+"""Messages that wait: scheduled, listed, deleted, and posted when their time comes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_seconds(sandbox: Sandbox, seconds: int) -> int:
 
 
 def test_scheduled_messages_can_be_listed_and_deleted(sandbox: Sandbox, client: WebClient) -> None:
-    """What waits is listed, the next first, by channel, time and page, and can be taken back."""
+    """The list has the next one first, and filters by channel and time, in pages."""
     second = second_client(sandbox, "support")
     waits = [(SUPPORT, 900, "late"), ("C0FINANCE", 600, "middle"), (SUPPORT, 300, "soon")]
     ids: Json = {}
@@ -56,7 +56,7 @@ def test_scheduled_messages_can_be_listed_and_deleted(sandbox: Sandbox, client: 
 
 
 def test_a_scheduled_message_cannot_always_be_deleted(sandbox: Sandbox, client: WebClient) -> None:
-    """In its last minute, in another channel, by another app or twice none is taken back."""
+    """It cannot in its last minute, in another channel, by another app, or twice."""
     near = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 30), text="x")
     far = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 300), text="x")
     delete, error = "chat.deleteScheduledMessage", "invalid_scheduled_message_id"
@@ -88,7 +88,7 @@ def test_a_scheduled_message_cannot_always_be_deleted(sandbox: Sandbox, client: 
 def test_an_impossible_scheduled_message_is_refused_at_once(
     sandbox: Sandbox, client: WebClient, changes: Json, error: str
 ) -> None:
-    """What could not be posted then is refused now."""
+    """It is refused when it is scheduled."""
     sound = {"channel": SUPPORT, "post_at": in_seconds(sandbox, 300), "text": "x"}
     assert refused(client, "chat.scheduleMessage", **(sound | changes)) == error
 
@@ -107,8 +107,10 @@ def test_a_channel_takes_thirty_scheduled_in_five_minutes(
     client.chat_scheduleMessage(channel="C0FINANCE", post_at=in_seconds(sandbox, 1000), text="x")
 
 
-def test_an_archived_channel_gets_nothing(sandbox: Sandbox, client: WebClient) -> None:
-    """What was scheduled for a channel archived since is dropped, and the rest is posted."""
+def test_an_archived_channel_gets_no_scheduled_messages(
+    sandbox: Sandbox, client: WebClient
+) -> None:
+    """Messages for a channel archived since are dropped; the others are posted."""
     for channel in (SUPPORT, "C0FINANCE"):
         client.chat_scheduleMessage(channel=channel, post_at=in_seconds(sandbox, 100), text="x")
     sandbox.archive("support")

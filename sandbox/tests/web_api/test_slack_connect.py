@@ -1,4 +1,4 @@
-"""Slack Connect: channels shared with another workspace, and what a bot may see of its people."""
+"""Slack Connect: channels shared with another workspace, and what a bot sees of its people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_shared_channel_names_its_partner(client: WebClient) -> None:
 
 
 def test_a_partners_address_is_hidden(sandbox: Sandbox, client: WebClient) -> None:
-    """A bot learns a partner's team, not the address, and only by a shared channel."""
+    """A bot sees a partner's team, not the email address, and only through a shared channel."""
     eve = client.users_info(user=EVE)["user"]
     assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == (
         "T0OTHERCO",
@@ -46,7 +46,7 @@ def test_a_partners_address_is_hidden(sandbox: Sandbox, client: WebClient) -> No
 def test_messages_in_a_shared_channel_name_the_workspace(
     sandbox: Sandbox, client: WebClient
 ) -> None:
-    """Messages in a shared channel say from which workspace their writer is."""
+    """It is the workspace of the author."""
     sandbox.person("eve").say("partners", "hello")
     (message,) = client.conversations_history(channel=PARTNERS)["messages"]
     assert (message["user_team"], message["source_team"], message["team"]) == ("T0OTHERCO",) * 3

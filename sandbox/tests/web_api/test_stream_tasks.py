@@ -1,4 +1,4 @@
-"""The tasks of a stream: where they stand, and how later updates change them."""
+"""The tasks of a stream: where they are shown, and how later updates change them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tasks_are_shown_in_a_timeline_or_a_plan(
 
 
 def test_a_later_update_extends_a_task(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A later update replaces a task's title and status, and adds to all else."""
+    """It replaces title and status, and adds to all other fields."""
     source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
     ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])
     client.chat_appendStream(

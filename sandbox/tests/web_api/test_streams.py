@@ -1,4 +1,4 @@
-"""Streams: starting, appending, stopping, and what Slack refuses of each."""
+"""Streams: starting, appending and stopping, with Slack's refusals."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_unsound_streams_do_not_start(
 
 
 def test_a_stream_in_a_dm_needs_no_recipient(sandbox: Sandbox, client: WebClient) -> None:
-    """In a DM it is clear for whom a stream is."""
+    """The recipient is the person of the DM."""
     ben = sandbox.person("ben")
     root = ben.dm("hello")
     assert client.chat_startStream(channel=ben.dm_channel, thread_ts=root)["ok"]
@@ -141,7 +141,7 @@ def test_stop_ends_the_streams_of_a_thread(
 def test_an_app_may_close_a_stream_after_stop(
     sandbox: Sandbox, client: WebClient, thread: str
 ) -> None:
-    """After a person's Stop the app may still close the stream, with a last word."""
+    """The app may add a last text as it closes the stream."""
     ts = start(client, thread, markdown_text="a")
     sandbox.person("ben").stop_agent("support", thread)
     client.chat_stopStream(channel="C0SUPPORT", ts=ts, markdown_text=" (stopped)")
@@ -276,7 +276,7 @@ def test_stopping_a_stream_adds_feedback_and_metadata(
     assert replies[-1]["metadata"] == metadata
 
 
-def test_a_stream_in_another_name(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_stream_may_show_another_author(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """A stream may carry another name and picture, where the app may customise its messages."""
     start(client, thread, markdown_text="a", username="Otto", icon_emoji=":robot_face:")
     assert (seen(sandbox, thread)["username"], seen(sandbox, thread)["icons"]) == (
@@ -289,7 +289,7 @@ def test_a_stream_in_another_name(sandbox: Sandbox, client: WebClient, thread: s
 
 
 def test_a_video_in_a_stream_needs_its_scope(client: WebClient, thread: str) -> None:
-    """Blocks of a stream need the same leave as those of any message.
+    """Blocks of a stream need the same scopes as those of any message.
 
     The answer says twice what is missing.
     """

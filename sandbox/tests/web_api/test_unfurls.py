@@ -17,7 +17,7 @@ LINK = "https://example.com/orders/1042?a=1&b=2"
 
 
 def test_a_preview_stands_under_the_message(sandbox: Sandbox, client: WebClient) -> None:
-    """An app's preview of a link stands under the message until a new one replaces it."""
+    """A new preview replaces it."""
     ts = sandbox.person("ana").say("support", f"see <{LINK}>")
     for title in ("Order", "Order 1042"):
         client.chat_unfurl(

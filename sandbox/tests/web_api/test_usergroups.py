@@ -1,4 +1,4 @@
-"""usergroups.* and what is told of people: groups, addresses, profiles, presence."""
+"""usergroups.* and data about people: email addresses, profiles, presence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 
 
 def test_a_group_can_be_created_and_filled(sandbox: Sandbox, client: WebClient) -> None:
-    """A new group has the people it is given, is told to apps, its handle notifies its people."""
+    """Apps get an event, and the handle notifies the members."""
     made = client.usergroups_create(
         name="On duty", handle="duty", description="Who answers", channels=["C0SUPPORT"]
     )
@@ -39,7 +39,7 @@ def test_a_group_can_be_created_and_filled(sandbox: Sandbox, client: WebClient) 
 
 
 def test_an_update_changes_only_what_it_names(sandbox: Sandbox, client: WebClient) -> None:
-    """What an update names is changed, and nothing else."""
+    """Fields that the update does not name stay."""
     before = {g["id"]: g for g in client.usergroups_list()["usergroups"]}["S0LEADS"]
     sandbox.clock.advance(10)
     after = client.usergroups_update(usergroup="S0LEADS", handle="leads")["usergroup"]
@@ -122,7 +122,7 @@ def test_unsound_members_are_refused(client: WebClient) -> None:
 
 
 def test_people_are_found_by_address(sandbox: Sandbox, client: WebClient) -> None:
-    """People are found by their address, whatever its case, unless their account is closed."""
+    """Case does not matter; closed accounts are not found."""
     assert client.users_lookupByEmail(email="Ana@Sandbox.example")["user"]["id"] == ANA
     assert refused(client, "users.lookupByEmail", email="zoe@sandbox.example") == "users_not_found"
     sandbox.deactivate("ana")
@@ -137,7 +137,7 @@ def test_a_profile_is_a_persons_or_the_bots(sandbox: Sandbox, client: WebClient)
 
 
 def test_a_profile_has_custom_fields(sandbox: Sandbox, client: WebClient) -> None:
-    """By their ids, with labels where these are asked for; the bot has none."""
+    """Fields are given by id, with labels on request; the bot has none."""
     sandbox.person("ben").set_manager("ana", "cleo")
     found = client.users_profile_get(user=BEN)["profile"]["fields"]
     assert found == {"Xf0MANAGER": {"value": f"{ANA},{CLEO}", "alt": ""}}
@@ -148,7 +148,7 @@ def test_a_profile_has_custom_fields(sandbox: Sandbox, client: WebClient) -> Non
 
 
 def test_deactivated_people_are_away(client: WebClient) -> None:
-    """Deactivated people are away, others active, and the bot as it says."""
+    """Other people are active, and the bot is what it set."""
     assert client.users_getPresence(user=ANA)["presence"] == "active"
     assert client.users_getPresence(user="UZOE00001")["presence"] == "away"
     client.users_setPresence(presence="away")

@@ -58,7 +58,7 @@ def submit(app: HandApp, ana: Actor, answer: Json | None, values: Json | None = 
 
 
 def test_a_trigger_opens_one_modal(client: WebClient, trigger: str) -> None:
-    """A trigger opens one modal; an unknown one none."""
+    """An unknown trigger opens none."""
     client.views_open(trigger_id=trigger, view=modal())
     for trigger_id, error in ((trigger, "exchanged_trigger_id"), ("1.2.x", "invalid_trigger_id")):
         with pytest.raises(SlackApiError) as refused:
@@ -69,7 +69,7 @@ def test_a_trigger_opens_one_modal(client: WebClient, trigger: str) -> None:
 def test_an_expired_trigger_opens_nothing(
     sandbox: Sandbox, client: WebClient, trigger: str
 ) -> None:
-    """A trigger whose seconds are over opens nothing."""
+    """A trigger is valid for a few seconds."""
     sandbox.world.ack_seconds = 0.0
     with pytest.raises(SlackApiError) as refused:
         client.views_open(trigger_id=trigger, view=modal())
@@ -79,7 +79,7 @@ def test_an_expired_trigger_opens_nothing(
 def test_a_refused_view_keeps_the_trigger_valid(
     client: WebClient, trigger: str, ana: Actor
 ) -> None:
-    """A view that Slack would not take is refused with the place, and the trigger is still good."""
+    """The error names the place in the view."""
     too_long = modal(title={"type": "plain_text", "text": "t" * 25})
     with pytest.raises(SlackApiError) as refused:
         client.views_open(trigger_id=trigger, view=too_long)
@@ -107,14 +107,14 @@ def test_three_views_fit_on_the_stack(
 
 
 def test_a_message_trigger_pushes_nothing(client: WebClient, trigger: str) -> None:
-    """A trigger of a message pushes nothing."""
+    """Only triggers from a modal can push a view."""
     with pytest.raises(SlackApiError) as refused:
         client.views_push(trigger_id=trigger, view=modal())
     assert code(refused) == "not_found"
 
 
 def test_each_update_makes_a_new_hash(client: WebClient, trigger: str) -> None:
-    """Each update makes a new hash, the old one loses, and a view that is gone is not found."""
+    """The old hash is refused, and a closed view is not found."""
     old = client.views_open(trigger_id=trigger, view=modal(external_id="mine"))["view"]
     new = client.views_update(
         view_id=old["id"], hash=old["hash"], view=modal("next", external_id="mine")
@@ -132,7 +132,7 @@ def test_each_update_makes_a_new_hash(client: WebClient, trigger: str) -> None:
 def test_an_update_keeps_what_is_typed(
     client: WebClient, app: HandApp, ana: Actor, trigger: str
 ) -> None:
-    """Typed values stay where block and action keep their ids, else start afresh."""
+    """Typed values stay if block and action keep their ids."""
     view = client.views_open(trigger_id=trigger, view=modal())["view"]
     errors = {"response_action": "errors", "errors": {"field": "no"}}
     submit(app, ana, errors)
@@ -153,7 +153,7 @@ def test_an_update_keeps_what_is_typed(
 def test_another_kind_of_input_starts_afresh(
     client: WebClient, app: HandApp, ana: Actor, trigger: str
 ) -> None:
-    """A typed value does not stay in an input that became one of another type."""
+    """A typed value is dropped when the input becomes one of another type."""
     view = client.views_open(trigger_id=trigger, view=modal())["view"]
     submit(app, ana, {"response_action": "errors", "errors": {"field": "no"}})
     changed = modal()
@@ -209,7 +209,7 @@ def test_each_response_action_does_its_work(
 def test_a_wrong_response_action_leaves_the_modal(
     client: WebClient, app: HandApp, ana: Actor, trigger: str, answer: Json
 ) -> None:
-    """An acknowledgement that Slack would not understand leaves the modal with a warning."""
+    """The modal shows a warning."""
     client.views_open(trigger_id=trigger, view=modal())
     assert submit(app, ana, answer)["outcome"] == "invalid"
     assert ana.view() is not None
@@ -218,7 +218,7 @@ def test_a_wrong_response_action_leaves_the_modal(
 def test_an_unanswered_submission_leaves_the_modal_open(
     sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str
 ) -> None:
-    """A submission that nobody acknowledges leaves the modal open, with a warning."""
+    """The modal shows a warning."""
     client.views_open(trigger_id=trigger, view=modal())
     sandbox.world.ack_seconds = 0.2
     outcome = ana.submit(TYPED)
@@ -230,7 +230,7 @@ def test_an_unanswered_submission_leaves_the_modal_open(
 def test_slacks_own_client_checks_come_first(
     sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str
 ) -> None:
-    """What Slack's own client refuses never reaches the app."""
+    """A submission that Slack's client refuses never reaches the app."""
     element = {
         "type": "number_input",
         "action_id": "n",
@@ -266,10 +266,10 @@ def test_slacks_own_client_checks_come_first(
         ana.submit({"field": {"elsewhere": {"value": "x"}}})
 
 
-def test_view_closed_comes_to_those_who_asked(
+def test_view_closed_is_sent_for_views_that_ask_for_it(
     client: WebClient, app: HandApp, ana: Actor, sandbox: Sandbox, trigger: str
 ) -> None:
-    """view_closed comes to those who asked, and is_cleared with the root's id for the ×."""
+    """It is sent for views with notify_on_close; the × sends is_cleared with the root's id."""
     root = client.views_open(trigger_id=trigger, view=with_button("1", notify_on_close=True))[
         "view"
     ]

@@ -74,7 +74,7 @@ def test_multipart_forms_are_understood(sandbox: Sandbox) -> None:
 def test_an_unreadable_body_is_refused(
     sandbox: Sandbox, body: bytes, content_type: str, error: str
 ) -> None:
-    """A body that cannot be read is refused in Slack's words."""
+    """The error codes are Slack's."""
     assert call(sandbox, "chat.postMessage", body, content_type)["error"] == error
 
 
@@ -115,14 +115,14 @@ def test_a_bot_token_opens_no_socket(sandbox: Sandbox, client: WebClient) -> Non
 
 
 def test_an_unknown_method_says_so(client: WebClient) -> None:
-    """A method that the sandbox does not have says so."""
+    """The sandbox does not have the method."""
     with pytest.raises(SlackApiError) as refused:
         client.api_call("chat.shout")
     assert code(refused) == "unknown_method"
 
 
 def test_a_missing_scope_is_named(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """A missing scope is refused and named, and a header lists those that are there."""
+    """A header lists the scopes that the app has."""
     assert "users:read" in client.auth_test().headers["X-OAuth-Scopes"].split(",")
     manifest["oauth_config"]["scopes"]["bot"].remove("users:read")
     with pytest.raises(SlackApiError) as refused:
@@ -142,7 +142,7 @@ def test_reading_a_private_channel_needs_groups_read(client: WebClient, manifest
 
 
 def test_every_call_is_logged_without_its_token(sandbox: Sandbox, client: WebClient) -> None:
-    """Every call is kept with arguments and answer, never its token; a team_id does no harm."""
+    """The log has arguments and answer; a team_id does no harm."""
     client.users_info(user="UANA00001", team_id=sandbox.team_id)
     last = sandbox.requests[-1]
     assert (last.method, last.args, last.status) == (

@@ -1,4 +1,4 @@
-"""Which events the app gets, and in which words people's typing reaches it."""
+"""The events that the app gets, and how typed text reaches it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_only_subscribed_events_are_sent(sandbox: Sandbox, manifest: Json) -> No
 
 
 def test_channels_without_the_bot_send_no_events(sandbox: Sandbox) -> None:
-    """Channels without the bot are silent; the mention made there comes when it is invited."""
+    """A mention made there is sent when the bot is invited."""
     sandbox.person("ben").say("random", "@bot hello")
     assert sent(sandbox) == []
     sandbox.invite_bot("random")
@@ -88,15 +88,15 @@ def test_a_bot_gets_events_of_its_own_messages(sandbox: Sandbox, client: WebClie
     ],
 )
 def test_typed_text_is_escaped_and_linked(sandbox: Sandbox, typed: str, stored: str) -> None:
-    """What a person types is escaped and linked as Slack does it."""
+    """The result is as in Slack."""
     sandbox.person("ben").say("support", typed)
     event = sandbox.deliveries[0].event
     assert event["text"] == stored
     assert event["blocks"][0]["type"] == "rich_text"
 
 
-def test_each_coming_and_going_has_its_event(sandbox: Sandbox) -> None:
-    """Coming and going, groups, accounts and channels each have their event."""
+def test_joins_leaves_groups_and_accounts_have_their_events(sandbox: Sandbox) -> None:
+    """So do changes of channels."""
     sandbox.join("dan", "partners")
     sandbox.leave("dan", "support")
     sandbox.set_group("shop-leads", ["ana", "dan"])
@@ -135,18 +135,20 @@ def test_a_partners_message_names_the_shared_channel(sandbox: Sandbox) -> None:
     assert mention.payload["authorizations"][0]["team_id"] == "T0SANDBOX"
 
 
-def test_a_message_deleted_by_an_admin_is_told(sandbox: Sandbox, client: WebClient) -> None:
-    """A message that an administrator deletes is gone, and the app is told."""
+def test_apps_get_an_event_for_a_message_deleted_by_an_admin(
+    sandbox: Sandbox, client: WebClient
+) -> None:
+    """The message is gone."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x")["ts"])
     sandbox.delete_message("support", ts)
     assert sandbox.person("ana").messages("support") == []
     assert sent(sandbox)[-1] == ("message", "message_deleted")
 
 
-def test_a_removed_app_is_told_and_locked_out(
+def test_a_removed_app_gets_an_event_and_loses_its_token(
     sandbox: Sandbox, client: WebClient, manifest: Json
 ) -> None:
-    """A removed app is told, and its token is no longer good."""
+    """The app gets app_uninstalled, and its token is refused."""
     sandbox.uninstall()
     assert [name for name, _ in sent(sandbox)] == ["tokens_revoked", "app_uninstalled"]
     with pytest.raises(Exception, match="token_revoked"):

@@ -1,1 +1,1 @@
-"""Several workspaces in one sandbox: what is of each, what is shared, and an app in many."""
+"""Several workspaces in one sandbox: separate and shared data, and an app in several."""

@@ -21,7 +21,7 @@ FIRST = "T0SANDBOX"
 
 
 @pytest.fixture
-def there(sandbox: Sandbox, second: Admin) -> App:
+def second_installation(sandbox: Sandbox, second: Admin) -> App:
     """The app in the second workspace, which shares #random with the first; both bots are in it."""
     app = second.install(sandbox.world.app)
     sandbox.invite_bot("random")
@@ -31,23 +31,25 @@ def there(sandbox: Sandbox, second: Admin) -> App:
     return app
 
 
-def heard(sandbox: Sandbox, kind: str, since: int) -> list[Json]:
-    """The payloads of such events that were sent after the first `since` deliveries."""
+def list_payloads(sandbox: Sandbox, kind: str, since: int) -> list[Json]:
+    """The payloads of events of that type after the first `since` deliveries."""
     return [d.payload for d in sandbox.deliveries[since:] if d.event.get("type") == kind]
 
 
-def test_both_installations_get_each_event(sandbox: Sandbox, second: Admin, there: App) -> None:
-    """Whoever writes, both installations get the event, each with its own workspace."""
+def test_both_installations_get_each_event(
+    sandbox: Sandbox, second: Admin, second_installation: App
+) -> None:
+    """Each event names its own workspace, whoever writes."""
     shared = {d.payload["context_team_id"]: d.event for d in sandbox.deliveries}
     assert events(sandbox, "channel_shared")[0]["connected_team_id"] == SECOND
     assert set(shared) == {FIRST, SECOND}
     for who in (sandbox.person("ana"), second.person("ana")):
         since = len(sandbox.deliveries)
         who.say("C0RANDOM", "hello")
-        told = heard(sandbox, "message", since)
+        told = list_payloads(sandbox, "message", since)
         assert {p["context_team_id"]: p["authorizations"][0]["user_id"] for p in told} == {
             FIRST: sandbox.bot_user_id,
-            SECOND: there.bot_user,
+            SECOND: second_installation.bot_user,
         }
         assert len(told) == 2
         assert {p["event"]["user_team"] for p in told} == {who.person.team_id}
@@ -56,26 +58,30 @@ def test_both_installations_get_each_event(sandbox: Sandbox, second: Admin, ther
         assert [m["text"] for m in each.person("ana").messages("C0RANDOM")][-2:] == ["hello"] * 2
 
 
-def test_a_mention_goes_to_one_installation(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_a_mention_goes_to_one_installation(
+    sandbox: Sandbox, second: Admin, second_installation: App
+) -> None:
     """A mention of one bot is an app_mention for its installation alone."""
     since = len(sandbox.deliveries)
     second.person("ana").say("C0RANDOM", f"<@{sandbox.bot_user_id}> coffee?")
-    [mention] = heard(sandbox, "app_mention", since)
+    [mention] = list_payloads(sandbox, "app_mention", since)
     assert mention["context_team_id"] == FIRST
 
 
-def test_one_event_may_name_all_installations(sandbox: Sandbox, second: Admin, there: App) -> None:
+def test_one_event_may_name_all_installations(
+    sandbox: Sandbox, second: Admin, second_installation: App
+) -> None:
     """On demand, as Slack has it: one event, which names the installation that joined last."""
     sandbox.world.shared.one_event = True
     since = len(sandbox.deliveries)
     sandbox.person("ana").say("C0RANDOM", "@bot hello")
     for kind in ("message", "app_mention"):
-        [told] = heard(sandbox, kind, since)
+        [told] = list_payloads(sandbox, kind, since)
         assert told["authorizations"][0]["team_id"] == SECOND
 
 
 def test_a_click_names_the_clickers_workspace(
-    sandbox: Sandbox, second: Admin, there: App, client_of: Clients
+    sandbox: Sandbox, second: Admin, second_installation: App, client_of: Clients
 ) -> None:
     """A click names the clicker's workspace; the modal opens there, by either token."""
     app, client = HandApp(sandbox), client_of(sandbox.world.app)
@@ -92,7 +98,7 @@ def test_a_click_names_the_clickers_workspace(
     changed = modal() | {"callback_id": "other"}
     client.views_update(view_id=opened["id"], view=changed)
     assert (ana.view() or {})["callback_id"] == "other"
-    other = client_of(there)
+    other = client_of(second_installation)
     assert refused(other, "views.update", view_id=opened["id"], view=changed) == "not_found"
     assert refused(other, "chat.update", channel="C0RANDOM", ts=ts, text="x") == (
         "cant_update_message"
@@ -101,10 +107,10 @@ def test_a_click_names_the_clickers_workspace(
 
 
 def test_only_the_channel_itself_is_shared(
-    sandbox: Sandbox, second: Admin, there: App, client_of: Clients
+    sandbox: Sandbox, second: Admin, second_installation: App, client_of: Clients
 ) -> None:
     """Each app sees who is in the channel, no other channel and nobody else."""
-    other = client_of(there)
+    other = client_of(second_installation)
     info = other.conversations_info(channel="C0RANDOM")["channel"]
     assert (info["is_ext_shared"], info["connected_team_ids"]) == (True, [FIRST])
     assert info["conversation_host_id"] == FIRST
@@ -119,10 +125,10 @@ def test_only_the_channel_itself_is_shared(
 
 
 def test_an_uninstall_leaves_the_other_installation(
-    sandbox: Sandbox, second: Admin, there: App
+    sandbox: Sandbox, second: Admin, second_installation: App
 ) -> None:
-    """Where one installation has gone, the other still hears of the channel."""
-    second.uninstall(there)
+    """It still gets events of the channel."""
+    second.uninstall(second_installation)
     since = len(sandbox.deliveries)
     second.person("ana").say("C0RANDOM", "hello")
-    assert [p["context_team_id"] for p in heard(sandbox, "message", since)] == [FIRST]
+    assert [p["context_team_id"] for p in list_payloads(sandbox, "message", since)] == [FIRST]

@@ -14,8 +14,8 @@ from slack_sdk import WebClient
 from slack_sdk.oauth.installation_store import FileInstallationStore
 from slack_sdk.oauth.state_store import FileOAuthStateStore
 
-from sandbox.tests.http_app import HttpApp, serving, through
-from sandbox.tests.oauth.browser import Parts, address, consent, exchanged, fetch
+from sandbox.tests.http_app import HttpApp, build_bolt_answer, serve_http_app
+from sandbox.tests.oauth.browser import Parts, address, consent, exchange_code, fetch
 from sandbox.tests.refusals import refused
 from sandbox.tests.workspaces.conftest import SECOND
 from slack_sandbox.client.admin import Admin
@@ -26,7 +26,7 @@ Clients = Callable[[App], WebClient]
 
 
 def options(page: str) -> set[str | None]:
-    """What can be chosen on the page."""
+    """The options of the page."""
     return {attrs["value"] for tag, attrs in Parts(page).tags if tag == "option"}
 
 
@@ -45,27 +45,29 @@ def test_the_page_offers_each_workspace(sandbox: Sandbox) -> None:
 def test_a_code_installs_in_its_workspace(
     sandbox: Sandbox, second: Admin, client_of: Clients
 ) -> None:
-    """A code installs the app in the workspace of who agreed; later ones there add scopes."""
-    answer = exchanged(sandbox, consent(sandbox, f"{SECOND}/ben")["code"])
+    """It is that of the person who consented; later codes add scopes."""
+    answer = exchange_code(sandbox, consent(sandbox, f"{SECOND}/ben")["code"])
     there = second.world.app
     assert answer["team"] == {"id": SECOND, "name": "Sandbox Tea"}
     assert (answer["access_token"], answer["bot_user_id"]) == (there.bot_token, there.bot_user)
     assert answer["authed_user"] == {"id": "UBEN00001B"}
     client = client_of(there)
     assert refused(client, "usergroups.list") == "missing_scope"
-    again = exchanged(sandbox, consent(sandbox, f"{SECOND}/ana", scope="usergroups:read")["code"])
+    again = exchange_code(
+        sandbox, consent(sandbox, f"{SECOND}/ana", scope="usergroups:read")["code"]
+    )
     assert again["access_token"] == answer["access_token"]
     assert client.usergroups_list()["ok"]
     assert sandbox.world.app.granted is None
 
 
 def test_each_installation_refreshes_its_own_tokens(sandbox: Sandbox, second: Admin) -> None:
-    """A refresh token is good once and for its own workspace; the other's tokens stay."""
+    """A refresh token works once; the other workspace's tokens stay."""
     sandbox.world.app.manifest.setdefault("settings", {})["token_rotation_enabled"] = True
     app, client = sandbox.world.app, WebClient(base_url=sandbox.api_url)
     ids = {"client_id": app.client_id, "client_secret": app.client_secret}
     here = client.oauth_v2_exchange(token=app.bot_token, **ids)
-    there = exchanged(sandbox, consent(sandbox, f"{SECOND}/ana")["code"])
+    there = exchange_code(sandbox, consent(sandbox, f"{SECOND}/ana")["code"])
     again = {"grant_type": "refresh_token", "refresh_token": there["refresh_token"], **ids}
     fresh = client.oauth_v2_access(**again)
     assert fresh["team"]["id"] == SECOND
@@ -95,24 +97,24 @@ def test_revoking_ends_one_installation(
 
 
 @pytest.fixture
-def there() -> Iterator[HttpApp]:
+def app_server() -> Iterator[HttpApp]:
     """The server of the Bolt app."""
-    with serving() as app:
+    with serve_http_app() as app:
         yield app
 
 
 def test_a_bolt_app_works_in_two_workspaces(
-    sandbox: Sandbox, there: HttpApp, tmp_path: Any
+    sandbox: Sandbox, app_server: HttpApp, tmp_path: Any
 ) -> None:
     """A real Bolt app is installed in both by OAuth, and answers each with its own token."""
     app = sandbox.world.app
-    app.manifest["oauth_config"]["redirect_urls"] = [there.url]
-    there.manifest(app.manifest)
+    app.manifest["oauth_config"]["redirect_urls"] = [app_server.url]
+    app_server.manifest(app.manifest)
     settings = OAuthSettings(
         client_id=app.client_id,
         client_secret=app.client_secret,
         scopes=["chat:write", "app_mentions:read", "channels:history"],
-        redirect_uri=f"{there.url}/slack/oauth_redirect",
+        redirect_uri=f"{app_server.url}/slack/oauth_redirect",
         authorization_url=f"{sandbox.url}/oauth/v2/authorize",
         installation_store=FileInstallationStore(base_dir=str(tmp_path)),
         state_store=FileOAuthStateStore(expiration_seconds=60, base_dir=str(tmp_path)),
@@ -131,7 +133,7 @@ def test_a_bolt_app_works_in_two_workspaces(
         query = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
         done = flow.handle_callback(BoltRequest(body="", query=query, headers={"cookie": [cookie]}))
         assert done.status == 200
-    there.answer = through(bolt)
+    app_server.answer = build_bolt_answer(bolt)
     second = sandbox.workspace(SECOND)
     second.invite_bot("general")
     for people, team in ((sandbox, "T0SANDBOX"), (second, SECOND)):

@@ -8,7 +8,7 @@ import pytest
 from slack_sdk import WebClient
 
 from sandbox.tests.builders import Json, buttons
-from sandbox.tests.oauth.browser import Parts, address, consent, exchanged, fetch
+from sandbox.tests.oauth.browser import Parts, address, consent, exchange_code, fetch
 from sandbox.tests.refusals import refused
 from sandbox.tests.socket_app import HandApp
 from sandbox.tests.workspaces.conftest import SECOND
@@ -35,7 +35,7 @@ def org_wide(sandbox: Sandbox, *added: str) -> Json:
     form += [("add", team) for team in added]
     location = fetch(address(sandbox, scope=scope), form)[2]
     given = location.partition("code=")[2].partition("&")[0]
-    return exchanged(sandbox, given)
+    return exchange_code(sandbox, given)
 
 
 def test_installing_in_an_org_gives_one_token(sandbox: Sandbox, client_of: Clients) -> None:
@@ -49,7 +49,7 @@ def test_installing_in_an_org_gives_one_token(sandbox: Sandbox, client_of: Clien
     client = WebClient(answer["access_token"], base_url=sandbox.api_url, retry_handlers=[])
     who = client.auth_test()
     assert (who["enterprise_id"], who["is_enterprise_install"]) == (ORG, True)
-    first = {"id": FIRST, "name": "Sandbox Coffee"}  # which had it before
+    first = {"id": FIRST, "name": "Sandbox Coffee"}  # it had the app before
     assert client.auth_teams_list()["teams"] == [first]
     assert refused(client, "users.list", team_id=SECOND) == "team_access_not_granted"
     sandbox.workspace(SECOND).grant_access()
@@ -59,7 +59,7 @@ def test_installing_in_an_org_gives_one_token(sandbox: Sandbox, client_of: Clien
 
 
 def test_only_an_admin_installs_in_the_org(sandbox: Sandbox) -> None:
-    """A member cannot, and the third workspace is in no org."""
+    """A member cannot; the third workspace is in no org."""
     for who, org in (("ben", ORG), ("ana", "E0NOWHERE")):
         form = {"as": f"{FIRST}/{who}", "decision": "allow", "for": org}
         assert fetch(address(sandbox), form)[0] == 400
@@ -126,7 +126,7 @@ def test_payloads_in_an_org_name_workspace_and_org(sandbox: Sandbox) -> None:
 
 
 def test_a_channel_within_an_org_is_not_external(sandbox: Sandbox, second: Admin) -> None:
-    """A channel that two workspaces of the org share is no external one, and is told of once."""
+    """Two workspaces of the org share it, and its event is sent once."""
     answer = org_wide(sandbox, FIRST, SECOND)
     client = WebClient(answer["access_token"], base_url=sandbox.api_url, retry_handlers=[])
     sandbox.share("general", SECOND)
@@ -142,8 +142,8 @@ def test_a_channel_within_an_org_is_not_external(sandbox: Sandbox, second: Admin
 
 
 def test_an_app_may_be_in_one_workspace_of_an_org(sandbox: Sandbox, client_of: Clients) -> None:
-    """An app may be in one workspace of an org, too; what it hears names both."""
-    answer = exchanged(sandbox, consent(sandbox, f"{SECOND}/ana")["code"])
+    """Its events name the workspace and the org."""
+    answer = exchange_code(sandbox, consent(sandbox, f"{SECOND}/ana")["code"])
     assert answer["team"]["id"] == SECOND
     assert answer["enterprise"] == {"id": ORG, "name": "Sandbox Org"}
     assert answer["is_enterprise_install"] is False

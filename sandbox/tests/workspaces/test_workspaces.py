@@ -33,7 +33,7 @@ def card(client: WebClient, channel: str) -> str:
 def test_calls_go_to_the_workspace_of_their_token(
     sandbox: Sandbox, second: Admin, client_of: Clients
 ) -> None:
-    """The app has another bot, token and people in the other workspace, and sees nothing across."""
+    """The app has another bot, token and people in each workspace, and cannot see the other."""
     here, there = sandbox.world.app, sandbox.install(sandbox.world.app, ["general"], SECOND)
     assert (here.id, here.client_id, here.signing_secret) == (
         there.id,
@@ -69,7 +69,7 @@ def test_ids_of_many_workspaces_are_as_slack_gives_them(manifest: Json) -> None:
 
 
 def test_one_socket_for_all_workspaces(sandbox: Sandbox, second: Admin, client_of: Clients) -> None:
-    """One app-level token hears of both workspaces, and each payload says which it is from."""
+    """Each payload names its workspace."""
     there = sandbox.install(sandbox.world.app, ["general"], SECOND)
     app, ana = HandApp(sandbox), second.person("ana")
     ana.say("general", "tea, please")
@@ -101,7 +101,7 @@ def test_one_socket_for_all_workspaces(sandbox: Sandbox, second: Admin, client_o
 
 
 def test_a_workspace_without_the_app_has_nothing_of_it(sandbox: Sandbox, second: Admin) -> None:
-    """A workspace without the app has no bot, command or shortcut of it, and tells it nothing."""
+    """It has no bot, command or shortcut of the app, and sends it nothing."""
     ana = second.person("ana")
     ana.say("general", "hello @bot")
     assert ana.command("general", "/tea") == "/tea is not a valid command."
@@ -111,7 +111,7 @@ def test_a_workspace_without_the_app_has_nothing_of_it(sandbox: Sandbox, second:
 def test_an_uninstall_ends_one_installation(
     sandbox: Sandbox, second: Admin, client_of: Clients
 ) -> None:
-    """Who uninstalls an app in one workspace revokes that token alone, and that one hears of it."""
+    """That token alone is revoked, and that installation gets the event."""
     there = sandbox.install(sandbox.world.app, ["general"], SECOND)
     second.uninstall(there)
     told = [(d.event["type"], d.payload["team_id"]) for d in sandbox.deliveries]
@@ -168,7 +168,7 @@ def test_ids_may_be_equal_in_all_workspaces(manifest: Json) -> None:
 def test_rate_limits_count_by_workspace(
     sandbox: Sandbox, second: Admin, client_of: Clients
 ) -> None:
-    """What an app called for one workspace does not count in another."""
+    """Calls for one workspace do not count in another."""
     there = sandbox.install(sandbox.world.app, workspace=SECOND)
     sandbox.rates.enabled = True
     first, other = client_of(sandbox.world.app), client_of(there)
@@ -242,7 +242,7 @@ def test_workspaces_can_be_given_by_seeds(manifest: Json) -> None:
 def test_faults_can_be_limited_to_one_workspace(
     sandbox: Sandbox, second: Admin, client_of: Clients
 ) -> None:
-    """Faults can be limited to one workspace, and to a person there; the other meets none."""
+    """They can be limited to a person there, too."""
     there = second.install(sandbox.world.app, ["general"])
     first, other = client_of(sandbox.world.app), client_of(there)
     with sandbox.faults.only(SECOND):

@@ -8,7 +8,7 @@ sandbox.tests.blockkit.gallery` prints it as JSON: {name: {"surface": message|mo
 from __future__ import annotations
 
 from sandbox.tests.blockkit.gallery.blocks import BLOCKS
-from sandbox.tests.blockkit.gallery.builders import Json, asking, mrkdwn, plain
+from sandbox.tests.blockkit.gallery.builders import Json, input_block, mrkdwn, plain
 from sandbox.tests.blockkit.gallery.elements import CONTEXT_ACTIONS, ELEMENTS, INPUTS, ONLY_ACTIONS
 
 
@@ -32,7 +32,7 @@ def gallery() -> dict[str, Json]:
     }
     for name, element in (asked | INPUTS).items():
         found[f"input: {name}"] = _in(
-            "modal", asking(element, hint=plain("what it is for"), optional=True)
+            "modal", input_block(element, hint=plain("what it is for"), optional=True)
         )
     for name, element in CONTEXT_ACTIONS.items():
         found[f"context_actions: {name}"] = _in(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sandbox.tests.blockkit.gallery.builders import (
     CAT,
     Json,
-    asking,
     button,
+    input_block,
     mrkdwn,
     plain,
     rich,
@@ -160,8 +160,11 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
             }
         ],
     ),
-    "input in a message": ("message", [asking({"type": "plain_text_input", "action_id": "note"})]),
-    "input required": ("modal", [asking({"type": "plain_text_input", "action_id": "note"})]),
+    "input in a message": (
+        "message",
+        [input_block({"type": "plain_text_input", "action_id": "note"})],
+    ),
+    "input required": ("modal", [input_block({"type": "plain_text_input", "action_id": "note"})]),
     "rich_text": ("message", [TALL]),
     **{f"rich_text {kind}": ("message", [rich(*leaves)]) for kind, leaves in LEAVES.items()},
     "markdown": ("message", [{"type": "markdown", "text": MARKDOWN}]),

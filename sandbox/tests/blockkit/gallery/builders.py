@@ -50,7 +50,7 @@ def words(text: str, *styles: str) -> Json:
     )
 
 
-def asking(element: Json, **more: Any) -> Json:
+def input_block(element: Json, **more: Any) -> Json:
     """An input block around an element."""
     dispatching = {"dispatch_action": True} if "dispatch_action_config" in element else {}
     label = plain(str(element["type"]).replace("_", " ").capitalize())

@@ -1,4 +1,4 @@
-"""The gallery's rich text: every kind of leaf, and what stands around them."""
+"""The gallery's rich text: every kind of leaf, and the elements around them."""
 
 from __future__ import annotations
 
