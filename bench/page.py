@@ -14,7 +14,7 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 from bench.figures import Figure, Setup, build_figure
-from bench.pictures.camera import MAIN, THREAD, Camera, browser, demo
+from bench.pictures.camera import MAIN, THREAD, Camera, open_browser, run_demo
 
 CARD = f"{THREAD} [data-action-id=approve]"
 # Runs before the page's own scripts: notes when the page says that it is drawn.
@@ -41,7 +41,7 @@ def measure_load(driver: webdriver.Chrome, url: str) -> float:
     driver.get(f"{url}/?as=ana&theme=light#/C0SUPPORT")
     camera = Camera(driver, url)
     return float(
-        camera.until(
+        camera.wait_for(
             lambda: driver.execute_script("return window.benchReady"), "the page was not drawn"
         )
     )
@@ -50,20 +50,20 @@ def measure_load(driver: webdriver.Chrome, url: str) -> float:
 def measure_decision(driver: webdriver.Chrome, url: str, amount: int) -> float:
     """Return the milliseconds from Ana's click on Approve until her card has changed."""
     camera = Camera(driver, url)
-    camera.be("ben")
-    composer = camera.one("[data-testid=composer]")
+    camera.act_as("ben")
+    composer = camera.find("[data-testid=composer]")
     composer.send_keys(f"@countersign refund {amount} EUR of order 1042, it arrived broken")
     composer.send_keys(Keys.ENTER)
-    camera.one(f"{MAIN} [data-testid=message] [data-testid=open-thread]")
-    camera.be("ana")
+    camera.find(f"{MAIN} [data-testid=message] [data-testid=open-thread]")
+    camera.act_as("ana")
     camera.press(f"{MAIN} [data-testid=open-thread]")
-    camera.one(CARD)
+    camera.find(CARD)
     driver.execute_script(WATCH)
     camera.press(CARD)
-    changed = camera.until(
+    changed = camera.wait_for(
         lambda: driver.execute_script("return window.benchChanged"), "the card did not change"
     )
-    camera.one(f"{THREAD} [data-testid=message]", "Approved by")
+    camera.find(f"{THREAD} [data-testid=message]", "Approved by")
     return float(changed)
 
 
@@ -75,8 +75,8 @@ def measure(setup: Setup) -> Iterator[Figure]:
     folder = setup.make_folder("page")
     with (
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        demo(str(folder)) as url,
-        browser(profile) as driver,
+        run_demo(str(folder)) as url,
+        open_browser(profile) as driver,
     ):
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": READY})
         loads = [measure_load(driver, url) for _ in range(rounds)]

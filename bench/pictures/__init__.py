@@ -1,1 +1,1 @@
-"""Takes the pictures of docs/pictures anew, from the page of a demo: `make pictures`."""
+"""Takes all pictures of docs/pictures again, from the page of a demo: `make pictures`."""

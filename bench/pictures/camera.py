@@ -49,8 +49,8 @@ FLAGS = [
 MAIN, THREAD, MODAL, HOME = (
     f"[data-testid={name}]" for name in ("messages", "thread", "modal", "home-view")
 )
-# Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark
-# as the page.
+# Nothing blinks or fades, and toolbars and notices are hidden; the backdrop of a dialog has the
+# colour of the page.
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
   *, ::before, ::after {
@@ -66,8 +66,8 @@ document.adoptedStyleSheets = [sheet];"""
 
 
 @contextmanager
-def demo(folder: str, **variables: str) -> Iterator[str]:
-    """The demo, running in `folder` with these variables; gives the address of its page."""
+def run_demo(folder: str, **variables: str) -> Iterator[str]:
+    """Run the demo in `folder` with these variables; yield the address of its page."""
     command = [sys.executable, "-m", "bot", "demo", "--port", "0"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     with subprocess.Popen(
@@ -81,8 +81,8 @@ def demo(folder: str, **variables: str) -> Iterator[str]:
 
 
 @contextmanager
-def browser(profile: str) -> Iterator[webdriver.Chrome]:
-    """A headless Chromium with an empty profile."""
+def open_browser(profile: str) -> Iterator[webdriver.Chrome]:
+    """Run a headless Chromium with an empty profile."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
@@ -103,22 +103,22 @@ class Camera:
         self._theme = theme
 
     def visit(self, url: str) -> None:
-        """Load another page than the demo's, as light or dark."""
+        """Load a page that is not the demo's, in the camera's theme."""
         look = {"name": "prefers-color-scheme", "value": self._theme}
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [look]})
         self._driver.get(url)
 
-    def be(self, person: str, channel: str = "C0SUPPORT", team: str = "") -> None:
-        """Load the page anew as that person, in that channel, and in that workspace of several."""
+    def act_as(self, person: str, channel: str = "C0SUPPORT", team: str = "") -> None:
+        """Load the page again as that person, in that channel, and in that team of several."""
         self._driver.get("about:blank")
         where = f"&team={team}" if team else ""
         self._driver.get(f"{self._url}/?as={person}&theme={self._theme}{where}#/{channel}")
-        self.one(f'[data-testid=person-switch][data-me="{person}"]')
+        self.find(f'[data-testid=person-switch][data-me="{person}"]')
         self._driver.execute_script(STILL)
 
-    def one(self, css: str, text: str = "") -> WebElement:
-        """The last displayed element of that selector that holds `text`, waited for."""
-        return self.until(
+    def find(self, css: str, text: str = "") -> WebElement:
+        """Wait for the last displayed element of that selector that holds `text`."""
+        return self.wait_for(
             lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}"
         )
 
@@ -133,15 +133,15 @@ class Camera:
                 element.click()
             return element is not None
 
-        self.until(pressed, f"nothing to click for {css}")
+        self.wait_for(pressed, f"nothing to click for {css}")
 
     def write(self, css: str, text: str) -> None:
         """Type into the last displayed field of that selector."""
-        self.one(css).send_keys(text)
+        self.find(css).send_keys(text)
 
     @contextmanager
     def whole_page(self, height: int = WINDOW[1]) -> Iterator[None]:
-        """A larger window for a while, less sharp, so that a picture of all of it stays small."""
+        """Use a larger window at a lower resolution: a picture of the whole page stays small."""
         metrics = {
             "width": WINDOW[0],
             "height": height,
@@ -156,8 +156,8 @@ class Camera:
         """Return a picture of the window as it is now, as PNG."""
         return bytes(self._driver.get_screenshot_as_png())
 
-    def shoot(self, css: str, name: str, text: str = "") -> None:
-        """Photograph the last element of that selector that holds `text` into docs/pictures."""
+    def save_picture(self, css: str, name: str, text: str = "") -> None:
+        """Save a picture of the last element of that selector that holds `text`."""
 
         def shot() -> bytes | None:
             if element := self._find(css, text):
@@ -168,7 +168,7 @@ class Camera:
             return element.screenshot_as_png if element else None
 
         path = PICTURES / f"{name}{'-dark' * (self._theme == 'dark')}.png"
-        path.write_bytes(self.until(shot, f"nothing to photograph for {css} with {text!r}"))
+        path.write_bytes(self.wait_for(shot, f"nothing to photograph for {css} with {text!r}"))
         sys.stdout.write(f"{path.name}: {path.stat().st_size // 1000} kB\n")
 
     def _find(self, css: str, text: str = "") -> WebElement | None:
@@ -178,10 +178,10 @@ class Camera:
             None,
         )
 
-    def until(self, found: Callable[[], T | None], what: str) -> T:
-        """What `found` gives once it is something.
+    def wait_for(self, found: Callable[[], T | None], what: str) -> T:
+        """Wait for the first truthy result of `found`.
 
-        The page may be drawn anew at any moment, so it is asked again.
+        The page may be redrawn at any moment, so errors of a redraw only lead to another try.
         """
         waiter = WebDriverWait(
             self._driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=PASSING
@@ -190,13 +190,13 @@ class Camera:
 
 
 @contextmanager
-def at_a_demo(theme: str, **variables: str) -> Iterator[tuple[Camera, Path]]:
-    """A camera at a demo of its own with these variables, and the folder that it runs in."""
+def open_camera(theme: str, **variables: str) -> Iterator[tuple[Camera, Path]]:
+    """Run a demo with these variables; yield a camera on its page, and the folder it runs in."""
     with (
         TemporaryDirectory() as folder,
         # the browser may still be writing when it ends
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-        demo(folder, **variables) as url,
-        browser(profile) as driver,
+        run_demo(folder, **variables) as url,
+        open_browser(profile) as driver,
     ):
         yield Camera(driver, url, theme), Path(folder)

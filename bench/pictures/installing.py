@@ -1,4 +1,4 @@
-"""Two workspaces that install the bot, as a person walks there: from its page to Slack and back."""
+"""Takes the pictures of installing the bot in two workspaces, through its page and Slack's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from selenium.webdriver.common.keys import Keys
 
-from bench.pictures.camera import MAIN, THREAD, Camera, browser
+from bench.pictures.camera import MAIN, THREAD, Camera, open_browser
 from bot.app import build
 from bot.config.settings import Settings
 from bot.demo.demo import DEMO_POLICY_PATH, MANIFEST_PATH
@@ -38,7 +38,7 @@ class Places:
     url: str  # where people install the bot
 
     def invite(self, team: str) -> None:
-        """Have the bot be in #support of that workspace, once it is installed there."""
+        """Add the bot to #support of that workspace, where it is installed already."""
         world = self.sandbox.workspace(team).world
         with self.sandbox.world.lock:
             members = world.channel(SUPPORT[team]).members
@@ -47,7 +47,7 @@ class Places:
 
 
 def choose_free_port() -> int:
-    """Return a port at which nobody listens."""
+    """Return a port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -55,8 +55,8 @@ def choose_free_port() -> int:
 
 @contextmanager
 def two_workspaces(folder: Path) -> Iterator[Places]:
-    """Start both, with the demo's policy, shop and planner; the bot is installed nowhere yet."""
-    port = choose_free_port()  # the address has to be known ahead of the start
+    """Run both, with the demo's policy, shop and planner; the bot is not installed yet."""
+    port = choose_free_port()  # the address is needed before the start
     url = f"http://localhost:{port}"
     manifest = copy.deepcopy(read_manifest(MANIFEST_PATH))
     manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT_PATH]
@@ -87,33 +87,33 @@ def two_workspaces(folder: Path) -> Iterator[Places]:
         yield Places(sandbox, host, url)
 
 
-def take(theme: str) -> None:
-    """The page to install from, what Slack says, and a card in the second workspace."""
+def take_installing(theme: str) -> None:
+    """Take the install page, and a card in the second workspace."""
     with (
         TemporaryDirectory() as folder,
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         two_workspaces(Path(folder)) as places,
-        browser(profile) as driver,
+        open_browser(profile) as driver,
     ):
         camera = Camera(driver, places.sandbox.url, theme)
         for team in (FIRST, SECOND):
             camera.visit(places.url + INSTALL_PATH)
             if team == FIRST:
                 with camera.whole_page(470):
-                    camera.shoot("body", "install", "Continue to Slack")
+                    camera.save_picture("body", "install", "Continue to Slack")
             camera.press("footer button")
-            camera.one(f"option[value='{team}/ana']").click()
+            camera.find(f"option[value='{team}/ana']").click()
             camera.press("button[value=allow]")
-            camera.one("h1", "Countersign is now in")
+            camera.find("h1", "Countersign is now in")
             places.invite(team)
-            camera.be("ben", SUPPORT[team], team)
+            camera.act_as("ben", SUPPORT[team], team)
             camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
-            camera.one(f"{MAIN} [data-testid=open-thread]")
-            camera.be("ana", SUPPORT[team], team)
+            camera.find(f"{MAIN} [data-testid=open-thread]")
+            camera.act_as("ana", SUPPORT[team], team)
             camera.press(f"{MAIN} [data-testid=open-thread]")
-            camera.one(CARD)
+            camera.find(CARD)
             if team == SECOND:
                 with camera.whole_page():
-                    camera.shoot("body", "workspaces", "Approve")
+                    camera.save_picture("body", "workspaces", "Approve")
             camera.press(f"{CARD} [data-action-id=approve]")
-            camera.one(THREAD, "Refunded 40.00 EUR")
+            camera.find(THREAD, "Refunded 40.00 EUR")

@@ -1,4 +1,4 @@
-"""The moving picture at the top of the README: a refund that is asked for, edited and approved."""
+"""The moving picture at the top of the README: a refund is requested, edited and approved."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from PIL import Image
 from selenium.webdriver.common.keys import Keys
 
-from bench.pictures.camera import MAIN, MODAL, PICTURES, THREAD, Camera, at_a_demo
+from bench.pictures.camera import MAIN, MODAL, PICTURES, THREAD, Camera, open_camera
 from bench.pictures.people import BACKSPACE
 
 PATH = PICTURES / "demo.webp"
 HEIGHT = 640  # CSS pixels of the page
 TEXT = "@countersign refund 40 EUR of order 1042, it arrived broken"
-TYPED = 6  # characters that appear at once
+TYPED = 6  # characters in each frame of typing
 COMPOSER, CARD = "[data-testid=composer]", f"{THREAD} [data-testid=message]:has(.block-actions)"
 
 
-def take() -> None:
+def film_story() -> None:
     """Film the story and write it into docs/pictures."""
-    with at_a_demo("light") as (camera, _), camera.whole_page(HEIGHT):
-        frames = [(camera.look(), stays) for stays in play(camera)]
+    with open_camera("light") as (camera, _), camera.whole_page(HEIGHT):
+        frames = [(camera.look(), stays) for stays in act_story(camera)]
     first, *rest = [Image.open(io.BytesIO(png)).convert("RGB") for png, _ in frames]
     first.save(
         PATH,
@@ -37,33 +37,33 @@ def take() -> None:
     sys.stdout.write(f"{PATH.name}: {PATH.stat().st_size // 1000} kB, {seconds:.1f} s\n")
 
 
-def play(camera: Camera) -> Iterator[int]:
-    """Act as Ben, Ana and Cleo; at each look worth a frame yield how long it stays, in ms."""
-    camera.be("ben")
-    camera.one("[data-testid=example]")
+def act_story(camera: Camera) -> Iterator[int]:
+    """Act as Ben, Ana and Cleo; at each frame yield how long it is shown, in milliseconds."""
+    camera.act_as("ben")
+    camera.find("[data-testid=example]")
     yield 1500
     for start in range(0, len(TEXT), TYPED):
         camera.write(COMPOSER, TEXT[start : start + TYPED])
         yield 100
     camera.write(COMPOSER, Keys.ENTER)
-    camera.one(CARD, "40.00")
+    camera.find(CARD, "40.00")
     yield 1600
-    camera.be("ana")
+    camera.act_as("ana")
     camera.press(f"{MAIN} [data-testid=open-thread]")
-    camera.one(CARD, "40.00")
+    camera.find(CARD, "40.00")
     yield 1000
     camera.press(f"{CARD} [data-action-id=edit]")
-    camera.one(f"{MODAL} [data-block-id$=amount] input")
+    camera.find(f"{MODAL} [data-block-id$=amount] input")
     yield 900
     camera.write(f"{MODAL} [data-block-id$=amount] input", BACKSPACE + "30")
     yield 900
     camera.press("[data-testid=modal-submit]")
-    camera.one(CARD, "30.00")
+    camera.find(CARD, "30.00")
     yield 1500
-    camera.be("cleo")
+    camera.act_as("cleo")
     camera.press(f"{MAIN} [data-testid=open-thread]")
-    camera.one(CARD, "30.00")
+    camera.find(CARD, "30.00")
     yield 1000
     camera.press(f"{CARD} [data-action-id=approve]")
-    camera.one(THREAD, "That is done")
+    camera.find(THREAD, "That is done")
     yield 2600

@@ -1,4 +1,4 @@
-"""The pictures of calls that no person asks for: a job's, a coding agent's, those of MCP."""
+"""Takes the pictures of calls by programs: a job, a coding agent, and MCP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from selenium.webdriver.common.keys import Keys
 
-from bench.pictures.camera import MAIN, MODAL, PATIENCE, ROOT, THREAD, Camera, at_a_demo
+from bench.pictures.camera import MAIN, MODAL, PATIENCE, ROOT, THREAD, Camera, open_camera
 from bot.demo.demo import DEMO_POLICY_PATH
 from countersign import Countersign, Does, OwnAction
 
@@ -72,58 +72,58 @@ anyio.run(main)
 """
 
 
-def take(theme: str, which: Sequence[str]) -> None:
-    """Those of these names, each in a demo of its own."""
+def take_programs(theme: str, which: Sequence[str]) -> None:
+    """Take the pictures of these names, each in a demo of its own."""
     for name in which:
         ALL[name](theme)
 
 
 def take_program(theme: str) -> None:
-    """A job's card, and its Edit dialog."""
-    with at_a_demo(theme) as (camera, folder):
-        client = Countersign(*door(folder, "github").values())
+    """Take a job's card, and its Edit dialog."""
+    with open_camera(theme) as (camera, folder):
+        client = Countersign(*create_credentials(folder, "github").values())
         arguments = {"version": "2.8.0", "env": "prod", "servers": 2, "tell": ["ana@example.com"]}
         reason = "All 812 tests are green."
         client.request(DEPLOY, arguments, channel="#support", reason=reason)
-        look(camera, "program", "2.8.0")
+        photograph_card(camera, "program", "2.8.0")
         camera.press(f"{CARD} [data-action-id=edit]")
-        camera.shoot(MODAL, "program-edit", "Whom to tell")
+        camera.save_picture(MODAL, "program-edit", "Whom to tell")
 
 
 def take_hook(theme: str) -> None:
-    """The card of a command that Claude Code is about to run."""
-    with at_a_demo(theme) as (camera, folder):
+    """Take the card of a command that Claude Code is about to run."""
+    with open_camera(theme) as (camera, folder):
         command = ["-m", "bot", "hook", "--channel", "#support"]
-        with beside(folder, "laptop", command, json.dumps(USE)):
-            look(camera, "hook", "kubectl")
+        with run_program(folder, "laptop", command, json.dumps(USE)):
+            photograph_card(camera, "hook", "kubectl")
 
 
 def take_server(theme: str) -> None:
-    """The card of an MCP server's tool, which the agent wants to use."""
+    """Take the card of an MCP server's tool that the agent wants to use."""
     with TemporaryDirectory() as kept:
         file = Path(kept, "servers.toml")
         file.write_text(SERVERS, "utf-8")
         settings = {"COUNTERSIGN_SERVERS": str(file), "COUNTERSIGN_POLICY": str(DEMO_POLICY_PATH)}
-        run(Path(kept), "mcp", "accept", "--yes", **settings)
-        with at_a_demo(theme, COUNTERSIGN_SERVERS=str(file)) as (camera, _):
+        run_countersign(Path(kept), "mcp", "accept", "--yes", **settings)
+        with open_camera(theme, COUNTERSIGN_SERVERS=str(file)) as (camera, _):
             ask_the_agent(camera)
 
 
 def ask_the_agent(camera: Camera) -> None:
-    """Ben asks for goods; Ana looks at what the agent makes of it."""
-    camera.be("ben")
+    """Ask for goods as Ben, and photograph the card of the agent's call."""
+    camera.act_as("ben")
     asked = "@countersign warehouse, reserve mugs, 3 boxes"
     camera.write("[data-testid=composer]", asked + Keys.ENTER)
-    look(camera, "server", "mugs")
+    photograph_card(camera, "server", "mugs")
 
 
 def take_host(theme: str) -> None:
-    """The card of a call that an MCP host makes, through the proxy."""
+    """Take the card of a call that an MCP host makes through the proxy."""
     with (
-        at_a_demo(theme) as (camera, folder),
-        beside(folder, "laptop", ["-c", HOST, str(WAREHOUSE)]),
+        open_camera(theme) as (camera, folder),
+        run_program(folder, "laptop", ["-c", HOST, str(WAREHOUSE)]),
     ):
-        look(camera, "host", "mugs")
+        photograph_card(camera, "host", "mugs")
 
 
 ALL: Mapping[str, Callable[[str], None]] = {
@@ -134,26 +134,28 @@ ALL: Mapping[str, Callable[[str], None]] = {
 }
 
 
-def look(camera: Camera, name: str, text: str) -> None:
-    """Have Ana open the newest thread, and photograph its card, which holds `text`."""
-    camera.be("ana")
-    camera.one(f"{MAIN} [data-testid=message]", text)
+def photograph_card(camera: Camera, name: str, text: str) -> None:
+    """Open the newest thread as Ana, and save a picture of its card, which holds `text`."""
+    camera.act_as("ana")
+    camera.find(f"{MAIN} [data-testid=message]", text)
     camera.press(f"{MAIN} [data-testid=open-thread]")
-    camera.shoot(CARD, name, text)
+    camera.save_picture(CARD, name, text)
 
 
-def door(folder: Path, name: str) -> dict[str, str]:
-    """Return what a program of that name is given to ask in the demo, once that has begun."""
+def create_credentials(folder: Path, name: str) -> dict[str, str]:
+    """Create an API key for a program of that name in a running demo; return its variables."""
     file = folder / "var" / "demo" / "program.sh"
     found = dict(re.findall(r"^export (COUNTERSIGN_\w+)=(.*)$", file.read_text("utf-8"), re.M))
-    told = run(folder / "var" / "demo", "key", "new", name, "--for", "@ben", "--tools", "*")
-    key = re.search(r"csk_\S+", told)
+    printed = run_countersign(
+        folder / "var" / "demo", "key", "new", name, "--for", "@ben", "--tools", "*"
+    )
+    key = re.search(r"csk_\S+", printed)
     assert key is not None
     return {"COUNTERSIGN_URL": found["COUNTERSIGN_URL"], "COUNTERSIGN_API_KEY": key[0]}
 
 
-def run(folder: Path, *words: str, **variables: str) -> str:
-    """What `countersign` prints, in that folder."""
+def run_countersign(folder: Path, *words: str, **variables: str) -> str:
+    """Run a `countersign` command in that folder and return what it prints."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     command = [sys.executable, "-m", "bot", *words]
     ended = subprocess.run(
@@ -164,9 +166,11 @@ def run(folder: Path, *words: str, **variables: str) -> str:
 
 
 @contextmanager
-def beside(folder: Path, name: str, command: Sequence[str], told: str = "") -> Iterator[None]:
-    """A program of that name at work beside the demo, told this; ended afterwards."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), **door(folder, name)}
+def run_program(
+    folder: Path, name: str, command: Sequence[str], standard_input: str = ""
+) -> Iterator[None]:
+    """Run a program of that name beside the demo, with this standard input; end it afterwards."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), **create_credentials(folder, name)}
     with subprocess.Popen(
         [sys.executable, *command],
         env=environ,
@@ -176,7 +180,7 @@ def beside(folder: Path, name: str, command: Sequence[str], told: str = "") -> I
         text=True,
     ) as process:
         assert process.stdin is not None
-        process.stdin.write(told)
+        process.stdin.write(standard_input)
         process.stdin.close()
         try:
             yield
