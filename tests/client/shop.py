@@ -11,7 +11,7 @@ from countersign import Countersign, OwnAction, Request
 from storage.models import Call, Revision
 from tests.client_keys import make_key
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, is_card, words
 from tests.stories.steps import arrived, open_modal, reject, typed, vote
 
 P = ParamSpec("P")
@@ -74,7 +74,7 @@ class Shop:
     def count_cards(self, text: str) -> int:
         """How many cards have this text."""
         seen = self.harness.person("ana").everything(SUPPORT)
-        return sum("more" in action_ids(m) and text in words(m) for m in seen)
+        return sum(is_card(m) and text in words(m) for m in seen)
 
     def list_calls(self, text: str) -> list[Call]:
         """The calls that have this text in the arguments of any revision."""

@@ -30,7 +30,7 @@ from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, is_card, words
 from tests.stories.over_http import is_ready
 
 KEY = "of-the-cluster-tests-and-of-nobody-else"
@@ -241,12 +241,6 @@ class Cluster(Threads):
         for proxy in self._proxies:
             proxy.close()
         self.store.close()
-
-
-def is_card(message: dict[str, Any]) -> bool:
-    """Whether it is the card of a call, in whatever state."""
-    blocks = message.get("blocks") or []
-    return any(str(block["block_id"]).startswith(("h:", "o:", "v:")) for block in blocks)
 
 
 @contextmanager

@@ -28,12 +28,12 @@ from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord
-from tests.cluster.cluster import KEY, POLICY, Threads, build_answer, is_card, plan_turn
+from tests.cluster.cluster import KEY, POLICY, Threads, build_answer, plan_turn
 from tests.cluster.proxy import Proxy
 from tests.cluster.replica import Replica, begin_process
 from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, is_card, words
 from tests.stories.over_http import asked_at, free_port, is_ready
 from tests.workspaces.many import CHANNELS, TOKEN_KEYS, build_slack, install_everywhere
 

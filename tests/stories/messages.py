@@ -28,6 +28,12 @@ def words(message: dict[str, Any]) -> str:
     return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
 
 
+def is_card(message: dict[str, Any]) -> bool:
+    """Whether it is the card of a call, in whatever state."""
+    blocks = message.get("blocks") or []
+    return any(str(block["block_id"]).startswith(("h:", "o:", "v:")) for block in blocks)
+
+
 def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
     """Return the value of the message's nth button of this action id."""
     return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])

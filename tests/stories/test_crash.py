@@ -16,7 +16,7 @@ from storage.states import CallStatus
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.harness import SUPPORT
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, is_card, words
 from tests.stories.process import BotProcess
 
 
@@ -60,12 +60,6 @@ def having(
 def card(bot: BotProcess, thread: str, button: str = "approve") -> dict[str, Any]:
     [found] = bot.slack.wait(lambda: having(bot, thread, lambda m: button in action_ids(m)))
     return found
-
-
-def is_card(message: dict[str, Any]) -> bool:
-    return (message.get("metadata") or {}).get("event_payload", {}).get("key", "").startswith(
-        "card:"
-    ) or any(b["block_id"].startswith(("h:", "o:", "v:")) for b in message.get("blocks") or [])
 
 
 ANSWER = "It is done now, exactly once."
