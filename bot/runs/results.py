@@ -125,7 +125,6 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
     if isinstance(gate, Ask) and gate.break_glass:
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         alone = call_state.find_break_glass_vote(votes)
-    reporter = call_state.find_outcome_reporter(tx, call)
     line = notices.call_outcome_line(
         call.status,
         stated,
@@ -137,7 +136,13 @@ def _build_outcome_sentence(tx: Transaction, tools: Registry, call: Call) -> str
         if alone
         else "",
     )
-    return f"{line} {sentences.outcome_reporter_sentence(reporter)}" if reporter else line
+    return _add_reporter(tx, call, line)
+
+
+def _add_reporter(tx: Transaction, call: Call, text: str) -> str:
+    reporter = call_state.find_outcome_reporter(tx, call)
+    said_so = sentences.outcome_reporter_sentence(reporter)
+    return f"{text.removesuffix('.')}. {said_so}" if reporter else text
 
 
 def _build_outcome_message_key(call: Call) -> str:
@@ -252,10 +257,12 @@ def _build_outcome_message(
         case CallStatus.SUCCEEDED | CallStatus.FAILED if is_outcome_posted(tx, call):
             return None
         case CallStatus.SUCCEEDED:
-            return {"text": sentences.call_done_notice(effect, call.note)}
+            text = sentences.call_done_notice(effect, call.note)
+            return {"text": _add_reporter(tx, call, text)}
         case CallStatus.FAILED:
             midway = outputs.is_failed_midway(call.output)
-            return {"text": sentences.call_failed_notice(effect, call.note, midway=midway)}
+            text = sentences.call_failed_notice(effect, call.note, midway=midway)
+            return {"text": _add_reporter(tx, call, text)}
         case CallStatus.UNKNOWN if calls.was_left_unreported_by_program(call):
             return (
                 None

@@ -157,7 +157,9 @@ def test_a_person_settles_an_unknown_outcome(harness: Harness) -> None:
     vote(harness, "ana", harness.card(SUPPORT, thread))
     card = harness.card(SUPPORT, thread, having="resolve_done")
     press(harness, "ana", SUPPORT, card, "resolve_done")
-    harness.said(SUPPORT, thread, "✅ Done")
+    notice = harness.said(SUPPORT, thread, "✅ Done")
+    assert "Do “a parcel”. " in notice["text"]
+    assert "said so; I could not confirm it." in notice["text"]
     assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
