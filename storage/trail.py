@@ -82,8 +82,8 @@ def _replace_secret_values(
 PAYLOAD_KEYS = ("arguments", "content")
 REASON_KEY = "reason"  # the same, unless it is empty
 SEAL_KEY = "payload"  # the name in `data` of the seal over the payload
-PURGE_EVENT = "run.purged"  # a row about requests that were purged
 SAID_KEY = "said"  # in `data`: what a person said became of an unknown call
+PURGE_EVENT = "run.purged"  # a row about requests that were purged
 PURGED_RUNS_KEY = "runs"  # in its data: their ids; older builds wrote a row for each request
 _SELECT_LAST_ROW = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SELECT_HASH_BY_SEQ = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))

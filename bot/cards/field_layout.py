@@ -69,7 +69,7 @@ def render_uneditable_value(slot: FieldSlot, value: Any) -> list[dict[str, Any]]
             )
         ]
     parts = slack_text.split_into_chunks(text, _MAX_CHUNK_CHARS)
-    if 0 < len(ids := list_ids(slot, value)) <= 100:
+    if 0 < len(ids := list_ids(slot, value)) <= 100:  # as many fit in one section
         shown = f"{slack_text.escape_mrkdwn(label)} (fixed)\n{slack_text.join_mentions(ids)}"
         return [{"type": "section", "text": mrkdwn(shown)}]
     if len(parts) == 1:
