@@ -99,7 +99,12 @@ class Program:
         return self.ask("POST", f"/v1/requests/{request['id']}/outcome", body)
 
     def card(self, text: str, who: str = "ana") -> dict[str, Any]:
-        """Wait for the card at which people decide about this."""
+        """Wait for the card at which people decide about this.
+
+        What the bot had to change in Slack before is changed: a card that was just decided has its
+        buttons until then.
+        """
+        self.harness.settle()
         found: dict[str, Any] = self.harness.slack.wait(
             lambda: next(
                 (
