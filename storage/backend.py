@@ -93,6 +93,17 @@ class Backend(ABC):
         """
         return None
 
+    def is_at_noted_place(self, tx: Transaction) -> bool:
+        """Return whether the record is where it was when it was last opened to be written."""
+        return True
+
+    def note_place(self, tx: Transaction) -> None:  # noqa: B027 # a file has its head file
+        """Note where the record is; mark it as a copy if it was last opened in another place.
+
+        Then a tool of the database's own has put the record back or moved it, and it may be older
+        than when it was last used.
+        """
+
     @abstractmethod
     def begin_transaction(
         self, trace: Trace | None, chain: AuditChainSealer, *, writes: bool, durable: bool

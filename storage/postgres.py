@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.sql import quote
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -144,6 +145,36 @@ def _build_purge_exception(table: str) -> str:
     )
 
 
+# whether this role may read the cluster's number and write the table's comment
+_SELECT_MAY_NOTE_PLACE = """
+    SELECT coalesce(
+        has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
+            AND pg_has_role(relowner, 'USAGE'),
+        false
+    )
+    FROM pg_class WHERE oid = 'audit'::regclass
+"""
+# the cluster, the database and the table, by numbers that only a copy of the files keeps
+_SELECT_PLACE = r"""
+    SELECT place, substring(comment FROM '\[countersign at ([0-9/]+)\]'), comment
+    FROM (
+        SELECT concat_ws('/', cluster.system_identifier, base.oid, audit.oid) AS place,
+               obj_description(audit.oid, 'pg_class') AS comment
+        FROM pg_control_system() AS cluster, pg_database AS base, pg_class AS audit
+        WHERE base.datname = current_database() AND audit.oid = 'audit'::regclass
+    ) AS found
+"""
+_MARK_AS_COPY = """
+    INSERT INTO copied (
+        at, why, version, key_id, head_seq, head_hash, counts, problems, seal, signing_key
+    )
+    SELECT (extract(epoch FROM now()) * 1000000)::bigint,
+           'it was put back or moved by other means than `countersign restore`',
+           '', '', 0, '', '{}', '[]', '', ''
+    WHERE NOT EXISTS (SELECT FROM copied)
+"""
+_PLACE_PATTERN = re.compile(r"\[countersign at [0-9/]+\]")
+
 SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
 MIN_SERVER_VERSION = 13
 COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for the query whether a commit succeeded
@@ -254,6 +285,25 @@ class PostgresDatabase(Backend):
             )[0]:
                 with self.migration_lock():
                     session.run_long_statements(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+
+    def is_at_noted_place(self, tx: Transaction) -> bool:
+        """Return whether the audit's comment says where it is, or this role cannot note it."""
+        if not tx.exec_driver_sql(_SELECT_MAY_NOTE_PLACE).scalar():
+            return True
+        [(place, noted, _)] = tx.exec_driver_sql(_SELECT_PLACE)
+        return bool(noted == place)
+
+    def note_place(self, tx: Transaction) -> None:
+        """Note in the audit's comment where it is; mark the record as a copy if it was elsewhere.
+
+        A dump includes the comment, but what is put back from the dump is another table.
+        """
+        [(place, noted, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
+        others = _PLACE_PATTERN.sub("", comment or "").strip()
+        text = quote(f"{others} [countersign at {place}]".strip())
+        tx.exec_driver_sql(f"COMMENT ON TABLE audit IS {text}")
+        if noted and noted != place:
+            tx.exec_driver_sql(_MARK_AS_COPY)
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:

@@ -121,6 +121,11 @@ class Store:
             self.database.create_if_missing()
             migrate_schema(self)
             self.database.protect_open_database_files()
+            with self.read() as tx:
+                is_at_noted_place = self.database.is_at_noted_place(tx)
+            if not is_at_noted_place:
+                with self.write() as tx:
+                    self.database.note_place(tx)
             note = self.database.build_audit_head_file(self.chain)
             with self.read() as tx:
                 self.mismatch_reason = _find_copy_reason(tx) or (

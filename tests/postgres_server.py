@@ -54,11 +54,48 @@ class Server:
         return psycopg.connect(host=str(self.folder), dbname=database, user=role, autocommit=True)
 
     def fresh(self, name: str, template: str = "template1") -> None:
-        """Create the database `name`; an older one is dropped first."""
+        """Create the database `name`; an older one is dropped first.
+
+        A record in the template becomes one that was never anywhere else.
+        """
         self.drop(name)
         with self.connect() as owner:
             make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
             owner.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+        with self.connect(name) as owner:
+            for [table] in owner.execute(
+                "SELECT oid::regclass::text FROM pg_class WHERE relname = 'audit'"
+            ).fetchall():
+                owner.execute(f"COMMENT ON TABLE {table} IS NULL")
+
+    def dump(self, name: str, *options: str) -> str:
+        """Return the database `name` as SQL, as `pg_dump` writes it."""
+        return self._run_client("pg_dump", name, *options)
+
+    def put_back(self, name: str, dump: str) -> None:
+        """Create the database `name` with what `dump` returned; an older one is dropped first."""
+        self.drop(name)
+        with self.connect() as owner:
+            owner.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        self.run_sql(name, dump)
+
+    def run_sql(self, name: str, dump: str) -> None:
+        """Run what `dump` returned in the database `name`."""
+        self._run_client("psql", name, "-v", "ON_ERROR_STOP=1", given=dump)
+
+    def _run_client(self, program: str, database: str, *options: str, given: str = "") -> str:
+        folder = binaries()
+        assert folder is not None
+        where = [f"--host={self.folder}", "--username=owner", f"--dbname={database}"]
+        done = subprocess.run(
+            [folder / program, *where, *options],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        return done.stdout
 
     def drop(self, name: str) -> None:
         """Drop the database `name` if it exists, even while it is in use."""

@@ -79,7 +79,7 @@ class RestoredRecordSettler:
         why, now = self.store.mismatch_reason, self.clock.now()
         if not why:
             return
-        log.error("the record is older than when last used: %s; what was open is asked again", why)
+        log.error("the record may be an older one: %s; what was open is asked again", why)
         with self.store.write() as tx:
             # one of several processes may have settled everything before this one
             first = record_copies.delete_copy_note(tx) or not self.store.is_multi_process

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from sqlalchemy import select
 
-from storage import backups
+from storage import backups, record_copies
 from storage.models import Audit, Call
 from storage.states import CallStatus
 from storage.store import Store
@@ -23,8 +23,12 @@ PROGRAMS = binaries()
 pytestmark = pytest.mark.skipif(PROGRAMS is None or ON_A_SERVER, reason="it begins in a file")
 
 
-def test_one_of_several_replicas_settles_a_restored_backup(tmp_path: Path) -> None:
-    """All of them have seen that it is restored before; people are asked once."""
+@pytest.mark.parametrize("is_dumped", [False, True])
+def test_one_of_several_replicas_settles_a_restored_backup(tmp_path: Path, is_dumped: bool) -> None:
+    """All of them have seen that it is restored before; people are asked once.
+
+    Also of what the server's own tools have dumped and put back.
+    """
     harness = LoopHarness(tmp_path / "countersign.db")
     harness.model.script = [[("note", "once")]]
     harness.say("please")
@@ -43,6 +47,11 @@ def test_one_of_several_replicas_settles_a_restored_backup(tmp_path: Path) -> No
             closing(Store(url, key=key).open()) as target,
         ):
             backups.replace_database_contents(source, target, [], harness.clock.now())
+            if is_dumped:  # by then nothing else says that it is a copy
+                with target.write() as tx:
+                    record_copies.delete_copy_note(tx)
+        if is_dumped:
+            server.put_back("shared", server.dump("shared"))
         stores = [Store(url, key=key).open() for _ in range(2)]
         assert all(each.mismatch_reason for each in stores)
         tools = make_tools(harness._act)
