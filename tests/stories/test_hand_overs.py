@@ -207,6 +207,7 @@ def test_a_hand_over_from_home_is_told_in_direct_messages(harness: Harness) -> N
     """Cleo is told below her own copy of the card, and Ana's copy gets no message."""
     waiting(harness, ("put", {"text": "in the drawer"}))
     harness.slack.wait(lambda: cards_of(harness, "cleo", "in the drawer"))
+    harness.settle()  # the bot knows where Cleo's copy is
     opened(harness, "ana", "in the drawer", "Hand over…")
     ana, cleo = harness.person("ana"), harness.person("cleo")
     press_home_button(harness, "ana", "hand_over")

@@ -145,6 +145,7 @@ def test_messages_below_a_card_in_another_channel_decide_nothing(harness: Harnes
     """The card is in another channel than its request."""
     thread = ask(harness, ("cancel_order", {"order_id": 1053, "reason": "changed their mind"}))
     card = harness.card(FINANCE, None, "cleo")
+    harness.settle()  # the bot knows where the card is
     asked = len(harness.planner.requests)
     for text in ("yes", "@bot approved"):
         harness.person("cleo").say(FINANCE, text, card["ts"])
@@ -164,6 +165,7 @@ def test_messages_below_a_card_in_a_dm_decide_nothing(own_harness: Callable[...,
     harness = own_harness(FakeTools().tools, policy)
     thread, ana = ask(harness, ("note", {"text": "by message"})), harness.person("ana")
     [card] = harness.slack.wait(lambda: ana.messages(ana.dm_channel))
+    harness.settle()  # the bot knows where the card is
     asked = len(harness.planner.requests)
     ana.dm("👍", card["ts"])
     harness.slack.wait(lambda: "Only the buttons" in str(ana.everything(ana.dm_channel)))
