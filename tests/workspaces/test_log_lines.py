@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,9 +20,14 @@ SHARED_LOGGERS = (
 
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[str]]]:
-    """A function that lists what this project has logged so far."""
+    """A function that lists what this project has logged so far.
+
+    Without the bots of other tests, which may still be at work in threads of their own.
+    """
     written, root = io.StringIO(), logging.getLogger("countersign")
     handler, level = create_log_handler(LogFormat.TEXT, written), root.level
+    others = {each.ident for each in threading.enumerate()} - {threading.get_ident()}
+    handler.addFilter(lambda record: record.thread not in others)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     yield lambda: written.getvalue().splitlines()
