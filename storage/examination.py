@@ -87,10 +87,17 @@ def _verify_chain(
         result.head = AuditHead(row.seq or 0, row.hash)
         _collect_claims(row, json.loads(row.data), claims)
     for key, row_count in strangers.items():
+        rows = _count_rows(row_count, "of the audit")
         result.add_problem(
-            f"{row_count} rows of the audit are sealed with the key {key}, and the key in use is"
-            f" {chain.key_id}: only the old key can show whether they were changed"
+            f"{rows} sealed with the key {key}, and the key in use is {chain.key_id}:"
+            " only the old key can show whether that was changed"
         )
+
+
+def _count_rows(number: int, where: str = "") -> str:
+    """Return the number with its noun and verb: "1 row is", "3 rows of the audit are"."""
+    noun, verb = ("row", "is") if number == 1 else ("rows", "are")
+    return " ".join(filter(None, [str(number), noun, where, verb]))
 
 
 def _collect_claims(row: Audit, data: dict[str, Any], claims: _AuditClaims) -> None:
@@ -124,14 +131,14 @@ def _compare_with_head_file(
     elif noted.seq > result.head.seq:
         missing = noted.seq - result.head.seq
         result.add_problem(
-            f"the audit had reached row {noted.seq}: {missing} rows are missing at its end"
+            f"the audit had reached row {noted.seq}: {_count_rows(missing)} missing at its end"
         )
     elif trail.find_audit_head_at(tx, noted.seq) != noted:
         result.add_problem(f"row {noted.seq} of the audit is not the one that the head file names")
     elif noted != result.head:
-        behind = result.head.seq - noted.seq
+        rows = _count_rows(result.head.seq - noted.seq, "of the audit")
         result.remarks.append(
-            f"the head file is {behind} rows behind, as while the bot works and after a crash"
+            f"{rows} not yet in the head file, as while the bot works and after a crash"
         )
 
 

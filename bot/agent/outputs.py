@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bot.agent import prompt
+from countersign.durations import format_count
 
 MAX_QUOTED_CHARS = 500  # characters of a person's words
 INVALID_ARGUMENTS_PREFIX = "INVALID ARGUMENTS"
@@ -118,7 +119,7 @@ def unknown_tool_output(name: str, known: Iterable[str]) -> str:
 
 def too_many_calls_output(limit: int) -> str:
     """Return the output of a call beyond the number that one request may propose."""
-    return f"REFUSED: this request may propose {limit} calls at most."
+    return f"REFUSED: this request may propose {format_count(limit, 'call')} at most."
 
 
 def malformed_arguments_output(error: object) -> str:
@@ -153,13 +154,14 @@ def no_approvers_output(note: str) -> str:
 
 def card_limit_output(limit: int) -> str:
     """Return the output of a call of a request that has reached its limit of cards."""
-    return f"REFUSED: this request has asked people {limit} times already; that is its limit."
+    times = format_count(limit, "time")
+    return f"REFUSED: this request has asked people {times} already; that is its limit."
 
 
 def too_many_waiting_output(waiting: int) -> str:
     """Return the output of a call whose requester has too many undecided calls already."""
     return (
-        f"REFUSED: {waiting} calls of this requester wait for a decision already; "
+        f"REFUSED: this requester waits for decisions on {format_count(waiting, 'call')} already; "
         "some must be decided first."
     )
 
@@ -168,7 +170,7 @@ def rate_limit_output(many: str, minutes: int) -> str:
     """Return the output of a call beyond the number that people may be asked about in an hour."""
     return (
         f"REFUSED: {many} of this requester within the last hour, which is the limit. "
-        f"Propose no more of them now; there is room again in {minutes} minutes."
+        f"Propose no more of them now; there is room again in {format_count(minutes, 'minute')}."
     )
 
 

@@ -23,6 +23,7 @@ from bot.tools import Effect, Tool
 from bot.tools.arguments import build_readable_arguments, load_arguments, load_new_arguments
 from bot.tools.names import UNKNOWN_NAME, SlackIdResolver
 from bot.tools.registration import REASON_FIELD
+from countersign.durations import format_count
 from storage import call_history, calls, runs, sub_agents
 from storage.digest import NonCanonicalValueError, parse_json_object
 from storage.record import Call, Run, Transaction
@@ -290,11 +291,12 @@ class UsageLimits:
                 "a decision; this one has to wait until some are decided",
             )
         if wait := self._count_minutes_to_wait(tx, run, settings.max_asked_per_hour - asked):
-            asked_text = f"people were asked about {settings.max_asked_per_hour} calls"
+            most = format_count(settings.max_asked_per_hour, "call")
+            asked_text = f"people were asked about {most}"
             return ReachedLimit(
                 outputs.rate_limit_output(asked_text, wait),
                 f"{asked_text} of yours within the last hour, which is the limit; "
-                f"ask me again in {wait} minutes",
+                f"ask me again in {format_count(wait, 'minute')}",
             )
         return None
 

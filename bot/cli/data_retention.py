@@ -24,6 +24,7 @@ from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.upkeep import purge_old_requests
 from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
+from countersign.durations import format_count
 from storage import personal_data
 from storage.backend import socket_path
 from storage.record import ReadOnlyStore, Store, Transaction
@@ -151,10 +152,8 @@ def _require_own_rows(store: Store) -> None:
 def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) -> Iterator[str]:
     yield f"With --yes, this is erased of {person}:"
     others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
-    yield (
-        f"  {_count(found.closed_request_count, 'request')}: what they asked and wrote, all that "
-        "was said in these threads"
-    )
+    closed = format_count(found.closed_request_count, "request")
+    yield f"  {closed}: what they asked and wrote, all that was said in these threads"
     if others > 0:
         yield f"  ({others} of them by other people, in threads where this person asked or wrote)"
     yield "  the words of their votes, answers, notes and delegations; clicks, private lines, files"
@@ -165,10 +164,9 @@ def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) 
 
 
 def _format_erasure_result(person: str, done: personal_data.ErasureResult) -> Iterator[str]:
-    where = (
-        f"in {_count(done.emptied_requests, 'request')} and {_count(done.emptied_votes, 'vote')}"
-    )
-    yield f"Erased: what {person} asked and wrote, {where}."
+    requests = format_count(done.emptied_requests, "request")
+    votes = format_count(done.emptied_votes, "vote")
+    yield f"Erased: what {person} asked and wrote, in {requests} and {votes}."
     yield "Not touched: backups, copies, logs, and the messages in Slack."
     yield from _format_erasure_leftovers(done.open_requests, done.sealed_row_count)
 
@@ -180,12 +178,8 @@ def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[st
             " ended."
         )
     if sealed:
-        rows = _count(sealed, "row")
+        rows = format_count(sealed, "row")
         yield f"Left: {rows} of the audit that an earlier version sealed with their words."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 FORGET = CommandFunctions(add_forget_arguments, run_forget)
@@ -224,7 +218,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
         advance_clock_past_stored_times(store, clock)
         before = get_record_file_bytes(store)
         done = purge_old_requests(store, clock, arguments.older_than)
-        console.print_line(f"Purged what was said in {_count(done, 'request')}.")
+        console.print_line(f"Purged what was said in {format_count(done, 'request')}.")
         if why := store.vacuum_database():
             console.print_line(f"Note: the file could not be shrunk fully: {why}.")
         freed = before - get_record_file_bytes(store)

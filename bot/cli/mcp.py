@@ -17,6 +17,7 @@ from bot.mcp import server_file
 from bot.toml_file import TomlFileError
 from bot.tools.described import SchemaError, build_argument_model
 from countersign.cli import console
+from countersign.durations import format_count
 
 log = logging.getLogger("countersign.servers")
 _LABEL_BY_CHANGE = {
@@ -96,7 +97,7 @@ def _accept_tools(
     differing = list(server_file.list_tool_changes(accepted.get(server.name, {}), usable))
     if not differing:
         console.print_line(
-            f"{server.name}: {_format_tool_count(len(usable))}, all unchanged since they were"
+            f"{server.name}: {format_count(len(usable), 'tool')}, all unchanged since they were"
             " accepted."
         )
         return True
@@ -107,7 +108,7 @@ def _accept_tools(
         return False
     server_file.write_accepted_tools(file.accepted_tools_path, {**accepted, server.name: usable})
     console.print_line(
-        f"{server.name}: {_format_tool_count(len(usable))} accepted, in "
+        f"{server.name}: {format_count(len(usable), 'tool')} accepted, in "
         f"{file.accepted_tools_path}. Restart Countersign."
     )
     return True
@@ -141,10 +142,6 @@ def _print_change(server: server_file.Server, change: server_file.ToolChange) ->
 def _format_on_one_line(text: str) -> str:
     """Return a server's text with line ends written out, so it cannot pass for a line of ours."""
     return console.escape_control_characters(text).replace("\n", "⟨U+000A⟩")
-
-
-def _format_tool_count(number: int) -> str:
-    return f"{number} tool{'' if number == 1 else 's'}"
 
 
 def _ask_yes_or_no(question: str) -> bool:

@@ -32,7 +32,7 @@ from bot.toolbox import build_tool_registry
 from bot.tools import Registry
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.console import DOTENV, CommandError, print_error, print_line
-from countersign.durations import DAY, parse_duration
+from countersign.durations import DAY, format_count, parse_duration
 from storage.examination import ExaminationResult
 from storage.record import ReadOnlyStore
 from storage.store import list_recorded_teams
@@ -223,4 +223,4 @@ def print_examination(found: ExaminationResult, key: str, when: str = "") -> Non
     for each in found.problems:
         print_error(f"NOT SOUND{when}: {each}.")
     if not found.problems:
-        print_line(f"Sound: {found.head.seq} rows. The key in use is {key}.")
+        print_line(f"Sound: {format_count(found.head.seq, 'row')}. The key in use is {key}.")

@@ -22,6 +22,7 @@ from bot.config.settings import Settings
 from bot.workspaces import tokens
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from countersign.cli import console
+from countersign.durations import format_count
 from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
@@ -153,8 +154,8 @@ class _Workspaces:
                 return console.print_error(f"Nothing was done: {error}.")
             uninstalled_note = ", and had already been uninstalled at Slack"
         self._record.set_state(row.workspace, InstallationState.REMOVED, self._now)
-        days = self._settings.keep_removed_days
-        done = f"{row.workspace} is removed{uninstalled_note}. Its data is deleted in {days} days."
+        days = format_count(self._settings.keep_removed_days, "day")
+        done = f"{row.workspace} is removed{uninstalled_note}. Its data is deleted in {days}."
         console.print_line(done)
         return 0
 

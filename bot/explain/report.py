@@ -293,7 +293,8 @@ def describe_decision_speed(report: Report) -> str:
     if not report.hasty:
         return text
     share = round(100 * report.hasty / report.votes)
-    return f"{text} {report.hasty} of {report.votes} votes ({share}%) were given in {HASTY_LABEL}."
+    hasty = f"{share}% of the votes ({report.hasty} of {report.votes})"
+    return f"{text} {hasty} were given in {HASTY_LABEL}."
 
 
 def build_counts_row(calls: CallCounts) -> tuple[str, ...]:

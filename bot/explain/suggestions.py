@@ -30,6 +30,7 @@ from bot.policy.rules import parse_cached_condition
 from bot.policy.tally import Ballot, tally_ballots
 from bot.tools import Effect, Tool
 from bot.tools.arguments import dump_values, load_arguments
+from countersign.durations import format_count
 from storage.call_history import CallInReport
 from storage.states import CallStatus, VoteOutcome
 
@@ -125,8 +126,8 @@ class PolicySuggester:
                 subject = self.words.quote_text(f"{tool}, asked by rule {rule!r}")
                 self.reasons.append(f"{subject}: {'; '.join(dict.fromkeys(reasons))}.")
         if unread := loaded.count(None):
-            gone = "their tool is gone or takes other arguments now, or they were purged"
-            self.reasons.append(f"{unread} calls were left out: {gone}.")
+            why = "whose tool is gone or takes other arguments now, or whose arguments were purged"
+            self.reasons.append(f"Left out: {format_count(unread, 'call')} {why}.")
 
     def _load_call(self, call: CallInReport) -> JudgedCall | None:
         """Return the call as it can be judged; None if its tool or its arguments are gone."""

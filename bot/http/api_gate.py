@@ -33,6 +33,7 @@ from bot.http.api_bodies import (
 )
 from bot.http.claude_code import drop_tool_output, is_hook_request
 from bot.http.keys import parse_api_key
+from countersign.durations import format_count
 from storage import programs
 from storage.record import Store
 
@@ -202,7 +203,7 @@ def build_rate_limit_problem(
     wait = since + programs.RATE_LIMIT_PERIOD - now
     return build_retry_later_problem(
         HTTPStatus.TOO_MANY_REQUESTS,
-        f"{key.name} has made the {key.per_hour} requests that it may make in an hour.",
+        f"{key.name} has made {format_count(key.per_hour, 'request')} within an hour: its limit.",
         int(wait.total_seconds()) + 1,
         "limits",
     )

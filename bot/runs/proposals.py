@@ -41,6 +41,7 @@ from bot.tools.arguments import dump_arguments
 from bot.tools.names import SlackIdResolver
 from bot.tools.person_question import AskPerson
 from bot.tools.preview import PreviewRunner
+from countersign.durations import format_count
 from storage.grants import Grant
 from storage.record import Call, Run, Transaction
 from storage.states import MODEL_DRIVEN_SOURCES, CallStatus
@@ -103,7 +104,7 @@ class ProposalPreparer:
             prepared = PreparedCall(call, each.arguments)
             try:
                 if used + position >= most:
-                    why = f"one request may propose {most} calls at most"
+                    why = f"one request may propose {format_count(most, 'call')} at most"
                     raise CallRefusedError(outputs.too_many_calls_output(most), why)
                 self._validate_and_gate_call(run, each, prepared, result, tools)
             except CallRefusedError as refusal:

@@ -32,6 +32,7 @@ from bot.slack.client import SlackClient, is_permanent_refusal
 from bot.slack.directory import replace_other_mentions, replace_other_mentions_in_text
 from bot.slack_codes import extract_error_code
 from bot.tools import Registry
+from countersign.durations import format_count
 from storage import calls, outbox, runs
 from storage.record import Message, Store
 from storage.states import DRAWN_MESSAGE_KINDS, CallStatus, MessageKind
@@ -145,9 +146,8 @@ class MessageRenderer:
                 blocks = answers.render_model_answer_part(words, row.run_id, last, below=footer)
                 return RenderedMessage(text, blocks, notified)
             case MessageKind.TABLE:
-                text = slack_text.escape_mrkdwn(
-                    slack_text.shorten_text(f"{body['title']}: {body['total']} rows", 300)
-                )
+                title = f"{body['title']}: {format_count(body['total'], 'row')}"
+                text = slack_text.escape_mrkdwn(slack_text.shorten_text(title, 300))
                 return RenderedMessage(text, answers.render_result_table(body))
             case _ if "links" in body and self.links is not None:
                 link_buttons = [LinkButton(**each) for each in body["links"]]

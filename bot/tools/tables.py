@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import to_json, to_jsonable_python
 
 from bot.tools import Table
+from countersign.durations import format_count
 
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")  # they begin a formula in spreadsheets
 OMISSION_NOTE_CHARS = 80  # kept free for the note about what is not shown
@@ -57,7 +58,7 @@ def row_count_text(table: Table) -> str:
 
 def format_row_count(count: int) -> str:
     """Return a number of rows in words: "1 row", "1,200 rows"."""
-    return f"{count:,} row{'s' * (count != 1)}"
+    return format_count(count, "row")
 
 
 def format_table_cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Durations: read as a policy or a command writes them ("90s", "30m", "4h", "2d"), and in words.
+"""Durations, read as people write them ("90s", "4h") and in words; other numbers with their noun.
 
 Pure.
 """
@@ -25,8 +25,8 @@ def format_duration(duration: int) -> str:
     """Return a number of seconds in words, in the largest unit that is exact: "4 hours"."""
     for size, unit in _UNIT_WORDS:
         if duration >= size and duration % size == 0:
-            return _format_count(duration // size, unit)
-    return _format_count(duration, "second")
+            return format_count(duration // size, unit)
+    return format_count(duration, "second")
 
 
 def format_rough_duration(left: timedelta) -> str:
@@ -39,9 +39,10 @@ def format_rough_duration(left: timedelta) -> str:
     for size, unit in _UNIT_WORDS:
         count, rest = divmod(minutes * MINUTE, size)
         if count >= 2 or (count == 1 and not rest):
-            return _format_count(count, unit)
-    return _format_count(minutes, "minute")
+            return format_count(count, unit)
+    return format_count(minutes, "minute")
 
 
-def _format_count(count: int, unit: str) -> str:
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 row", "1,200 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

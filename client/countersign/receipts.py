@@ -293,7 +293,7 @@ def check_approval(
     if count < approvers:
         people = "1 person has" if count == 1 else f"{count} people have"
         how = " with a passkey" if passkeys else ""
-        raise ReceiptError(f"{people} approved it{how}, but {approvers} are needed.")
+        raise ReceiptError(f"{people} approved it{how}, but it takes {approvers}.")
     until = _parse_time(receipt.content.get("goodUntil"))
     if until is None or now > until:
         raise ReceiptError("The approval is too old.")

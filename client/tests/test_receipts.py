@@ -235,7 +235,7 @@ def test_two_votes_of_one_person_are_one_approver() -> None:
         json.dumps(sign_statement(build_statement(votes=votes))), KEYS
     )
     receipts.check_approval(receipt, approvers=1, now=AT)
-    with pytest.raises(receipts.ReceiptError, match="1 person has approved it, but 2 are needed"):
+    with pytest.raises(receipts.ReceiptError, match="1 person has approved it, but it takes 2"):
         receipts.check_approval(receipt, approvers=2, now=AT)
 
 

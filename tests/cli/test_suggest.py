@@ -363,7 +363,7 @@ def test_calls_that_no_rule_distinguishes_are_judged_once(
 def test_calls_that_no_longer_fit_their_tool_are_left_out(suggest: Suggest) -> None:
     """One tool is gone, one call lacks arguments. The output counts them."""
     told = suggest(DEFAULTS, [Decided("gone", {}), Decided("refund_order", {"order_id": 1})])
-    assert "2 calls were left out" in told
+    assert "Left out: 2 calls whose tool" in told
 
 
 def test_without_decisions_nothing_is_suggested(suggest: Suggest) -> None:

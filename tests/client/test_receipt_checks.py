@@ -84,7 +84,7 @@ def test_too_few_approvers_let_nothing_run(shop: Shop, keys: Path) -> None:
     """The program demands more than the policy."""
     future = shop.start(deploy_with, build_client(shop, keys, approvers=2), "7.3")
     shop.approve("Deploy 7.3")
-    with pytest.raises(NotVerified, match="1 person has approved it, but 2 are needed"):
+    with pytest.raises(NotVerified, match="1 person has approved it, but it takes 2"):
         get_result(future)
     assert "7.3" not in RAN
 

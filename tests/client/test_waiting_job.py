@@ -178,7 +178,7 @@ def test_a_job_ends_at_once_if_its_key_is_over_its_limit(
     capsys.readouterr()
     code, _ = get_result(start_job(shop, "8.second"))
     assert code == ExitCode.NOT_ASKED
-    assert "has made the 1 requests" in capsys.readouterr().err
+    assert "has made 1 request within an hour: its limit" in capsys.readouterr().err
     assert not shop.list_calls('"8.second"')
 
 

@@ -144,7 +144,7 @@ def test_the_report_has_lines_for_tools_people_and_days() -> None:
     """The share of hasty votes, a line for each tool and person, and the days."""
     lines = list(render_report_lines(compute_report(CALLS, AT, UNTIL), Names()))
     assert lines[0] == "Decisions from 2026-03-02 to 2026-04-01 (UTC)"
-    assert "1 of 6 votes (17%) were given in under 3 s." in lines[1]
+    assert "17% of the votes (1 of 6) were given in under 3 s." in lines[1]
     [refund] = [line for line in lines if line.startswith("refund")]
     assert refund.split() == ["refund", "6", "3", "–", "1", "1", "1", "1", "90", "s", "10", "min"]
     assert any(line.split()[:2] == ["all", "7"] for line in lines)

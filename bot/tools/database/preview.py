@@ -19,6 +19,7 @@ from bot.tools.database.session import Session
 from bot.tools.database.statement import Statement
 from bot.tools.invisible_characters import EMOJI_PATTERN
 from bot.tools.tables import format_row_count
+from countersign.durations import format_count
 from storage.masking import MASK
 
 # The rows of a change as text for a narrow card in a monospaced font, secret columns masked; and
@@ -139,7 +140,7 @@ def _group_rows_by_kind(
 
 def _render_rest_count(count: int) -> list[str]:
     more = count - MAX_ROWS
-    return [f"… and {more:,} more row{'s' * (more > 1)}"] if more > 0 else []
+    return [f"… and {format_count(more, 'more row')}"] if more > 0 else []
 
 
 def _render_changed_row(

@@ -34,6 +34,7 @@ from bot.tools.database.statement import (
     split_statements,
     tokenize,
 )
+from countersign.durations import format_count
 
 _SUMMARY_VERBS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
@@ -185,7 +186,9 @@ def _build_query_tool(sources: Sources, check: StatementCheck) -> Tool[Any]:
         statement = Query.statement(args)
         with source.open(writes=False, timeout=PREVIEW_TIMEOUT_SECONDS) as session:
             session.check_statement(statement)
-        return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
+        return Preview(
+            f"Reads at most {format_count(source.database.max_rows, 'row')} and changes nothing."
+        )
 
     @tool(
         title="Query a database",

@@ -146,7 +146,7 @@ REPORTED: dict[str, tuple[str, str]] = {
     ),
     "too_many_waiting_output": (
         outputs.too_many_waiting_output(9),
-        "was refused: 9 calls of this requester wait",
+        "was refused: this requester waits for decisions on 9 calls",
     ),
     "rate_limit_output": (outputs.rate_limit_output("9 calls", 5), "was refused: 9 calls of this"),
     "repeated_call_output": (

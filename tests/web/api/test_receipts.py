@@ -211,7 +211,7 @@ def test_the_verify_command_checks_a_receipt(
     assert "It ended on" in told
     for more, why in (
         (["--arguments", str(files["wrong"])], "The arguments are not the ones"),
-        (["--approvers", "3"], "2 people have approved it, but 3 are needed."),
+        (["--approvers", "3"], "2 people have approved it, but it takes 3."),
     ):
         assert main([*line, *more]) == 1
         assert why in capsys.readouterr().err
