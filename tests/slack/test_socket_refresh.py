@@ -201,14 +201,21 @@ def limit_next_connection() -> Callable[[Sandbox], None]:
 def test_a_dead_connection_does_not_count_as_another_process(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slack counts it for a while after a crash; the start waits.
+    """Slack counts it for a while after a crash, here until the bot has noticed; the start waits.
 
     No error is logged, then or when the bot's own connections break later.
     """
     caplog.set_level(logging.INFO, module.log.name)  # an earlier test may have set another level
     monkeypatch.setattr(module, "RETRY_PAUSES_SECONDS", (0.2,) * 10)
     with build_local_slack() as sandbox:
-        sandbox.faults.count_dead(1.0)
+        sandbox.faults.count_dead(600.0)
+
+        def end_when_logged(record: logging.LogRecord) -> bool:
+            if "of a process that has died" in record.getMessage():
+                sandbox.faults.count_dead(0.0)
+            return True
+
+        monkeypatch.setattr(module.log, "filters", [end_when_logged])
         died = ListeningApp(sandbox)
         died.slack.client.close = lambda: None  # type: ignore[method-assign]  # it can say no more
         died.slack.client._closing.set()
