@@ -11,6 +11,7 @@ from bot.cards import block_kit, slack_text
 from bot.cards.action_names import Action, BlockRole
 from bot.cards.button_codec import ModelAnswerRating, RunTarget, build_block_id, encode_button_value
 from bot.cards.views import strip_invisible_characters
+from countersign.durations import format_count
 from storage.states import CallStatus
 
 MAX_EFFECTS_PER_STATUS = 3  # described by their sentences; the others are counted
@@ -287,7 +288,7 @@ def render_result_table(body: Mapping[str, Any]) -> list[block_kit.Json]:
     """
     total, row_count, columns = body["total"], len(body["rows"]), len(body["columns"])
     parts = [
-        f"{total:,} row{'' if total == 1 else 's'}",
+        format_count(total, "row"),
         *(["and there are more"] if body["more"] else []),
     ]
     if row_count < total:

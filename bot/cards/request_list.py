@@ -41,6 +41,7 @@ from bot.cards.slack_text import (
 )
 from bot.cards.value_changes import shorten_change
 from bot.cards.views import ArgumentValue
+from countersign.durations import format_count
 from storage.masking import mask_secrets
 from storage.states import CallStatus, CallVerb, RunStatus
 
@@ -264,7 +265,7 @@ def render_waiting_call_list(
 def unknown_permission_note(calls: int) -> str:
     """Return the note that Slack did not say for `calls` calls whether the reader may decide."""
     return (
-        f"⚠️ I cannot tell at the moment whether you may decide {calls} call{'s' * (calls != 1)}, "
+        f"⚠️ I cannot tell at the moment whether you may decide {format_count(calls, 'call')}, "
         "because Slack does not answer."
     )
 

@@ -29,6 +29,7 @@ from bot.policy.evaluation import Policy
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.policy.rules import Rule, collect_needed_lookups
 from bot.slack.directory import SlackDirectory
+from countersign.durations import format_count
 from storage import call_history
 from storage.backend import MAX_SOCKET_PATH_BYTES, socket_path
 from storage.passkeys import list_passkeys_of_team
@@ -279,7 +280,7 @@ class _ApproverChecks:
         except LookupFailedError:
             return  # reported by the check of the person or group
         if missing > 0:
-            steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
+            steps = format_count(len(ask.stages), "step")
             can = (
                 f"only {ask.required_approvers - missing}"
                 if missing < ask.required_approvers

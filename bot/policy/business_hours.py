@@ -30,7 +30,7 @@ from pydantic import (
     field_validator,
 )
 
-from countersign.durations import DAY, HOUR, format_duration
+from countersign.durations import DAY, HOUR, format_count, format_duration
 
 _MAX_SEARCHED_DAYS = 1_000  # ahead for business hours; after that the time counts as over
 _HOLIDAY_SEARCH_DAYS = 366  # a year
@@ -104,7 +104,7 @@ class BusinessHours(BaseModel):
         """Return a number of seconds of business hours in words, whole days as business days."""
         days, rest = divmod(seconds, self.seconds_per_business_day)
         if days and not rest:
-            return f"{days} business day{'s' * (days > 1)}"
+            return format_count(days, "business day")
         return format_duration(seconds) if seconds % DAY else f"{seconds // HOUR} hours"
 
     def add_business_seconds(self, start: datetime, seconds: int) -> datetime:

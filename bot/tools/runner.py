@@ -29,6 +29,7 @@ from bot.tools import (
     tables,
 )
 from bot.tools.declared_values import mask_secret_texts
+from countersign.durations import format_count
 from storage.masking import mask_secrets
 from storage.models import Call, Run
 
@@ -288,7 +289,7 @@ def _describe_error(error: BaseException) -> str:
         return text or "The tool refused."
     if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
         count = error.error_count()
-        values = f"{count} value{'s' * (count != 1)}"
+        values = format_count(count, "value")
         return f"The tool worked with data of the wrong form ({values})."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

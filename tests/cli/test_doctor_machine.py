@@ -12,7 +12,11 @@ import pytest
 
 from bot.agent.prompt import INSTRUCTIONS
 from bot.checks.check import CheckResult
-from bot.cli.doctor.checks import check_bot_database, check_tools_can_be_built
+from bot.cli.doctor.checks import (
+    check_agent_databases,
+    check_bot_database,
+    check_tools_can_be_built,
+)
 from bot.cli.doctor.doctor import check_model
 from bot.cli.read_only_core import FailingSlackDirectory
 from bot.clock import SystemClock
@@ -155,6 +159,16 @@ def test_tools_that_a_start_would_refuse_fail(environ: dict[str, str]) -> None:
         Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite"})
     )
     assert found.level == "ok"
+
+
+def test_a_shop_whose_file_is_missing_fails(environ: dict[str, str], tmp_path: Path) -> None:
+    """Its tools would begin with an empty file."""
+    shop = tmp_path / "shop.db"
+    settings = Settings.load(environ | {"COUNTERSIGN_SHOP": str(shop)})
+    [found] = check_agent_databases(settings)
+    assert (found.level, found.text) == ("fail", f"there is no file {shop}")
+    shop.touch()
+    assert list(check_agent_databases(settings)) == []
 
 
 def test_a_key_file_without_a_valid_key_fails(environ: dict[str, str], tmp_path: Path) -> None:

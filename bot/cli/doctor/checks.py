@@ -53,6 +53,7 @@ from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
 from bot.tools.database.sources import build_sources
 from countersign.cli.console import escape_control_characters
+from countersign.durations import format_count
 from storage.calls import count_open_calls_by_signing_key
 from storage.digest import KeyFileError, key_file_path, read_key_file
 from storage.migrations import newest
@@ -146,6 +147,9 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
 
     Reports its tables and secret columns, too.
     """
+    if (shop := settings.shop_path) and not shop.is_file():
+        remedy = "Correct COUNTERSIGN_SHOP, or leave it out: it is for the demo's shop"
+        yield build_failure_result("database of the shop", f"there is no file {shop}", remedy)
     for source in build_sources(settings.databases, settings.database_path).values():
         database = source.database
         about = f"database {database.name}"
@@ -165,8 +169,8 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
-        tables = f"{len(catalog.tables)} table{'s' * (len(catalog.tables) != 1)}"
-        columns = f"{secret} secret column{'s' * (secret != 1)}"
+        tables = format_count(len(catalog.tables), "table")
+        columns = format_count(secret, "secret column")
         text = f"{version}, {tables}, {columns}; it can be {can}"
         if catalog.tables:
             yield build_ok_result(about, text)

@@ -200,7 +200,7 @@ def _render_whole_rows(
     more = len(table.columns) + len(table.hidden) - len(names)
     cells = [[format_value(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
-    note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
+    note = [f"(and {format_count(more, 'more column')})"] if more else []
     if sum(widths) + 2 * len(widths) <= MAX_LINE_CHARS and names:
         lined = [names, *cells]
         return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lined] + note
