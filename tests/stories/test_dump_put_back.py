@@ -1,0 +1,45 @@
+"""A dump of the server's is put back: calls that were open in it are asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.postgres_server import binaries, serve
+from tests.records import KEY, ON_A_SERVER
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived, ask, press
+from tests.stories.test_restored_backup import POLICY, C
+
+PROGRAMS = binaries()
+pytestmark = pytest.mark.skipif(PROGRAMS is None or ON_A_SERVER, reason="it has its own server")
+
+
+def test_a_call_that_ran_after_the_dump_is_asked_again(own_harness: Callable[..., Harness]) -> None:
+    """Its old button does nothing. A restart on the same server asks nothing again."""
+    assert PROGRAMS is not None
+    fakes = FakeTools()
+    with serve(PROGRAMS) as server:
+        server.fresh("record")
+        url = server.url("record", "owner")
+        harness = own_harness(fakes.tools, POLICY, DATABASE_URL=url, COUNTERSIGN_KEY=KEY)
+        thread = ask(harness, ("note", {"text": "pay it once"}))
+        card = harness.card(SUPPORT, thread)
+        harness.settle()
+        harness.restart()
+        dump = server.dump("record")
+        press(harness, "ana", SUPPORT, card, "approve")
+        harness.said(SUPPORT, thread, "That is all.")
+        assert fakes.did("note", "pay it once") == 1
+
+        harness.app.stop()
+        server.put_back("record", dump)
+        harness.start()
+        harness.said(SUPPORT, thread, "My data was restored from a backup")
+        press(harness, "ana", SUPPORT, card, "approve")
+        arrived(harness)
+        [call] = harness.calls_in(thread)
+        assert (call.status, call.revision, fakes.did("note", "pay it once")) == (C.PENDING, 2, 1)
+        harness.app.stop()
