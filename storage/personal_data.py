@@ -191,13 +191,9 @@ class RequestsOfPerson:
 
     closed_threads: Sequence[Sequence[str]]  # request ids
     open_threads: Sequence[Sequence[str]]  # with something open, or a message still to be sent
-    asked_count: int  # how many of all these requests the person made
+    erasable_count: int  # how many in closed threads nothing has emptied yet
+    erasable_count_of_others: int  # how many of these other people made
     sealed_row_count: int  # audit rows with words that cannot be removed
-
-    @property
-    def closed_request_count(self) -> int:
-        """Return how many of the requests are in closed threads, so that they can be erased now."""
-        return sum(map(len, self.closed_threads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +217,15 @@ def find_requests_of_person(tx: Transaction, person: str) -> RequestsOfPerson:
     threads = list(_group_by_thread(tx, sorted(wrote)))
     opened = [each for each in threads if has_open_request(tx, each)]
     closed = [each for each in threads if each not in opened]
-    return RequestsOfPerson(
-        closed, opened, len(asked), int(tx.scalar(_COUNT_SEALED_REASONS, {"person_": person}))
-    )
+    erasable = {
+        each
+        for thread in closed
+        for some in _split_into_chunks(thread)
+        for each in tx.scalars(_SELECT_UNPURGED_RUNS, purge.build_run_id_parameters(some))
+    }
+    sealed = int(tx.scalar(_COUNT_SEALED_REASONS, {"person_": person}))
+    of_others = len(erasable.difference(asked))
+    return RequestsOfPerson(closed, opened, len(erasable), of_others, sealed)
 
 
 def has_open_request(tx: Transaction, run_ids: Sequence[str]) -> bool:

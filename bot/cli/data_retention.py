@@ -151,10 +151,10 @@ def _require_own_rows(store: Store) -> None:
 
 def _format_erasure_preview(person: str, found: personal_data.RequestsOfPerson) -> Iterator[str]:
     yield f"With --yes, this is erased of {person}:"
-    others = found.closed_request_count + sum(map(len, found.open_threads)) - found.asked_count
-    closed = format_count(found.closed_request_count, "request")
+    others = found.erasable_count_of_others
+    closed = format_count(found.erasable_count, "request")
     yield f"  {closed}: what they asked and wrote, all that was said in these threads"
-    if others > 0:
+    if others:
         yield f"  ({others} of them by other people, in threads where this person asked or wrote)"
     yield "  the words of their votes, answers, notes and delegations; clicks, private lines, files"
     yield "Kept: their id, when they asked, when and how they decided, digests, seals, the chain."

@@ -37,6 +37,16 @@ def test_forget_removes_the_words_from_the_file(
     assert "run.purged" in capsys.readouterr().out
 
 
+def test_requests_that_were_erased_are_not_counted_again(
+    record: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A look after the erasure finds nothing left to erase."""
+    assert main(["forget", BEN, "--yes"]) == 0
+    assert "in 1 request and " in capsys.readouterr().out
+    assert main(["forget", BEN]) == 0
+    assert "  0 requests: " in capsys.readouterr().out
+
+
 def test_forgetting_an_approver_keeps_the_requesters_words(
     record: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

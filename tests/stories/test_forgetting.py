@@ -187,7 +187,9 @@ def test_forgetting_leaves_no_word_of_a_person(
     """Neither columns nor files contain them. What Ana asked stays, and the audit is sound."""
     harness = harness_with_words
     assert run_forget(harness, monkeypatch) == 0
-    assert "is erased of" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "  5 requests: " in said  # the program's is still open
+    assert "(2 of them by other people, " in said
     before = {each.partition(".")[0] for each in find_columns_with(harness, WORD)}
     assert before >= {
         "item",
@@ -204,6 +206,9 @@ def test_forgetting_leaves_no_word_of_a_person(
     assert run_forget(harness, monkeypatch, "--yes") == 1
     assert "is open or not fully reported" in capsys.readouterr().out
     reject_waiting_call(harness)
+    assert run_forget(harness, monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert ("  1 request: " in said, "by other people" in said) == (True, False)
     assert run_forget(harness, monkeypatch, "--yes") == 0
     assert "Not touched: backups" in capsys.readouterr().out
 
