@@ -129,7 +129,7 @@ def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, new_program: NewPr
     _, first = program.ask("POST", "/v1/requests", NOTE, **head)
     program.note("and a second")
     status, headers, said = program.raw("POST", "/v1/requests", NOTE, {})
-    assert (status, "the 2 requests" in said["detail"]) == (429, True)
+    assert (status, "has made 2 requests within an hour" in said["detail"]) == (429, True)
     assert 3590 <= int(headers["Retry-After"]) <= 3601
     status, again = program.ask("POST", "/v1/requests", NOTE, **head)
     assert (status, again["id"]) == (200, first["id"])
