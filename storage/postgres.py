@@ -155,15 +155,14 @@ _SELECT_MAY_NOTE_PLACE = """
     FROM pg_class WHERE oid = 'audit'::regclass
 """
 # the cluster, the database and the table, by numbers that only a copy of the files keeps
-_SELECT_PLACE = r"""
-    SELECT place, substring(comment FROM '\[countersign at ([0-9/]+)\]'), comment
-    FROM (
-        SELECT concat_ws('/', cluster.system_identifier, base.oid, audit.oid) AS place,
-               obj_description(audit.oid, 'pg_class') AS comment
-        FROM pg_control_system() AS cluster, pg_database AS base, pg_class AS audit
-        WHERE base.datname = current_database() AND audit.oid = 'audit'::regclass
-    ) AS found
+_SELECT_PLACE = """
+    SELECT concat_ws('/', cluster.system_identifier, base.oid, audit.oid),
+           coalesce(obj_description(audit.oid, 'pg_class'), '')
+    FROM pg_control_system() AS cluster, pg_database AS base, pg_class AS audit
+    WHERE base.datname = current_database() AND audit.oid = 'audit'::regclass
 """
+_PLACE_IN_COMMENT = "[countersign at {}]"
+_PLACE_PATTERN = re.compile(r"\[countersign at [0-9/]+\]")
 _MARK_AS_COPY = """
     INSERT INTO copied (
         at, why, version, key_id, head_seq, head_hash, counts, problems, seal, signing_key
@@ -173,7 +172,6 @@ _MARK_AS_COPY = """
            '', '', 0, '', '{}', '[]', '', ''
     WHERE NOT EXISTS (SELECT FROM copied)
 """
-_PLACE_PATTERN = re.compile(r"\[countersign at [0-9/]+\]")
 
 SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
 MIN_SERVER_VERSION = 13
@@ -290,19 +288,19 @@ class PostgresDatabase(Backend):
         """Return whether the audit's comment says where it is, or this role cannot note it."""
         if not tx.exec_driver_sql(_SELECT_MAY_NOTE_PLACE).scalar():
             return True
-        [(place, noted, _)] = tx.exec_driver_sql(_SELECT_PLACE)
-        return bool(noted == place)
+        [(place, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
+        return _PLACE_IN_COMMENT.format(place) in comment
 
     def note_place(self, tx: Transaction) -> None:
         """Note in the audit's comment where it is; mark the record as a copy if it was elsewhere.
 
         A dump includes the comment, but what is put back from the dump is another table.
         """
-        [(place, noted, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
-        others = _PLACE_PATTERN.sub("", comment or "").strip()
-        text = quote(f"{others} [countersign at {place}]".strip())
-        tx.exec_driver_sql(f"COMMENT ON TABLE audit IS {text}")
-        if noted and noted != place:
+        [(place, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
+        now, noted = _PLACE_IN_COMMENT.format(place), _PLACE_PATTERN.search(comment)
+        others = _PLACE_PATTERN.sub("", comment).strip()
+        tx.exec_driver_sql(f"COMMENT ON TABLE audit IS {quote(f'{others} {now}'.strip())}")
+        if noted and noted[0] != now:
             tx.exec_driver_sql(_MARK_AS_COPY)
 
     @contextmanager
