@@ -113,6 +113,8 @@ def test_a_record_that_stays_where_it_is_is_no_older_one(server: Server) -> None
     server.start()
     with server.connect("record") as owner:
         owner.execute("VACUUM FULL FREEZE countersign.audit")
+    assert open_and_close(server) == ""
+    with server.connect("record") as owner:
         owner.execute("COMMENT ON TABLE countersign.audit IS 'do not touch'")
     assert open_and_close(server) == ""
     with server.connect("record") as owner:

@@ -10,8 +10,8 @@ from tests.postgres_server import binaries, serve
 from tests.records import KEY, ON_A_SERVER
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import arrived, ask, press
-from tests.stories.test_restored_backup import POLICY, C
+from tests.stories.steps import ask, press
+from tests.stories.test_restored_backup import POLICY, check_asked_again
 
 PROGRAMS = binaries()
 pytestmark = pytest.mark.skipif(PROGRAMS is None or ON_A_SERVER, reason="it has its own server")
@@ -37,9 +37,5 @@ def test_a_call_that_ran_after_the_dump_is_asked_again(own_harness: Callable[...
         harness.app.stop()
         server.put_back("record", dump)
         harness.start()
-        harness.said(SUPPORT, thread, "My data was restored from a backup")
-        press(harness, "ana", SUPPORT, card, "approve")
-        arrived(harness)
-        [call] = harness.calls_in(thread)
-        assert (call.status, call.revision, fakes.did("note", "pay it once")) == (C.PENDING, 2, 1)
+        check_asked_again(harness, fakes, thread, card)
         harness.app.stop()
