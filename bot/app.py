@@ -159,8 +159,8 @@ class App:
         self.inspection.start()
 
     def wait(self) -> None:
-        """Block until `stop` or an interrupt."""
-        wait_for_end(self._ended)
+        """Block until `stop` or an interrupt; raise DBAPIError once the record may be too old."""
+        wait_for_end(self._ended, self.core.store.require_newest_rows)
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

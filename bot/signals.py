@@ -27,13 +27,14 @@ SIGNAL_CHECK_SECONDS = 1.0  # a signal delivered to another thread does not wake
 ACKNOWLEDGE_FIRST_SECONDS = 2.5  # Slack delivers again after 3 seconds
 
 
-def wait_for_end(ended: threading.Event) -> None:
-    """Block the main thread until `ended` is set, or the handler of a signal raises.
+def wait_for_end(ended: threading.Event, check: Callable[[], None]) -> None:
+    """Block the main thread until `ended` is set, or `check` or the handler of a signal raises.
 
-    The system may give a signal to any thread; that alone does not wake this one.
+    The system may give a signal to any thread; that alone does not wake this one. `check` is called
+    every second.
     """
     while not ended.wait(SIGNAL_CHECK_SECONDS):
-        pass
+        check()
 
 
 class Signal:

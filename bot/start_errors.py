@@ -27,7 +27,7 @@ def describe_start_error(error: Exception) -> str | None:
     from slack_sdk.errors import SlackApiError
     from sqlalchemy.exc import DBAPIError
 
-    from storage.database_errors import one_line_driver_error_text
+    from storage.database_errors import OlderRecordError, one_line_driver_error_text
     from storage.sqlite import AlreadyRunningError
     from storage.store import SchemaError
 
@@ -36,6 +36,8 @@ def describe_start_error(error: Exception) -> str | None:
             return str(error)
         case AlreadyRunningError():
             return f"{error}."
+        case DBAPIError(orig=OlderRecordError()):
+            return f"Countersign stops: {error.orig}."
         case DBAPIError() | sqlite3.Error():
             why = one_line_driver_error_text(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."

@@ -11,9 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 from sqlalchemy import Engine, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from storage.digest import AuditChainSealer
+from storage.digest import AuditChainSealer, AuditHead
 from storage.models import APPEND_ONLY_TABLES
 from storage.trail import AuditHeadFile
 from storage.transaction import Trace, Transaction
@@ -27,6 +27,8 @@ class Backend(ABC):
 
     path: Path  # local files (key, lock, …) are named after it
     is_multi_process: bool  # whether other processes may write it as well
+    known_head: AuditHead | None = None  # the audit's newest row that this process has committed
+    older_error: DBAPIError | None = None  # once the record may lack what this process has written
 
     @property
     @abstractmethod

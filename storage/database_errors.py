@@ -24,6 +24,20 @@ TRANSIENT_SQLITE_CODES = frozenset(
 TRANSIENT_SQLSTATE_PREFIXES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
 
 
+class OlderRecordError(Exception):
+    """Raised when the server may lack what this process wrote; only a restart helps.
+
+    It is treated as a temporary fault, so that nothing is taken for refused or failed by it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the database's server took over from another one, or went back to an earlier moment, "
+            "and may lack what was written last. Countersign has to be started again; what is open "
+            "is then asked again"
+        )
+
+
 def is_temporary_database_error(error: BaseException) -> bool:
     """Return whether the error is a temporary fault of the database and not a bug."""
     if not isinstance(error, DBAPIError):
@@ -38,7 +52,8 @@ def is_temporary_database_error(error: BaseException) -> bool:
 def _is_temporary_postgres_error(error: Any) -> bool:
     state = getattr(error, "sqlstate", None)
     if state is None:
-        return type(error).__name__ in ("OperationalError", "ConnectionTimeout")
+        names = ("OperationalError", "ConnectionTimeout", OlderRecordError.__name__)
+        return type(error).__name__ in names
     return str(state).startswith(TRANSIENT_SQLSTATE_PREFIXES)
 
 

@@ -6,6 +6,7 @@ holds when it commits, in every process: no second code path is needed for sever
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
@@ -16,14 +17,14 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.sql import quote
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage import postgres_session, workspace_owners
+from storage import postgres_place, postgres_session, workspace_owners
 from storage.backend import Backend
+from storage.database_errors import OlderRecordError
 from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
 from storage.models import APPEND_ONLY_TABLES, DELETABLE_TABLES, EMPTIED_COLUMN_BY_TABLE
@@ -35,6 +36,8 @@ from storage.transaction import (
     replace_nul_characters,
     wrap_driver_error,
 )
+
+log = logging.getLogger("countersign.store")
 
 
 class PostgresTransaction(Transaction):
@@ -57,6 +60,11 @@ class PostgresTransaction(Transaction):
         """
         self._session, self._was_committed = session, was_committed
         super().__init__(session.raw, give_back, dialect, trace, chain, writes=writes, durable=True)
+
+    @property
+    def session(self) -> postgres_session.PostgresServerSession:
+        """Return the session that the transaction uses."""
+        return self._session
 
     def overwrite_erased_data(self) -> None:
         """Do nothing: the server frees deleted rows at its next vacuum."""
@@ -145,36 +153,9 @@ def _build_purge_exception(table: str) -> str:
     )
 
 
-# whether this role may read the cluster's number and write the table's comment
-_SELECT_MAY_NOTE_PLACE = """
-    SELECT coalesce(
-        has_function_privilege(to_regprocedure('pg_control_system()'), 'EXECUTE')
-            AND pg_has_role(relowner, 'USAGE'),
-        false
-    )
-    FROM pg_class WHERE oid = 'audit'::regclass
-"""
-# the cluster, the database and the table, by numbers that only a copy of the files keeps
-_SELECT_PLACE = """
-    SELECT concat_ws('/', cluster.system_identifier, base.oid, audit.oid),
-           coalesce(obj_description(audit.oid, 'pg_class'), '')
-    FROM pg_control_system() AS cluster, pg_database AS base, pg_class AS audit
-    WHERE base.datname = current_database() AND audit.oid = 'audit'::regclass
-"""
-_PLACE_IN_COMMENT = "[countersign at {}]"
-_PLACE_PATTERN = re.compile(r"\[countersign at [0-9/]+\]")
-_MARK_AS_COPY = """
-    INSERT INTO copied (
-        at, why, version, key_id, head_seq, head_hash, counts, problems, seal, signing_key
-    )
-    SELECT (extract(epoch FROM now()) * 1000000)::bigint,
-           'it was put back or moved by other means than `countersign restore`',
-           '', '', 0, '', '{}', '[]', '', ''
-    WHERE NOT EXISTS (SELECT FROM copied)
-"""
-
 SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
 MIN_SERVER_VERSION = 13
+SERVED_ELSEWHERE_ERROR = "another process serves this workspace now"
 COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for the query whether a commit succeeded
 MAX_SHARED_SESSIONS = 12  # for all workspaces of one process
 SHARED_SESSION_WAIT_SECONDS = 2.0  # then one more is opened: the holders may wait for each other
@@ -241,6 +222,8 @@ class PostgresDatabase(Backend):
         if self._shared:
             self._begin_to_read += f"; SET LOCAL search_path TO {self._schema}"
         self._idle = self._shared.idle if self._shared else []
+        self._timeline = ""  # of the server as this process knows it; "" if it does not say
+        self._is_synchronous = False  # whether that server's commits wait for a standby
 
     @property
     def engine(self) -> Engine:
@@ -258,6 +241,7 @@ class PostgresDatabase(Backend):
 
         Raises SchemaError if the server cannot be used.
         """
+        self._timeline, self.older_error = "", None
         with self._temporary_session() as session:
             found, _ = session.run_psycopg_statement(
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
@@ -286,22 +270,18 @@ class PostgresDatabase(Backend):
 
     def is_at_noted_place(self, tx: Transaction) -> bool:
         """Return whether the audit's comment says where it is, or this role cannot note it."""
-        if not tx.exec_driver_sql(_SELECT_MAY_NOTE_PLACE).scalar():
-            return True
-        [(place, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
-        return _PLACE_IN_COMMENT.format(place) in comment
+        assert isinstance(tx, PostgresTransaction)
+        self._timeline = tx.session.timeline
+        self._is_synchronous = tx.session.is_synchronous
+        return not postgres_place.may_note(tx) or postgres_place.is_noted(tx, self._timeline)
 
     def note_place(self, tx: Transaction) -> None:
         """Note in the audit's comment where it is; mark the record as a copy if it was elsewhere.
 
         A dump includes the comment, but what is put back from the dump is another table.
         """
-        [(place, comment)] = tx.exec_driver_sql(_SELECT_PLACE)
-        now, noted = _PLACE_IN_COMMENT.format(place), _PLACE_PATTERN.search(comment)
-        others = _PLACE_PATTERN.sub("", comment).strip()
-        tx.exec_driver_sql(f"COMMENT ON TABLE audit IS {quote(f'{others} {now}'.strip())}")
-        if noted and noted[0] != now:
-            tx.exec_driver_sql(_MARK_AS_COPY)
+        if reason := postgres_place.replace_note(tx, self._timeline):
+            postgres_place.mark_as_copy(tx, reason)
 
     @contextmanager
     def migration_lock(self) -> Iterator[None]:
@@ -348,7 +328,7 @@ class PostgresDatabase(Backend):
         if writes and not session.number:
             session.close()
             self._end_turn()
-            raise StoreClosedError("another process serves this workspace now")
+            raise StoreClosedError(SERVED_ELSEWHERE_ERROR)
         dialect = self.engine.dialect
         return PostgresTransaction(
             session, self._return_session, self._was_committed, dialect, trace, chain, writes=writes
@@ -363,6 +343,8 @@ class PostgresDatabase(Backend):
             except IndexError:  # another thread took it
                 continue
             try:
+                if self._timeline and session.timeline != self._timeline:
+                    self._check_other_timeline(session)
                 session.begin_transaction(begin)
             except psycopg.Error as error:
                 was_broken = session.is_broken
@@ -380,9 +362,46 @@ class PostgresDatabase(Backend):
         _, given = self.engine.dialect.create_connect_args(self._engine.url)
         try:
             given = {"application_name": self._name, **given}
-            return postgres_session.connect_session(self._schema, **given)
+            session = postgres_session.connect_session(self._schema, **given)
         except psycopg.Error as error:
             raise wrap_driver_error(error, self.engine.dialect, "connect", ()) from error
+        if session.timeline == self._timeline:
+            self._is_synchronous = session.is_synchronous
+        return session
+
+    def _check_other_timeline(self, session: postgres_session.PostgresServerSession) -> None:
+        """Mark the record as a copy, and raise DBAPIError, if the server may lack its last rows.
+
+        It has taken over from the one that this process knew, or went back to an earlier moment. It
+        lacks nothing if that one's commits waited for a standby, and is no other if it is still a
+        standby itself.
+        """
+        if self.older_error is not None:
+            raise self.older_error
+        session.read_timeline()
+        if session.timeline in ("", self._timeline):
+            return
+        session.begin_transaction(self._begin)
+        if not session.number:
+            raise StoreClosedError(SERVED_ELSEWHERE_ERROR)
+        parts = (self.engine.dialect, None, AuditChainSealer(b"", dict))
+        ours = PostgresTransaction(session, lambda _: None, lambda _: False, *parts, writes=True)
+        with ours as tx:
+            is_whole = postgres_place.has_row(tx, self.known_head)
+            is_older = not is_whole or postgres_place.is_marked_as_copy(tx)
+            may_note = postgres_place.may_note(tx)
+            is_checked = may_note and postgres_place.is_noted(tx, session.timeline)
+            if not is_older and (is_checked or self._is_synchronous):
+                if may_note:
+                    postgres_place.replace_note(tx, session.timeline)
+            else:
+                is_older = True
+                postgres_place.mark_as_copy(tx, postgres_place.OTHER_TIMELINE_REASON)
+        if is_older:
+            self.older_error = DBAPIError(None, None, OlderRecordError())
+            log.critical("the database is lost: %s", self.older_error.orig)
+            raise self.older_error
+        self._timeline, self._is_synchronous = session.timeline, session.is_synchronous
 
     @contextmanager
     def _temporary_session(self) -> Iterator[postgres_session.PostgresServerSession]:
@@ -416,6 +435,8 @@ class PostgresDatabase(Backend):
         until = time.monotonic() + COMMIT_CHECK_TIMEOUT_SECONDS
         while True:
             with suppress(DBAPIError), self._temporary_session() as session:
+                if self._timeline and session.timeline not in ("", self._timeline):
+                    return False  # this server may have given the number to another transaction
                 [[found]], _ = session.run_psycopg_statement(
                     "SELECT pg_xact_status(%s::xid8)", (number,)
                 )

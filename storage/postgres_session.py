@@ -38,6 +38,13 @@ SESSION_SETTINGS = (
     "SET synchronous_commit TO on",
     "SET client_min_messages TO warning",
 )
+# the number that a server changes when it takes over from another or recovers to a moment; and
+# whether each commit waits for a standby. Nothing while it is a standby itself
+_SELECT_TIMELINE = """
+    SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+           current_setting('synchronous_standby_names') <> ''
+    WHERE NOT pg_is_in_recovery()
+"""
 BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -55,8 +62,10 @@ class PostgresServerSession:
         "_libpq",
         "_prepared_names",
         "_seen_statements",
+        "is_synchronous",
         "number",
         "raw",
+        "timeline",
     )
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
@@ -69,6 +78,8 @@ class PostgresServerSession:
         self._is_commit_sent = False  # the last COMMIT was sent, but its answer not read
         self._is_lost = False  # libpq failed, and not the server; psycopg does not always notice
         self.number = ""  # of the writing transaction
+        self.timeline = ""  # the server's, by `read_timeline`; "" if it does not say
+        self.is_synchronous = False  # whether the server's commits wait for a standby
 
     @property
     def is_free(self) -> bool:
@@ -84,6 +95,18 @@ class PostgresServerSession:
     def is_broken(self) -> bool:
         """Return whether the connection is lost or closed."""
         return self._is_lost or self.raw.closed or self.raw.broken
+
+    def read_timeline(self) -> None:
+        """Ask the server for its timeline; not all providers let it say."""
+        self._is_commit_sent = False
+        try:
+            # libpq first reads the answer to the last COMMIT
+            found, _ = self._read_result(self._libpq.exec_(_SELECT_TIMELINE.encode()))
+        except psycopg.Error:
+            if self.is_broken:
+                raise
+            found = []
+        self.timeline, self.is_synchronous = found[0] if found else ("", False)
 
     def begin_transaction(self, sql: str) -> None:
         """Begin a transaction; `number` is the transaction's own if `sql` returns it, else ""."""
@@ -182,4 +205,5 @@ def connect_session(schema: str = DEFAULT_SCHEMA, **given: Any) -> PostgresServe
     raw = psycopg.connect(**given, autocommit=True, prepare_threshold=None)
     session = PostgresServerSession(raw)
     session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SESSION_SETTINGS)))
+    session.read_timeline()
     return session

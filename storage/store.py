@@ -161,6 +161,11 @@ class Store:
         """Return whether other processes may write to the same database."""
         return self.database.is_multi_process
 
+    def require_newest_rows(self) -> None:
+        """Raise DBAPIError if it was found that the database may lack what this process wrote."""
+        if self.database.older_error is not None:
+            raise self.database.older_error
+
     def accept_rows_despite_mismatch(self) -> None:
         """Accept a database that may be a copy or older state, and begin a new audit head file."""
         with self._write_lock:
@@ -231,7 +236,7 @@ class Store:
                 yield tx
                 if tx.ready and self._handle_ready_runs is not None:
                     self._handle_ready_runs(tx, tx.ready)
-            self._head = tx.head or self._head
+            self._head = self.database.known_head = tx.head or self._head
             if soft:
                 self._has_unsynced_commits = self._has_unsynced_commits or needs_sync
             elif tx.has_changes:  # without changes the commit did not wait for the disk

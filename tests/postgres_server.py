@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,9 @@ def binaries() -> Path | None:
 class Server:
     """A running server; its superuser is `owner`, a role that the product never uses."""
 
-    def __init__(self, folder: Path, control: Callable[..., None], options: str) -> None:
-        self.folder, self._control, self._options = folder, control, options
+    def __init__(self, folder: Path, run: Callable[..., None], options: str) -> None:
+        self.folder, self._run, self._options = folder, run, options
+        self._data = "data"
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
@@ -42,6 +42,39 @@ class Server:
     def stop(self, mode: str = "immediate") -> None:
         """Stop the server and end every connection; `start` starts it again."""
         self._control("-m", mode, "stop")
+
+    def _control(self, *command: str) -> None:
+        self._run("pg_ctl", "-D", str(self.folder / self._data), "-w", "-s", *command)
+
+    def copy_as_standby(self, name: str) -> None:
+        """Copy the server's files as they are now, as those of a standby that does not run."""
+        where = ("-D", str(self.folder / name), "-h", str(self.folder), "-U", "owner")
+        self._run("pg_basebackup", *where, "-R", "--checkpoint=fast", "--no-sync")
+
+    @contextmanager
+    def follow_synchronously(self, name: str) -> Iterator[None]:
+        """Let that standby run, and each commit wait for it; at the end both servers stop."""
+        sockets = self.folder / f"{name}.sockets"
+        sockets.mkdir()
+        shutil.chown(sockets, self.folder.stat().st_uid)
+        options = self._options.replace(f"-k {self.folder}", f"-k {sockets}")
+        standby = ("pg_ctl", "-D", str(self.folder / name), "-w", "-s")
+        self._run(*standby, "-l", str(sockets / "log"), "-o", options, "start")
+        with self.connect() as owner:
+            owner.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            owner.execute("SELECT pg_reload_conf()")
+        yield
+        self.stop()
+        self._run(*standby, "-m", "fast", "stop")
+
+    def start_standby(self, name: str) -> None:
+        """Start that standby in the place of this server, which is stopped."""
+        self._data = name
+        self.start()
+
+    def promote(self) -> None:
+        """Make a server of the standby that runs."""
+        self._control("promote")
 
     def url(self, database: str, role: str = "agent") -> str:
         """The URL by which `role` reaches `database`."""
@@ -117,9 +150,9 @@ def serve(programs: Path) -> Iterator[Server]:
         folder.chmod(0o755)
         data = str(folder / "data")
 
-        def run(*command: str) -> None:
+        def run(program: str, *options: str) -> None:
             subprocess.run(
-                command,
+                [programs / program, *options],
                 check=True,
                 timeout=PATIENCE,
                 cwd=folder,
@@ -129,14 +162,13 @@ def serve(programs: Path) -> Iterator[Server]:
                 **as_nobody,
             )
 
-        control = [str(programs / "pg_ctl"), "-D", data, "-w", "-s"]
         how = ["-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
-        run(str(programs / "initdb"), *how)
+        run("initdb", *how)
         options = (
             f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
             "max_connections=300"
         )
-        server = Server(folder, partial(run, *control), options)
+        server = Server(folder, run, options)
         server.start()
         try:
             yield server

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from sqlalchemy.exc import DBAPIError
 
+from storage.database_errors import OlderRecordError
 from storage.record import Store
 from storage.sqlite_connections import LostFileError
 from storage.store import check_database_writable
@@ -86,7 +87,7 @@ def check_writable(store: Store) -> str:
     try:
         check_database_writable(store)
     except DBAPIError as error:
-        if isinstance(error.orig, LostFileError):
+        if isinstance(error.orig, (LostFileError, OlderRecordError)):
             return str(error.orig)
         raise
     except OSError as error:

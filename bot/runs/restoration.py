@@ -41,9 +41,7 @@ from storage.states import CallStatus, RunStatus
 
 def restored_run_notice(waits: bool) -> str:
     """Return the notice for the thread of a run that was open in a restored record."""
-    text = (
-        "My data was restored from a backup, and what happened to this request since is unknown. "
-    )
+    text = "My data may be an older copy now, and what happened to this request since is unknown. "
     return text + (
         "I am asking again what was open. First check whether it was done already."
         if waits
@@ -54,7 +52,7 @@ def restored_run_notice(waits: bool) -> str:
 def restored_backup_notice() -> str:
     """Return the notice for a person whose message or click was unsettled in a restored record."""
     return (
-        "My data was restored from a backup, so what you last did here may be lost. "
+        "My data may be an older copy now, so what you last did here may be lost. "
         "Check whether it was done, and do it again if not."
     )
 

@@ -172,8 +172,12 @@ class WorkspaceHost:
         """Do nothing: `countersign workspaces doctor` inspects a workspace's setup on demand."""
 
     def wait(self) -> None:
-        """Block until `stop` or an interrupt."""
-        wait_for_end(self._stopping)
+        """Block until `stop` or an interrupt; raise DBAPIError once a record may be too old."""
+        wait_for_end(self._stopping, self._require_newest_rows)
+
+    def _require_newest_rows(self) -> None:
+        for each in self.list_hosted():
+            each.require_newest_rows()
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

@@ -82,6 +82,11 @@ class HostedWorkspace:
         """Return whether its app is running."""
         return self._app is not None
 
+    def require_newest_rows(self) -> None:
+        """Raise DBAPIError if its app has found that the record may lack what it wrote."""
+        if app := self._app:
+            app.core.store.require_newest_rows()
+
     @property
     def starts_at(self) -> datetime | None:
         """Return when the app is to be started; None if it is running, or no time is set."""

@@ -96,6 +96,11 @@ class Replica:
         """Whether there is a process."""
         return self._process is not None and self._process.is_alive()
 
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with; None while it runs."""
+        return self._process.exitcode if self._process is not None else None
+
     def kill(self) -> None:
         """Kill it at once, as a power cut would."""
         if self._process is not None:

@@ -85,7 +85,7 @@ def test_a_rerun_in_a_restored_backup_can_be_resolved(
     command(harness, monkeypatch, "backup", backup)
     command(harness, monkeypatch, "restore", backup)
     harness.start()
-    harness.said(SUPPORT, thread, "My data was restored from a backup")
+    harness.said(SUPPORT, thread, "My data may be an older copy now")
     arrived(harness)
     assert [each.status for each in harness.calls_in(thread)] == [C.UNKNOWN]
     assert "resolve_done" in action_ids(harness.card(SUPPORT, thread, having="run_again"))

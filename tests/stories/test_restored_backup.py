@@ -32,7 +32,7 @@ def check_asked_again(
     harness: Harness, fakes: FakeTools, thread: str, card: dict[str, Any]
 ) -> None:
     """The bot has started on the older record: people read it, and the old button does nothing."""
-    harness.said(SUPPORT, thread, "My data was restored from a backup")
+    harness.said(SUPPORT, thread, "My data may be an older copy now")
     press(harness, "ana", SUPPORT, card, "approve")
     arrived(harness)
     [call] = harness.calls_in(thread)

@@ -50,7 +50,7 @@ from bot.signals import wait_for_end
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 take = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 threading.Timer(0.3, take).start()
-wait_for_end(threading.Event())
+wait_for_end(threading.Event(), lambda: None)
 """
 
 

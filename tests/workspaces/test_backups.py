@@ -79,7 +79,7 @@ def test_one_workspace_is_restored_while_the_process_runs(hosted: MovingHarness)
     assert hosted.host is not None
     with hosted.host.use_app(TEAM) as app:
         hosted.app = app  # type: ignore[assignment]  # it is one
-    hosted.said(SUPPORT, thread, "My data was restored from a backup")
+    hosted.said(SUPPORT, thread, "My data may be an older copy now")
     [again] = hosted.slack.wait(
         lambda: [
             each

@@ -1,10 +1,11 @@
-"""A dump of the server's is put back: calls that were open in it are asked again."""
+"""The record is an older one on a server: calls that were open in it are asked again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from tests.postgres_server import binaries, serve
 from tests.records import KEY, ON_A_SERVER
@@ -37,5 +38,32 @@ def test_a_call_that_ran_after_the_dump_is_asked_again(own_harness: Callable[...
         harness.app.stop()
         server.put_back("record", dump)
         harness.start()
+        check_asked_again(harness, fakes, thread, card)
+        harness.app.stop()
+
+
+def test_a_call_whose_result_a_takeover_lost_is_asked_again(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The bot runs while a standby takes over that lacks the approval: it ends, and is started."""
+    assert PROGRAMS is not None
+    fakes = FakeTools()
+    with serve(PROGRAMS) as server:
+        server.fresh("record")
+        url = server.url("record", "owner")
+        harness = own_harness(fakes.tools, POLICY, DATABASE_URL=url, COUNTERSIGN_KEY=KEY)
+        thread = ask(harness, ("note", {"text": "pay it once"}))
+        card = harness.card(SUPPORT, thread)
+        harness.settle()
+        server.copy_as_standby("standby")
+        press(harness, "ana", SUPPORT, card, "approve")
+        harness.said(SUPPORT, thread, "That is all.")
+        server.stop()
+        server.start_standby("standby")
+        server.promote()
+
+        with pytest.raises(DBAPIError, match="took over"):
+            harness.app.wait()
+        harness.restart()
         check_asked_again(harness, fakes, thread, card)
         harness.app.stop()
