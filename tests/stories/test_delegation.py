@@ -14,7 +14,19 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import arrived, ask, open_modal, press, reject, statuses, told, typed, vote
+from tests.stories.steps import (
+    all_sent,
+    arrived,
+    ask,
+    cards_of,
+    open_modal,
+    press,
+    reject,
+    statuses,
+    told,
+    typed,
+    vote,
+)
 from tests.stories.test_commands import asked
 
 POLICY = """
@@ -232,13 +244,17 @@ def test_the_delegator_can_reject_what_the_delegate_approved(harness: Harness) -
 
 
 def test_a_delegation_cannot_be_passed_on(harness: Harness) -> None:
-    """Ana delegates to Cleo and Cleo to Dan: Dan does not decide for Ana."""
+    """Ana delegates to Cleo and Cleo to Dan: Cleo decides for Ana, and Dan does not."""
     delegate(harness)
     delegate(harness, "cleo", "UDAN00001")
     thread = ask(harness, ("note", {"text": "third hand"}))
-    press(harness, "dan", SUPPORT, harness.card(SUPPORT, thread), "approve")
+    card = harness.card(SUPPORT, thread)
+    press(harness, "dan", SUPPORT, card, "approve")
     told(harness, "dan", SUPPORT, thread, "You cannot decide this one")
     assert statuses(harness, thread) == [CallStatus.PENDING]
+    vote(harness, "cleo", card)
+    arrived(harness)
+    assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
 
 
 def test_a_delegate_may_not_decide_more_than_the_delegator(harness: Harness) -> None:
@@ -259,6 +275,15 @@ def test_a_delegate_gets_cards_in_direct_messages(harness: Harness) -> None:
     harness.person("cleo").click(dm, card["ts"], "approve", seen=card)
     arrived(harness)
     assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
+
+
+def test_a_delegate_of_somebody_else_gets_no_card(harness: Harness) -> None:
+    """Cleo decides for Dan, who is no approver of this call."""
+    delegate(harness, "dan")
+    ask(harness, ("put", {"text": "hose reel"}))
+    harness.slack.wait(lambda: cards_of(harness, "ana", "hose reel"))
+    all_sent(harness)
+    assert not cards_of(harness, "cleo", "hose reel")
 
 
 def test_a_reminder_names_the_delegate_as_well(harness: Harness) -> None:
