@@ -36,6 +36,17 @@ approvers = ["@finance"]
 post_to = "C0FINANCE"
 """
 
+DENYING_POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "note"
+when = 'args.text == "all of it"'
+verdict = "deny"
+reason = "nobody may delete all of it"
+"""
+
 
 def list_revisions(harness: Harness, thread: str) -> list[dict[str, Any]]:
     [call] = harness.calls_in(thread)
@@ -297,6 +308,22 @@ def test_an_edit_under_another_rule_needs_both_groups_of_approvers(
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert fakes.did("note", "large") == 1
+
+
+def test_an_edit_that_policy_forbids_is_refused(own_harness: Callable[..., Harness]) -> None:
+    """The dialog gives the rule's reason. The call can still be approved as it was."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, DENYING_POLICY)
+    thread = ask(harness, ("note", {"text": "some of it"}))
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    harness.person("ana").submit(typed(text="all of it"))
+    assert "not allow this: nobody may delete all of it" in on_top(harness, "ana")
+    harness.person("ana").close_view()
+    assert [each["text"] for each in list_revisions(harness, thread)] == ["some of it"]
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (fakes.did("note", "some of it"), fakes.did("note", "all of it")) == (1, 0)
 
 
 def test_an_edited_and_rejected_call_does_not_run(harness: Harness, fakes: FakeTools) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from bot.approvals.receipts import ReceiptWriter
 from bot.cards.answers import RERUN_NEEDS_REASON_REPLY
+from bot.cards.sentences import RERUN_NEEDS_ALL_APPROVERS_REPLY
 from bot.demo.model_server import Turn
 from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, tool
 from storage.models import Call
@@ -179,5 +180,22 @@ def test_a_click_cannot_rerun_a_call_needing_a_reason(
     asking = harness.card(SUPPORT, thread, having="run_again")
     press(harness, "ana", SUPPORT, asking, "run_again")
     told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_REASON_REPLY)
+    assert statuses(harness, thread) == [C.UNKNOWN]
+    assert fakes.did("lose", "parcel") == 1
+
+
+def test_a_click_cannot_rerun_a_call_of_several_approvers(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """One person's click would stand for two approvals; the person is told so."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, f"{LAX}quorum = 2\n")
+    thread = waiting(harness, ("lose", {"text": "parcel"}))
+    card = harness.card(SUPPORT, thread)
+    for who in ("ana", "cleo"):
+        vote(harness, who, card)
+    asking = harness.card(SUPPORT, thread, having="run_again")
+    press(harness, "ana", SUPPORT, asking, "run_again")
+    told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_ALL_APPROVERS_REPLY)
     assert statuses(harness, thread) == [C.UNKNOWN]
     assert fakes.did("lose", "parcel") == 1
