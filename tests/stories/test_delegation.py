@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from bot.cards.delegation_dialog import DELEGATION_ALREADY_ENDED_REPLY
 from storage.delegations import Delegation
-from storage.models import Audit, Vote
-from storage.states import CallStatus
+from storage.models import Audit, Delivery, Vote
+from storage.states import CallStatus, DeliveryStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -94,8 +95,10 @@ def delegate(harness: Harness, who: str = "ana", to: str = CLEO, days: float = 2
 
 @pytest.fixture(autouse=True)
 def no_delegations_left(harness: Harness) -> Any:
-    """All delegations have ended after a story."""
+    """All delegations have ended after a story, and each delivery was marked as handled."""
     yield
+    arrived(harness)
+    assert not harness.all(Delivery, Delivery.status == DeliveryStatus.NEW)
     harness.clock.advance(91 * DAY)
 
 
@@ -171,6 +174,30 @@ def test_only_the_delegator_ends_a_delegation_early(harness: Harness) -> None:
     arrived(harness)
     [kept] = harness.all(Delegation, Delegation.id == again.id)
     assert kept.revoked_at is None
+
+
+@pytest.mark.parametrize("by", ["time", "click"])
+def test_a_delegation_ends_only_once(harness: Harness, by: str) -> None:
+    """A click on an old button is told so, and changes nothing of how it ended."""
+    row, before = delegate(harness), count_end_notices(harness)
+    asked(harness, "/approvals delegate", "ana")
+    ana = harness.person("ana")
+    answer = max(
+        (m for m in ana.everything(SUPPORT) if m.get("is_ephemeral")),
+        key=lambda each: float(each["ts"]),
+    )
+    if by == "click":
+        ana.click(SUPPORT, answer["ts"], "end_delegation", seen=answer)
+        arrived(harness)
+    else:
+        harness.clock.advance(3 * DAY)
+    [ended] = harness.all(Delegation, Delegation.id == row.id)
+    ana.click(SUPPORT, answer["ts"], "end_delegation", seen=answer)
+    told(harness, "ana", SUPPORT, answer["ts"], DELEGATION_ALREADY_ENDED_REPLY)
+    arrived(harness)
+    [row] = harness.all(Delegation, Delegation.id == row.id)
+    assert (row.revoked_at, row.revoked_by) == (ended.revoked_at, ended.revoked_by)
+    assert count_end_notices(harness) == before + (by == "click")
 
 
 def test_a_delegate_cannot_approve_their_own_request(harness: Harness) -> None:
