@@ -120,6 +120,15 @@ def test_the_card_marks_a_repeated_call(harness: Harness, fakes: FakeTools) -> N
     assert (fakes.did("note", "twice"), fakes.did("peek", "twice")) == (2, 2)
 
 
+def test_the_same_call_in_another_request_is_no_repeat(harness: Harness, fakes: FakeTools) -> None:
+    """It is the same person within a minute, and no program asks for either."""
+    for _ in range(2):
+        thread = ask_in_turns(harness, ("note", "in two requests"))
+        assert "Why this is asked" not in words(approve(harness, thread, 0))
+        harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "in two requests") == 2
+
+
 @pytest.mark.parametrize("tool", ["put", "note"])
 def test_the_card_marks_a_call_that_is_twice_in_one_plan(
     harness: Harness, fakes: FakeTools, tool: str
