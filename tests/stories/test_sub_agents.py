@@ -15,7 +15,7 @@ from tests.pages import ROOT, blocks
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, noted, now_at, open_modal, reject, statuses, told
+from tests.stories.steps import arrived, noted, now_at, open_modal, reject, statuses, told, vote
 from tests.stories.sub_agents import (
     AGENTS,
     approve,
@@ -76,6 +76,27 @@ def test_the_card_shows_the_agents_behind_a_call(harness: Harness, fakes: FakeTo
     places = [card.find(each) for each in lines]
     assert -1 not in places
     assert places == sorted(places)
+
+
+def test_a_repeat_after_a_change_by_a_sub_agent_is_asked(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """The first result is not given again: the sub-agent's call may have changed things."""
+    flag = Turn(calls=[("put", {"text": "flag"})])
+    harness.planner.script(flag, Turn(calls=[errand("flag note")]), writes("flag note"))
+    thread = harness.person("ben").say(SUPPORT, "@bot raise the flag twice")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.slack.wait(lambda: len(harness.calls_in(thread)) == 3)
+    harness.settle()
+    end = (Turn(text="It is written."), flag, Turn(text="Raised again."))
+    approve(harness, harness.card(SUPPORT, thread), *end)
+    harness.slack.wait(lambda: len(harness.calls_in(thread)) == 4)
+    harness.settle()
+    again = harness.card(SUPPORT, thread)
+    assert "the same was done already in this request" in words(again)
+    vote(harness, "ana", again)
+    harness.said(SUPPORT, thread, "Raised again.")
+    assert fakes.did("put", "flag") == 2
 
 
 def test_two_sub_agents_are_decided_in_any_order(harness: Harness, fakes: FakeTools) -> None:
