@@ -38,7 +38,7 @@ def test_only_the_requester_withdraws_a_call(harness: Harness, fakes: FakeTools)
 
 
 def test_a_plan_that_is_sent_back_is_replaced(harness: Harness, fakes: FakeTools) -> None:
-    """The model is told the approver's words. A plan can be sent back only so often."""
+    """Model and thread are told the approver's words. A plan can be sent back only so often."""
     rounds = harness.app.core.settings.max_rounds
     harness.planner.script(
         *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)),
@@ -53,6 +53,8 @@ def test_a_plan_that_is_sent_back_is_replaced(harness: Harness, fakes: FakeTools
         harness.slack.wait(harness.person("ana").view)
         outcome = harness.person("ana").submit({"words": {"text": {"value": f"smaller {number}"}}})
         assert outcome["outcome"] == "closed"
+        if number < rounds:
+            harness.said(SUPPORT, thread, f"Ana Ruiz sent the plan back: “smaller {number}”")
     told(harness, "ana", SUPPORT, thread, f"sent back {rounds} times")
     assert [call.status for call in harness.calls_in(thread)] == [C.SUPERSEDED] * rounds + [
         C.PENDING

@@ -139,4 +139,7 @@ def test_a_guest_cannot_retry_their_request(harness: Harness) -> None:
     end_membership(harness, "is_restricted")
     harness.person("ben").click(SUPPORT, gave_up["ts"], "retry", seen=gave_up)
     told(harness, "ben", SUPPORT, thread, "full members of this workspace only")
-    assert harness.run_in(thread).status is RunStatus.FAILED
+    run = harness.run_in(thread)
+    assert run.status is RunStatus.FAILED
+    [refused] = noted(harness, run.id, "decision.refused")
+    assert (refused["verb"], refused["why"]) == ("retry", "stranger")

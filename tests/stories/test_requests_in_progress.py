@@ -12,7 +12,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import ASKED_BY, FINANCE, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import all_sent, arrived, ask, ask_for, menu, session, told
+from tests.stories.steps import all_sent, arrived, ask, ask_for, menu, noted, session, told
 
 C = CallStatus
 
@@ -295,7 +295,10 @@ def test_a_run_without_a_model_fails_and_retry_goes_on_from_there(
     gave_up = harness.card(SUPPORT, thread, having="retry")
     harness.person("cleo").click(SUPPORT, gave_up["ts"], "retry")
     told(harness, "cleo", SUPPORT, thread, "Only <@UBEN00001>, who asked for this, can retry it.")
-    assert harness.run_in(thread).status is RunStatus.FAILED
+    run = harness.run_in(thread)
+    assert run.status is RunStatus.FAILED
+    [refused] = noted(harness, run.id, "decision.refused")
+    assert (refused["verb"], refused["why"]) == ("retry", "not_requester")
     harness.planner.script(Turn(text="Here I am again."))
     harness.person("ben").click(SUPPORT, gave_up["ts"], "retry")
     harness.said(SUPPORT, thread, "Here I am again.")
