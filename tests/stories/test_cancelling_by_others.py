@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from bot.cards.sentences import NOTHING_TO_CANCEL_REPLY
 from storage.states import CallStatus
-from tests.stories.harness import PARTNERS, Harness
-from tests.stories.steps import arrived, ask, menu, statuses, told
+from tests.stories.harness import PARTNERS, SUPPORT, Harness
+from tests.stories.steps import arrived, ask, menu, showing, statuses, told
 
 # a stranger of another company, a guest, and three colleagues: Ana is an approver
 PEOPLE = ("eve", "gus", "ana", "dan", "cleo")
@@ -88,3 +89,16 @@ def test_other_words_in_somebodys_thread_are_not_answered(harness: Harness) -> N
     cleo.say(PARTNERS, "stop", thread)
     arrived(harness)
     assert ONLY not in str([m for m in cleo.everything(PARTNERS) if m["ts"] > thread])
+
+
+def test_a_request_that_has_ended_is_not_cancelled(harness: Harness) -> None:
+    """Its requester chose it in the menu of the card as it was before."""
+    thread = ask(harness, ("note", {"text": "soon over"}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
+    harness.said(SUPPORT, thread, "That is all.")
+    arrived(harness)
+    menu(harness, "ben", card, "cancel_run")
+    told(harness, "ben", SUPPORT, thread, NOTHING_TO_CANCEL_REPLY)
+    assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
+    assert not showing(harness, SUPPORT, thread, "cancelled the request")

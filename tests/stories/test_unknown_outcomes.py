@@ -32,6 +32,7 @@ from tests.stories.steps import (
     vote,
     waiting,
 )
+from tests.stories.test_break_glass import break_glass
 from tests.stories.test_what_runs import DENIES, STRICTER, build_changed_note
 
 C = CallStatus
@@ -194,6 +195,21 @@ def test_a_click_cannot_rerun_a_call_of_several_approvers(
     card = harness.card(SUPPORT, thread)
     for who in ("ana", "cleo"):
         vote(harness, who, card)
+    asking = harness.card(SUPPORT, thread, having="run_again")
+    press(harness, "ana", SUPPORT, asking, "run_again")
+    told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_ALL_APPROVERS_REPLY)
+    assert statuses(harness, thread) == [C.UNKNOWN]
+    assert fakes.did("lose", "parcel") == 1
+
+
+def test_a_click_cannot_rerun_a_call_that_ran_without_approval(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """An approver may look at it and say what happened, but does not approve it by that."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, f'{LAX}break_glass = ["UBEN00001"]\n')
+    thread = waiting(harness, ("lose", {"text": "parcel"}))
+    break_glass(harness, "ben", harness.card(SUPPORT, thread))
     asking = harness.card(SUPPORT, thread, having="run_again")
     press(harness, "ana", SUPPORT, asking, "run_again")
     told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_ALL_APPROVERS_REPLY)
