@@ -43,11 +43,7 @@ _SELECT_INTERRUPTED_LAPSED = _SELECT_INTERRUPTED_RUNS.where(
 )
 _UPDATE_LEASE = (
     update(Run)
-    .where(
-        col(Run.id) == bindparam("id_"),
-        col(Run.status).in_((states.RunStatus.RUNNING, states.RunStatus.CANCELLED)),
-        col(Run.lease_until).is_not(None),
-    )
+    .where(col(Run.id) == bindparam("id_"), col(Run.lease_until).is_not(None))
     .values(lease_until=bindparam("lease_until"))
 )
 
@@ -86,14 +82,10 @@ _INCREMENT_PLAN_REVISION = (
 _IS_POSTED_CONDITION = (col(Message.status) == states.MessageStatus.SENT) | (
     (col(Message.status) == states.MessageStatus.FAILED) & (col(Message.ts) != "")
 )
+# only cards, their copies and a request's reaction belong to a plan
 _REDRAW_PLAN_MESSAGES = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"))
-    .where(
-        col(Message.kind).in_(
-            (states.MessageKind.CARD, states.MessageKind.COPY, states.MessageKind.MARK)
-        )
-    )
     .values(
         wanted=col(Message.wanted) + 1,
         status=case((_IS_POSTED_CONDITION, states.MessageStatus.STALE), else_=col(Message.status)),
