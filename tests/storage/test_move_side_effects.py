@@ -151,6 +151,23 @@ def test_a_failed_card_that_is_in_slack_is_redrawn_with_the_next_change(store: S
     assert (stands.card().status, gone.card().status) == (M.STALE, M.PENDING)
 
 
+def test_only_failed_cards_that_are_in_slack_are_redrawn_later(store: Store) -> None:
+    """Neither one that Slack never accepted, nor an answer, nor a card that was drawn."""
+    stands, unposted, answer, drawn = (seed(store) for _ in range(4))
+    with store.write() as tx:
+        set_message(tx, stands.card(), status=M.FAILED, ts="1.1", attempts=3, due_at=AT)
+        set_message(tx, unposted.card(), status=M.FAILED)
+        set_message(tx, answer.card(), status=M.FAILED, ts="1.2", kind="answer")
+        set_message(tx, drawn.card(), status=M.SENT, ts="1.3")
+    other_rows = [each.card() for each in (unposted, drawn)]
+    with store.write() as tx:
+        moves.mark_failed_cards_for_redraw(tx)
+    row = stands.card()
+    assert (row.status, row.wanted, row.attempts, row.due_at) == (M.STALE, 2, 0, None)
+    assert [each.card() for each in (unposted, drawn)] == other_rows
+    assert answer.card().status is M.FAILED
+
+
 def test_a_posted_message_forgets_its_earlier_failures(store: Store) -> None:
     """Those of other messages stay."""
     seeded, other = seed(store), seed(store)

@@ -69,6 +69,17 @@ def test_a_heartbeat_extends_leases_even_of_cancelled_runs(store: Store) -> None
         ] == [seeded.run_id]
 
 
+def test_a_heartbeat_extends_no_other_lease(store: Store) -> None:
+    """A run that waits for people gets none, and another replica's run keeps its own."""
+    mine, theirs, waiting = (seed(store, run=each) for each in (R.RUNNING, R.RUNNING, R.WAITING))
+    with store.write() as tx:
+        for each in (mine, waiting):
+            moves.extend_lease_even_if_cancelled(tx, each.run_id, AT + 2 * HOUR)
+        lapsed = moves.list_runs_with_expired_lease(tx, AT + HOUR)
+    assert [each.id for each in lapsed] == [theirs.run_id]
+    assert (mine.run().lease_until, waiting.run().lease_until) == (AT + 2 * HOUR, None)
+
+
 def test_ready_runs_are_reported_before_the_commit(store: Store) -> None:
     """No other runs are reported."""
     told: list[tuple[str, bool]] = []
