@@ -205,11 +205,7 @@ def change_call_status(
         # it may be a question, and the head of every card counts those
         mark_cards_for_redraw(tx, row.plan_id)
     else:
-        ran = (
-            row.status is states.CallStatus.RUNNING
-            and target is states.CallStatus.SUCCEEDED
-            and not row.action
-        )
+        ran = row.status is states.CallStatus.RUNNING and target is states.CallStatus.SUCCEEDED
         mark_plan_changed(tx, row.plan_id, row.id if draws else "", goes_on=ran)
     return True
 
