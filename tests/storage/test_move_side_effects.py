@@ -140,6 +140,62 @@ def test_a_claim_is_audited_and_a_failed_one_is_not(store: Store) -> None:
     )
 
 
+def test_a_claim_takes_only_the_run_it_names(store: Store) -> None:
+    """Another ready run stays ready, for another worker."""
+    claimed, other = seed(store, run=R.READY), seed(store, run=R.READY)
+    with store.write() as tx:
+        moves.claim_run(tx, claimed.run_id, at=AT, lease_until=AT + HOUR)
+    assert (claimed.run().status, other.run().status) == (R.RUNNING, R.READY)
+    assert (other.run().fence, other.events()) == (1, [])
+
+
+def test_a_sub_agents_run_was_asked_where_its_request_was(store: Store) -> None:
+    """What other requests were asked in does not matter."""
+    with store.write() as tx:
+        for name in ("C0", "C1", "C2"):
+            moves.insert_run(tx, make_run(id=f"root{name}", asked_in=name), at=AT)
+        child = make_run(thread_ts="", root_id="rootC1", parent_call="a call")
+        moves.insert_run(tx, child, at=AT)
+    assert child.asked_in == "C1"
+
+
+def test_a_card_is_redrawn_once_no_call_of_its_plan_is_to_run(store: Store) -> None:
+    """Calls of other plans, and those that a program will run, are not waited for."""
+    waits, goes_on = seed(store, C.RUNNING, C.APPROVED), seed(store, C.RUNNING, C.APPROVED)
+    with store.write() as tx:
+        for each in (waits, goes_on):
+            set_message(tx, each.card(), status=M.SENT, ts="1.1", shown=1)
+        tx.update_rows(Call, {"id": goes_on.ids[1]}, action="a program's action")
+        for each in (waits, goes_on):
+            assert moves.change_call_status(tx, each.call(), C.SUCCEEDED, at=AT, actor="worker")
+    assert (waits.card().status, goes_on.card().status) == (M.SENT, M.STALE)
+    assert (waits.card().wanted, goes_on.card().wanted) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(C.RUNNING, C.UNKNOWN), (C.UNKNOWN, C.SUCCEEDED)], ids=["unknown", "told"]
+)
+def test_a_card_is_redrawn_at_once_if_people_may_wait_for_it(
+    store: Store, before: C, after: C
+) -> None:
+    """That another call of the plan is to run does not matter."""
+    seeded = seed(store, before, C.APPROVED)
+    with store.write() as tx:
+        set_message(tx, seeded.card(), status=M.SENT, ts="1.1", shown=1)
+        assert moves.change_call_status(tx, seeded.call(), after, at=AT, actor="worker")
+    assert seeded.card().status is M.STALE
+
+
+def test_a_call_that_ends_undecided_redraws_the_cards_of_the_others(store: Store) -> None:
+    """The head of each counts what is still to be decided; a vote redraws its own card alone."""
+    for target, wanted in ((C.EXPIRED, 2), (C.REJECTED, 1)):
+        seeded = seed(store, C.PENDING, C.PENDING)
+        with store.write() as tx:
+            set_message(tx, seeded.card(), body=f'{{"calls": ["{seeded.ids[1]}"]}}', shown=1)
+            assert moves.change_call_status(tx, seeded.call(), target, at=AT, actor="system")
+        assert seeded.card().wanted == wanted
+
+
 def test_a_failed_card_that_is_in_slack_is_redrawn_with_the_next_change(store: Store) -> None:
     """One that was never posted stays pending."""
     stands, gone = seed(store), seed(store)
