@@ -90,11 +90,11 @@ class CallExpirer:
     def _announce_expiry(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread which calls of one plan have expired."""
         run = runs.find_run(tx, fallen[0].run_id)
-        asking = [call for call in fallen if person_questions.is_question_to_person(call)]
+        if run is None:
+            return
+        person_questions.announce_unanswered_questions(tx, run, fallen)
         fallen = [call for call in fallen if not person_questions.is_question_to_person(call)]
-        if run is not None:
-            person_questions.announce_unanswered_questions(tx, run, asking)
-        if run is not None and fallen:
+        if fallen:
             first, effects = fallen[0], [self._describe_effect(tx, call) for call in fallen]
             text = notices.nobody_decided_in_time_line(effects, first.deadline, run.requester)
             key, to = f"expired:{first.id}:{first.revision}", [run.requester]

@@ -337,7 +337,7 @@ def queue_question_reminder(
 
 
 def announce_unanswered_questions(tx: Transaction, run: Run, expired: Iterable[Call]) -> None:
-    """Say in the thread which questions nobody answered in time."""
+    """Say in the thread which of these calls were questions that nobody answered in time."""
     found = [each for each in (find_question(tx, call.id) for call in expired) if each is not None]
     if found:
         first = found[0].call
