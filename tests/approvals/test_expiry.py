@@ -77,6 +77,7 @@ def test_due_calls_expire_once_with_one_line_for_each_plan(expiring: ExpiryWorld
     assert expiring.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in range(3)] == [C.EXPIRED, C.UNKNOWN, C.EXPIRED]
     assert (made.call(1).deadline, other.call().deadline) == (None, None)
+    assert made.call().output == outputs.EXPIRED
     assert expiring.get_notice(made) == make_expired_line("note “note 0”", "note “note 2”")
     assert expiring.get_notice(other) == ""
     assert expiring.expiry.expire_due_calls() is False
@@ -138,12 +139,13 @@ def test_an_approved_call_with_a_start_time_starts_at_its_deadline(expiring: Exp
     assert expiring.get_notice(ready) == ""
 
 
-def test_a_later_click_takes_nothing_from_one_in_time(expiring: ExpiryWorld) -> None:
-    """The first click counts."""
+@pytest.mark.parametrize("what", ["call", "plan"])
+def test_a_later_click_takes_nothing_from_one_in_time(expiring: ExpiryWorld, what: str) -> None:
+    """The first click counts, whether the later one is about the call too or about its card."""
     made = expiring.add_due_calls()
-    for number, at in enumerate((AT, AT + 2 * HOUR)):
-        value = encode_button_value(make_target(made, "call"))
-        expiring.store_click(click(f"click {number}", Action.APPROVE, value, ANA, at=at))
+    for number, (subject, at) in enumerate((("call", AT), (what, AT + 2 * HOUR))):
+        value = encode_button_value(make_target(made, subject))
+        expiring.store_click(click(f"click {number}", ACTIONS[subject], value, ANA, at=at))
     expiring.expiry.expire_due_calls()
     assert made.call().status is C.PENDING
 
