@@ -38,12 +38,28 @@ from tests.stories.signing import (
     sign_card,
 )
 from tests.stories.steps import ask, statuses
+from tests.stories.test_break_glass import break_glass
+from tests.stories.test_remember import approve, done
 
 SETTINGS = ADDRESS
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
 signature = "passkey"
+"""
+UNAPPROVED_POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+break_glass = ["UBEN00001"]
+
+[[rule]]
+tool = "put"
+verdict = "allow"
+
+[[rule]]
+tool = "note"
+verdict = "ask"
+remember = [{where = "everywhere"}]
 """
 
 
@@ -181,20 +197,46 @@ def test_a_receipt_can_be_written_with_a_new_key(
     assert (after.subject, after.key_id != before.key_id) == (before.subject, True)
 
 
-def test_a_changed_tool_gives_no_receipt(own_harness: Callable[..., Harness]) -> None:
-    """The error says that the tool has changed, not that the record was altered."""
+@pytest.mark.parametrize("why", ["has changed since", "no longer there"])
+def test_a_changed_or_removed_tool_gives_no_receipt(
+    own_harness: Callable[..., Harness], why: str
+) -> None:
+    """The error says that about the tool, not that the record was altered."""
     tools = FakeTools().tools
     harness = own_harness(tools, POLICY, **SETTINGS)
     key = give_passkey(harness, "ana")
     thread, card = ask_with_card(harness, "as it was")
     assert sign_card(harness, "ana", card, key).is_done
     harness.said(SUPPORT, thread, "That is all.")
-    harness.tools = [
-        replace(each, does=Effect.DESTRUCTIVE) if each.name == "note" else each for each in tools
-    ]
+    others = [each for each in tools if each.name != "note"]
+    changed = [replace(each, does=Effect.DESTRUCTIVE) for each in tools if each.name == "note"]
+    harness.tools = others if why == "no longer there" else [*changed, *others]
     harness.restart()
-    with pytest.raises(NoReceiptError, match="has changed since"):
+    with pytest.raises(NoReceiptError, match=why):
         write_and_verify_receipt(harness, thread)
+
+
+def test_a_receipt_says_what_decided_if_nobody_approved_that_call(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Policy may allow it, a saved approval hold for it, or one person run it without approval."""
+    harness = own_harness(FakeTools().tools, UNAPPROVED_POLICY)
+    allowed = ask(harness, ("put", {"text": "as usual"}))
+    harness.said(SUPPORT, allowed, "That is all.")
+    alone = ask(harness, ("note", {"text": "urgent"}))
+    break_glass(harness, "ben", harness.card(SUPPORT, alone))
+    harness.said(SUPPORT, alone, "That is all.")
+    approved = ask(harness, ("note", {"text": "the board"}))
+    assert approve(harness, approved, offer=0)["outcome"] == "closed"
+    harness.said(SUPPORT, approved, "That is all.")
+    granted, _ = done(harness, ("note", {"text": "the board"}))
+    found = [
+        write_and_verify_receipt(harness, each)[0].content
+        for each in (allowed, alone, approved, granted)
+    ]
+    decided = [each["decision"] for each in found]
+    assert decided == ["allowed", "break_glass", "approved", "granted"]
+    assert [each.get("grantedBy") for each in found] == [None, None, None, PEOPLE["ana"]]
 
 
 def test_a_receipt_of_a_vote_under_a_denying_policy_has_no_decision_time(
