@@ -41,6 +41,7 @@ tool = "note"
 when = '''
 spent("note", "amount", "24h") > 500.0 || count("note", "24h") > 9
 || spent("put", "amount", "24h") > 500.0
+|| count("note", "7d") > 99 || count("note", "24h", "by anyone") > 99
 '''
 verdict = "ask"
 
@@ -244,6 +245,15 @@ def test_an_edited_call_counts_with_its_new_amount(ledger: Ledger) -> None:
             for each in call_history.iterate_calls_counted_towards_limit(tx, TEAM, BEN, "note")
         ] == ['{"amount":"400.00"}']
     assert ledger.get_sum() == 400
+
+
+def test_each_limit_counts_for_its_own_time_and_people(ledger: Ledger) -> None:
+    """A rule may have several limits for one tool."""
+    for days, requester in ((0, BEN), (3, BEN), (8, BEN), (0, DAN)):
+        ledger.add_call("1.00", requester=requester, at=AT - days * DAY)
+    a_week = SpendingSum("note", "", 7 * 86_400)
+    by_anyone = SpendingSum("note", "", 86_400, anyone=True)
+    assert [ledger.get_sum(each) for each in (COUNT, a_week, by_anyone)] == [1, 2, 2]
 
 
 def test_no_sums_are_computed_for_a_tool_without_limits(ledger: Ledger) -> None:

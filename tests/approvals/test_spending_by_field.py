@@ -96,6 +96,15 @@ def test_a_sum_is_unknown_if_a_field_cannot_be_compared(mine: Any, theirs: Any) 
     )
 
 
+def test_a_sum_is_unknown_if_one_of_two_fields_cannot_be_compared() -> None:
+    """Neither is that field then left out."""
+    fields = {"currency": "EUR", "customer": None}
+    assert (
+        sum_field_or_count_calls(BOTH, [make_payment("5", **fields)], make_arguments(**fields))
+        is None
+    )
+
+
 @given(st.lists(st.tuples(st.integers(0, 900), st.sampled_from(["EUR", "USD", "JPY"])), max_size=9))
 def test_no_sum_mixes_currencies(made: list[tuple[int, str]]) -> None:
     """Each is the sum of its own payments."""

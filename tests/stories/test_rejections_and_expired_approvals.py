@@ -11,6 +11,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, ask, later, now_at, reject, statuses, vote
+from tests.stories.sub_agents import AGENTS, errand, writes
 
 C = CallStatus
 POLICY = """
@@ -49,6 +50,27 @@ def test_after_a_rejection_allowed_calls_need_approval(harness: Harness, fakes: 
     other = ask(harness, ("put", {"text": "other"}))
     harness.said(SUPPORT, other, "That is all.")
     assert statuses(harness, other) == [C.SUCCEEDED]
+
+
+def test_a_rejection_counts_for_the_first_call_of_a_sub_agent(own_harness: Any) -> None:
+    """It is another run's first call, but of the same request."""
+    fakes = FakeTools()
+    harness = own_harness([*fakes.tools, *AGENTS], POLICY.replace('"put"', '"note"'))
+    harness.planner.script(
+        Turn(calls=[("put", {"text": "large"})]),
+        Turn(calls=[errand("smaller")]),
+        writes("smaller"),
+        Turn(text="Written."),
+        Turn(text="That is all."),
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at all")
+    card = harness.said(SUPPORT, thread, WHY, "ana")
+    harness.settle()
+    assert fakes.did("note", "smaller") == 0
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "smaller") == 1
 
 
 def test_a_rejection_counts_for_its_whole_plan(harness: Harness, fakes: FakeTools) -> None:
