@@ -37,6 +37,16 @@ when = 'args.channel in ["#random"]'
 verdict = "deny"
 reason = "never"
 """
+SELF_NAMED = """
+[defaults]
+approvers = ["UANA00001"]
+
+[[rule]]
+name = "the boss"
+tool = "post_message"
+when = 'requester == people["the.boss"]'
+verdict = "allow"
+"""
 
 
 def test_a_message_goes_to_the_same_channel_after_a_renaming(harness: Harness) -> None:
@@ -113,3 +123,18 @@ def test_rules_apply_to_names_ids_and_mentions_alike(
     assert "not her" in first
     assert "write channels.name" in second
     assert [loads(call.names) for call in harness.calls_in(thread)][1] == {"C0RANDOM": "#random"}
+
+
+def test_a_handle_in_a_rule_is_no_name_that_people_give_themselves(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """Nobody has the handle that this rule allows; Ben only calls himself so."""
+    harness = own_harness([], SELF_NAMED)
+    ben = harness.slack.world.people["ben"]
+    name, ben.real_name = ben.real_name, "the.boss"
+    try:
+        thread = ask(harness, ("post_message", {"channel": "#general", "text": "as I say"}))
+        harness.card(SUPPORT, thread)
+    finally:
+        ben.real_name = name
+    assert statuses(harness, thread) == [CallStatus.PENDING]
