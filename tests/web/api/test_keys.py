@@ -66,11 +66,17 @@ def test_a_key_is_shown_once_stored_as_a_hash_listed_and_revoked(
     [
         (["Night", "--for", "@ben", "--tools", "*"], "small letters"),
         (["n", "--for", "@nobody", "--tools", "*"], "nobody called @nobody"),
-        (["n", "--for", "@ben", "--tools", "a;b"], "names of tools"),
+        (["n", "--for", "UGUS00001", "--tools", "*"], "UGUS00001 is not a full member"),
+        (["n", "--for", "@ben", "--tools", "note, a;b"], "names of tools"),
+        (["n", "--for", "@ben", "--tools", ","], "names of tools"),
         (["n", "--for", "@ben", "--tools", "*", "--per-hour", "0"], "from 1 to 100,000"),
+        (["n", "--for", "@ben", "--tools", "*", "--per-hour", "100001"], "from 1 to 100,000"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "http://a.example"], "https://"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "ftp://localhost/a"], "https://"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a:b@c.de"], "password"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a@c.de"], "user name"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https:///told"], "an address"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://c.de:x"], "not an address"),
     ],
 )
 def test_an_invalid_key_is_refused_with_the_reason(
@@ -118,7 +124,21 @@ def test_a_renewed_key_works_beside_the_old_one_until_that_is_revoked(
     assert command(capsys, "key", "revoke", f"csk_{id_}")[0] == 0
     path = f"/v1/requests/{asked['id']}"
     assert (old.ask("GET", path)[0], fresh.ask("GET", path)[0]) == (401, 200)
-    assert command(capsys, "key", "renew", "nobody")[0] == 1
+    code, said = command(capsys, "key", "renew", "nobody")
+    assert (code, "there is no valid key with the name 'nobody'" in said) == (1, True)
+
+
+@pytest.mark.parametrize("per_hour", ["1", "100000"])
+def test_the_smallest_and_the_largest_limit_are_accepted(
+    bot: Harness, capsys: pytest.CaptureFixture[str], per_hour: str
+) -> None:
+    """A key without a webhook has no secret for one."""
+    name = f"limit-{per_hour}"
+    made = ("key", "new", name, "--for", "UBEN00001", "--tools", "*", "--per-hour", per_hour)
+    code, said = command(capsys, *made)
+    assert (code, "whsec_" in said) == (0, False), said
+    [row] = bot.all(ProgramApiKey, ProgramApiKey.name == name)
+    assert row.per_hour == int(per_hour)
 
 
 def _find_key(said: str) -> str:
