@@ -88,13 +88,13 @@ def test_only_a_makers_attestation_proves_a_named_model() -> None:
     assert [each.why for each in refused] == ["model", "model", "model", "attestation"]
 
 
+@pytest.mark.parametrize("has_maker", [False, True], ids=["self", "unknown maker"])
 @pytest.mark.parametrize("enrol", ["self", "countersigned"])
-def test_any_authenticator_is_accepted_if_no_model_is_named(enrol: Any) -> None:
+def test_any_authenticator_is_accepted_if_no_model_is_named(enrol: Any, has_maker: bool) -> None:
     """The model is what the device says, and does not count as attested."""
-    key = Authenticator()
-    made = make_credential(
-        key, compute_challenge(LINK), aaguid=MODEL, attest=make_self_attestation(key)
-    )
+    key, maker = Authenticator(), Maker("Unknown")
+    attest = maker.attest if has_maker else make_self_attestation(key)
+    made = make_credential(key, compute_challenge(LINK), aaguid=MODEL, attest=attest)
     found = verify_new_passkey(made, LINK, ADDRESS, PasskeyTerms(enrol=enrol), AT)
     assert isinstance(found, Passkey)
     assert (found.aaguid, found.attested) == (MODEL, False)

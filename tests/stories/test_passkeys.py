@@ -128,6 +128,16 @@ def test_later_passkeys_are_approved_with_a_signature(harness: Harness) -> None:
     assert counts(harness, other)
 
 
+def test_only_the_passkey_that_was_approved_counts(harness: Harness) -> None:
+    """Two of Ana's wait; the one made first may be somebody else's who had her link."""
+    _, first = enrol(harness, "ana", "on a laptop")
+    _, second = enrol(harness, "ana", "on a phone")
+    wait_for_passkey_card(harness, "cleo", "on a laptop")
+    approve(harness, "cleo", "on a phone")
+    harness.slack.wait(lambda: counts(harness, first) or counts(harness, second))
+    assert (counts(harness, first), counts(harness, second)) == (False, True)
+
+
 def test_nobody_can_approve_their_own_passkey(harness: Harness) -> None:
     """The card goes to others, and a click by the passkey's owner does not count."""
     _, row = enrol(harness, "ana")
