@@ -28,7 +28,7 @@ from bot.tools import Effect, Registry, ToolError, runner
 from bot.tools.preview import PreviewRunner
 from storage import call_history, calls, decisions, endings, moves, passkeys, runs, trail
 from storage.record import Call, Run, Transaction, retry_until_stored
-from storage.states import CallStatus, CallVerb, RunStatus
+from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.endings")
 C = CallStatus
@@ -374,8 +374,7 @@ def _let_approved_passkey_count(
 def _describe_approval(shown: calls.CallWithVotes) -> str:
     """Return, for the model, who approved the call, their notes, and the values if edited."""
     call = shown.call
-    counted = {vote.counted_person for vote in call_state.list_approving_votes(shown.votes)}
-    votes = [v for v in shown.votes if v.verb is CallVerb.APPROVE and v.counted_person in counted]
+    votes = call_state.list_approving_votes(shown.votes)
     alone = call_state.find_break_glass_vote(shown.votes)
     text = outputs.unapproved_sentence(alone.person, alone.reason) if alone else ""
     text += outputs.approved_by_sentence(vote.person for vote in votes)
