@@ -163,6 +163,9 @@ class FakeTools:
 
         @tool(title="List books", effect="List the books on “{text}”", does=Effect.READ)
         def books(args: Note, context: ToolContext) -> Table:
+            if args.text == "slowly":
+                self.entered.set()
+                self.go_on.wait(15)
             if args.text == "wide":
                 return Table("Wide", tuple("abcdefghij"), (("&" * 80,) * 10,) * 20)
             rows = tuple((number, f"=Book {number}", None) for number in range(1, self.shelf + 1))

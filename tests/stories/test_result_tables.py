@@ -57,6 +57,18 @@ def test_rows_too_wide_for_a_table_become_a_file(harness: Harness, fakes: FakeTo
     assert len(list_files(harness, thread)) == 1
 
 
+def test_rows_of_a_cancelled_request_are_not_shown(harness: Harness, fakes: FakeTools) -> None:
+    """The call still ends as it went."""
+    thread = ask(harness, ("books", {"text": "slowly"}))
+    assert fakes.entered.wait(30)
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    harness.slack.wait(lambda: harness.run_in(thread).status == "cancelled")
+    fakes.go_on.set()
+    harness.slack.wait(lambda: harness.calls_in(thread)[0].status == "succeeded")
+    all_sent(harness)
+    assert "Books on slowly" not in words({"blocks": harness.thread(SUPPORT, thread)})
+
+
 def test_the_thread_is_told_if_slack_refuses_the_table(harness: Harness, fakes: FakeTools) -> None:
     """Slack answers with `invalid_blocks`."""
     fakes.shelf = 3
