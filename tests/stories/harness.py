@@ -25,8 +25,8 @@ from bot.tools.web_shop import Shop
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage import endings
 from storage.examination import examine_audit_and_rows
-from storage.models import Audit, Call, Run
-from storage.states import RUN_OPEN_STATUSES
+from storage.models import Audit, Call, Delivery, Run
+from storage.states import RUN_OPEN_STATUSES, DeliveryStatus
 from storage.transaction import fetch_rows
 from tests.local_slack import build_local_slack
 from tests.model_stand_in.planner import StrictPlanner
@@ -185,6 +185,8 @@ class Harness:
         self.app.loop.wake()
         self.settle()
         self.slack.wait(self._has_received_all)
+        # each is handled, once; a process that starts would handle what is left again
+        self.slack.wait(lambda: not self.all(Delivery, Delivery.status == DeliveryStatus.NEW))
         self.since = len(self.slack.deliveries)
         self.began = self.machine.now()
 

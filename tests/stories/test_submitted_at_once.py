@@ -13,8 +13,8 @@ import pytest
 from bot.approvals.delegation import ONLY_MEMBERS_DECIDE_ERROR
 from bot.cards.sentences import OUTDATED_CARD_REPLY
 from storage.delegations import Delegation
-from storage.models import Audit, Delivery
-from storage.states import CallStatus, DeliveryStatus
+from storage.models import Audit
+from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -38,14 +38,6 @@ from tests.stories.test_hand_overs import HANDED, choose_assignee
 
 C = CallStatus
 ALREADY_APPROVED = "<@UCLEO0001> already approved this"
-
-
-@pytest.fixture(autouse=True)
-def all_handled(harness: Harness) -> Iterator[None]:
-    """Each delivery has been marked as handled after a story."""
-    yield
-    arrived(harness)
-    assert not harness.all(Delivery, Delivery.status == DeliveryStatus.NEW)
 
 
 def submit(harness: Harness, who: str, state: dict[str, Any]) -> None:
