@@ -27,7 +27,7 @@ class Backend(ABC):
 
     path: Path  # local files (key, lock, …) are named after it
     is_multi_process: bool  # whether other processes may write it as well
-    known_head: AuditHead | None = None  # the audit's newest row that this process has committed
+    known_head: AuditHead | None = None  # the audit's newest row at this process's last commit
     older_error: DBAPIError | None = None  # once the record may lack what this process has written
 
     @property

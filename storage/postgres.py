@@ -22,7 +22,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from storage import postgres_place, postgres_session, workspace_owners
+from storage import postgres_place, postgres_session, record_copies, trail, workspace_owners
 from storage.backend import Backend
 from storage.database_errors import OlderRecordError
 from storage.digest import AuditChainSealer, KeyFileError
@@ -387,16 +387,17 @@ class PostgresDatabase(Backend):
         parts = (self.engine.dialect, None, AuditChainSealer(b"", dict))
         ours = PostgresTransaction(session, lambda _: None, lambda _: False, *parts, writes=True)
         with ours as tx:
-            is_whole = postgres_place.has_row(tx, self.known_head)
-            is_older = not is_whole or postgres_place.is_marked_as_copy(tx)
-            may_note = postgres_place.may_note(tx)
+            may_note, head = postgres_place.may_note(tx), self.known_head
             is_checked = may_note and postgres_place.is_noted(tx, session.timeline)
-            if not is_older and (is_checked or self._is_synchronous):
-                if may_note:
-                    postgres_place.replace_note(tx, session.timeline)
-            else:
-                is_older = True
+            is_older = (
+                not (is_checked or self._is_synchronous)
+                or record_copies.find_copy_note(tx) is not None
+                or (head is not None and trail.find_audit_head_at(tx, head.seq) != head)
+            )
+            if is_older:
                 postgres_place.mark_as_copy(tx, postgres_place.OTHER_TIMELINE_REASON)
+            elif may_note:
+                postgres_place.replace_note(tx, session.timeline)
         if is_older:
             self.older_error = DBAPIError(None, None, OlderRecordError())
             log.critical("the database is lost: %s", self.older_error.orig)

@@ -9,7 +9,6 @@ import re
 
 from psycopg.sql import quote
 
-from storage.digest import AuditHead
 from storage.transaction import Transaction
 
 # whether this role may read the cluster's number and write the table's comment
@@ -80,19 +79,6 @@ def _format_note(place: str, timeline: str) -> str:
     )
 
 
-def is_marked_as_copy(tx: Transaction) -> bool:
-    """Return whether the record is marked as a copy that nobody has settled yet."""
-    return bool(tx.exec_driver_sql("SELECT EXISTS (SELECT FROM copied)").scalar())
-
-
 def mark_as_copy(tx: Transaction, reason: str) -> None:
     """Mark the record as a copy, so that the next start settles what is open in it."""
     tx.exec_driver_sql(_MARK_AS_COPY, (reason,))
-
-
-def has_row(tx: Transaction, head: AuditHead | None) -> bool:
-    """Return whether the audit has this row; True for None."""
-    if head is None:
-        return True
-    query = "SELECT EXISTS (SELECT FROM audit WHERE seq = %s AND hash = %s)"
-    return bool(tx.exec_driver_sql(query, (head.seq, head.hash)).scalar())

@@ -103,7 +103,6 @@ class Store:
         self._handle_failed_commit: Callable[[], None] = lambda: None
         self.chain = AuditChainSealer(key or b"", under)
         self._head_file: AuditHeadFile | None = None  # None: the head is not written to a file
-        self._head: AuditHead | None = None  # audit head after the last commit that changed it
         self.mismatch_reason = ""  # why this may be a copy or an older state; "" if not
 
     def open(self, *, exclusive: bool = True) -> Store:
@@ -172,13 +171,13 @@ class Store:
             self.mismatch_reason = ""
             self._head_file = self.database.build_audit_head_file(self.chain)
             if self._head_file is not None:
-                self._head_file.replace_file(self._head or AuditHead())
+                self._head_file.replace_file(self.database.known_head or AuditHead())
 
     def _note_audit_head(self) -> None:
         """Write the audit's newest row to the head file; everything committed is on the disk."""
         self._has_unsynced_commits = False
-        if self._head_file is not None and self._head is not None:
-            self._head_file.write_head(self._head)
+        if self._head_file is not None and self.database.known_head is not None:
+            self._head_file.write_head(self.database.known_head)
 
     def close(self) -> None:
         """Close the connections and release the lock; later writes by this process are refused.
@@ -231,12 +230,12 @@ class Store:
                 self.trace, self.chain, writes=True, durable=not soft
             )
             if alone:  # no other process has appended rows since
-                tx.head = self._head
+                tx.head = self.database.known_head
             with tx:
                 yield tx
                 if tx.ready and self._handle_ready_runs is not None:
                     self._handle_ready_runs(tx, tx.ready)
-            self._head = self.database.known_head = tx.head or self._head
+            self.database.known_head = tx.head or self.database.known_head
             if soft:
                 self._has_unsynced_commits = self._has_unsynced_commits or needs_sync
             elif tx.has_changes:  # without changes the commit did not wait for the disk
