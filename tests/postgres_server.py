@@ -67,6 +67,12 @@ class Server:
         self.stop()
         self._run(*standby, "-m", "fast", "stop")
 
+    def take_over(self, name: str) -> None:
+        """Stop this server as a crash does, and let that standby take its place."""
+        self.stop()
+        self.start_standby(name)
+        self.promote()
+
     def start_standby(self, name: str) -> None:
         """Start that standby in the place of this server, which is stopped."""
         self._data = name

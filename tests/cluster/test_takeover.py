@@ -29,9 +29,7 @@ def test_every_replica_ends_and_what_was_lost_is_asked_again(cluster: Cluster) -
     cluster.approve("w1")
     cluster.wait(lambda: cluster.is_answered("w1"))
     cluster.store.close()
-    cluster.server.stop()
-    cluster.server.start_standby("standby")
-    cluster.server.promote()
+    cluster.server.take_over("standby")
 
     cluster.wait(lambda: not any(each.lives for each in replicas), 60)
     for each in replicas:
@@ -65,9 +63,7 @@ def test_a_process_of_many_workspaces_ends_as_well(tmp_path: Path) -> None:
         hosts.server.copy_as_standby("standby")
         hosts.approve("w0")
         hosts.wait(lambda: hosts.is_answered("w0"))
-        hosts.server.stop()
-        hosts.server.start_standby("standby")
-        hosts.server.promote()
+        hosts.server.take_over("standby")
 
         hosts.wait(lambda: not process.lives, 60)
         assert process.exit_code == 1

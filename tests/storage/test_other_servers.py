@@ -59,20 +59,13 @@ def settle(server: Server) -> None:
         assert record_copies.delete_copy_note(tx)
 
 
-def take_over(server: Server, standby: str) -> None:
-    """The server dies, and the standby takes its place."""
-    server.stop()
-    server.start_standby(standby)
-    server.promote()
-
-
 def write_across_a_takeover(store: Store, server: Server) -> None:
     """A standby takes over before the commit, and commits another transaction of that number."""
     with store.write() as tx:
         assert isinstance(tx, PostgresTransaction)
         record_event(tx, "bot.started", at=AT, actor="system", data={})
         number, given = int(tx.session.number), 0
-        take_over(server, "standby")
+        server.take_over("standby")
         with server.connect("record") as owner:
             while given < number:
                 [[text]] = owner.execute("SELECT pg_current_xact_id()::text").fetchall()
@@ -98,7 +91,7 @@ def test_a_record_on_a_server_that_took_over_meanwhile_counts_as_older(server: S
     """For each start until one has settled it."""
     make_record(server)
     server.copy_as_standby("standby")
-    take_over(server, "standby")
+    server.take_over("standby")
     for _ in range(2):
         with closing(open_record(server)) as store:
             assert store.mismatch_reason.startswith(TOOK_OVER)
@@ -119,7 +112,7 @@ def test_a_process_that_runs_on_ends_when_another_server_took_over(
         server.copy_as_standby("standby")
         if lacks_rows:
             write_a_row(store)
-        take_over(server, "standby")
+        server.take_over("standby")
         check_refuses_all(store)
         with closing(open_record(server)) as starting:
             assert starting.mismatch_reason.startswith(TOOK_OVER)
@@ -142,7 +135,7 @@ def test_a_process_goes_on_where_every_commit_waited_for_the_standby(server: Ser
         with closing(open_record(server)) as starting:
             assert starting.mismatch_reason == ""
         server.copy_as_standby("second")
-        take_over(server, "second")
+        server.take_over("second")
         check_refuses_all(store)
 
 
@@ -186,7 +179,7 @@ def test_a_process_that_comes_after_another_has_settled(server: Server, lacks_ro
         server.copy_as_standby("standby")
         if lacks_rows:
             write_a_row(store)
-        take_over(server, "standby")
+        server.take_over("standby")
         settle(server)
         if lacks_rows:
             check_refuses_all(store)
@@ -201,7 +194,7 @@ def test_a_process_that_comes_while_another_settles_ends_as_well(server: Server)
     with closing(open_record(server)) as store:
         write_a_row(store)
         server.copy_as_standby("standby")
-        take_over(server, "standby")
+        server.take_over("standby")
         with closing(open_record(server)) as starting:
             assert starting.mismatch_reason.startswith(TOOK_OVER)
             check_refuses_all(store)
@@ -270,7 +263,7 @@ def test_a_note_of_an_earlier_version_is_no_other_place(server: Server) -> None:
     with closing(open_record(server)) as store:
         assert store.mismatch_reason == ""
     server.copy_as_standby("standby")
-    take_over(server, "standby")
+    server.take_over("standby")
     with closing(open_record(server)) as store:
         assert store.mismatch_reason.startswith(TOOK_OVER)
 
@@ -284,7 +277,7 @@ def test_a_server_that_does_not_tell_its_timeline_can_be_used(server: Server) ->
     with closing(open_record(server, "maker")) as store:
         seq = write_a_row(store)
         server.copy_as_standby("standby")
-        take_over(server, "standby")
+        server.take_over("standby")
         assert write_a_row(store) == seq + 1
     with closing(open_record(server, "maker")) as store:
         assert store.mismatch_reason == ""
@@ -305,7 +298,7 @@ def test_a_role_that_cannot_note_the_place_ends_as_well(
     with closing(open_record(server, "worker")) as store:
         write_a_row(store)
         server.copy_as_standby("standby")
-        take_over(server, "standby")
+        server.take_over("standby")
         check_refuses_all(store)
     with closing(open_record(server, "worker")) as store:
         assert store.mismatch_reason.startswith(TOOK_OVER)
