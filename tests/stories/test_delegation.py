@@ -219,17 +219,17 @@ def test_a_delegate_cannot_approve_the_delegators_request(harness: Harness) -> N
 def test_a_delegate_cannot_edit_or_approve_the_delegators_edit(harness: Harness) -> None:
     """Deciding for somebody does not include editing for them."""
     delegate(harness)
-    thread = ask(harness, ("note", {"text": "blue door"}))
+    thread = ask(harness, ("lose", {"text": "blue door"}))
     card = harness.card(SUPPORT, thread)
     press(harness, "cleo", SUPPORT, card, "edit")
     told(harness, "cleo", SUPPORT, thread, "You cannot edit this one")
     open_modal(harness, "ana", SUPPORT, card, "edit")
-    harness.person("ana").submit(typed(text="green door"))
+    assert harness.person("ana").submit(typed(text="green door"))["outcome"] == "closed"
     arrived(harness)
     # Ana cannot approve her own edit, so nobody can for her
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
-    harness.settle()
-    assert CallStatus.SUCCEEDED not in statuses(harness, thread)
+    told(harness, "cleo", SUPPORT, thread, "You cannot decide this one")
+    assert statuses(harness, thread) == [CallStatus.PENDING]
 
 
 def test_delegate_and_delegator_count_as_one_approval(harness: Harness) -> None:
