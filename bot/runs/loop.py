@@ -32,6 +32,7 @@ log = logging.getLogger("countersign.loop")
 OVERDUE_RETRY_INTERVAL = timedelta(seconds=1)
 OTHER_PROCESS_POLL_INTERVAL = timedelta(seconds=0.25)  # for deliveries another process handles
 MAX_DELIVERY_TRIES = 5  # a delivery that has failed this often is dropped
+PAUSE_TIMEOUT_SECONDS = 10.0  # for the tick under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,12 @@ class MainLoop:
             self._wake.wait(self._settings.tick)  # limited, as the alarm's clock may be set back
 
     def pause(self) -> None:
-        """Process nothing until `resume`; deliveries that arrive are stored and acknowledged."""
+        """Process nothing until `resume`; deliveries that arrive are stored and acknowledged.
+
+        It returns once a tick that is under way has ended.
+        """
         self._running.clear()
+        self._rest.wait_for(lambda: not self.busy, PAUSE_TIMEOUT_SECONDS)
 
     def resume(self) -> None:
         """Continue after `pause`."""
