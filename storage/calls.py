@@ -139,6 +139,11 @@ def find_call(tx: Transaction, call_id: str) -> Call | None:
     return tx.find_row(Call, id=call_id)
 
 
+def get_call(tx: Transaction, call_id: str) -> Call:
+    """Return the call that another row refers to, as it is now."""
+    return tx.get_row(Call, id=call_id)
+
+
 def find_plan(tx: Transaction, plan_id: str) -> Plan | None:
     """Return the plan with that id, or None."""
     return tx.find_row(Plan, id=plan_id)

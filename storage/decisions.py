@@ -316,7 +316,7 @@ def apply_edit(
     details = {"tool": call.tool, **trail.build_revision_evidence(tx, row, secret)}
     trail.record_event(tx, "call.edited", at=at, actor=person, call=call, data=details)
     moves.mark_plan_changed(tx, call.plan_id, call.id)
-    return AppliedDecision(calls.find_call(tx, call_id) or call)
+    return AppliedDecision(calls.get_call(tx, call_id))
 
 
 def return_call_to_pending(
@@ -449,7 +449,7 @@ def resolve_unknown_call(
         calls.revise_call(tx, call, _build_revision(call, same, digest, calls.AGENT_AUTHOR, at))
         calls.insert_vote(tx, vote)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
-    return AppliedDecision(calls.find_call(tx, call_id) or call)
+    return AppliedDecision(calls.get_call(tx, call_id))
 
 
 def _build_vote(

@@ -209,7 +209,7 @@ def find_request_by_id_or_digest(tx: Transaction, team: str, text: str) -> Run |
     run = runs.find_run(tx, text)
     if run is None:
         call = calls.find_call(tx, text) or _find_call_by_digest(tx, team, text.removeprefix("#"))
-        run = runs.find_run(tx, call.run_id) if call else None
+        run = runs.get_run(tx, call.run_id) if call else None
     return sub_agents.get_root_run(tx, run) if run is not None and run.team == team else None
 
 

@@ -227,6 +227,11 @@ def find_run(tx: Transaction, run_id: str) -> Run | None:
     return tx.find_row(Run, id=run_id)
 
 
+def get_run(tx: Transaction, run_id: str) -> Run:
+    """Return the run that a plan, call or run refers to; a foreign key keeps it there."""
+    return tx.get_row(Run, id=run_id)
+
+
 def is_requester_of_run(tx: Transaction, run_id: str, person: str) -> bool:
     """Return whether this person is the run's requester."""
     run = find_run(tx, run_id)
@@ -276,8 +281,8 @@ def is_run_without_model(run: Run | None) -> bool:
 
 def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
     """Return the run if it still has this fence; raise moves.StaleFenceError otherwise."""
-    run = find_run(tx, run_id)
-    if run is None or run.fence != fence:
+    run = get_run(tx, run_id)
+    if run.fence != fence:
         raise moves.StaleFenceError(run_id)
     return run
 

@@ -94,7 +94,7 @@ class NonReadingSubAgentCall(NamedTuple):
 
 def get_root_run(tx: Transaction, run: Run) -> Run:
     """Return the request's first run: this run, or the one that started its sub-agents."""
-    return (runs.find_run(tx, run.root_id) if run.parent_call else None) or run
+    return runs.get_run(tx, run.root_id) if run.parent_call else run
 
 
 def find_sub_agent_run(tx: Transaction, root_id: str, call_id: str) -> Run | None:
@@ -118,12 +118,9 @@ def list_calls_leading_to_run(tx: Transaction, run: Run) -> list[Call]:
     """Return the delegated calls above this run, from the request's first run downwards."""
     found: list[Call] = []
     while run.parent_call:
-        call = calls.find_call(tx, run.parent_call)
-        parent = runs.find_run(tx, call.run_id) if call else None
-        if call is None or parent is None:
-            break
+        call = calls.get_call(tx, run.parent_call)
         found.append(call)
-        run = parent
+        run = runs.get_run(tx, call.run_id)
     return found[::-1]
 
 

@@ -307,6 +307,12 @@ class Transaction:
         statement = _build_select(model, tuple(held), _list_unset(held), order_by, only_first=True)
         return fetch_first_row(self, model, statement, **_name_held_values(held))
 
+    def get_row(self, model: type[M], **held: Any) -> M:
+        """Return the row whose columns have the given values; LookupError if there is none."""
+        if (row := self.find_row(model, **held)) is None:
+            raise LookupError(f"no {model.__name__} has {held}")
+        return row
+
     def update_rows(self, model: type[SQLModel], held: Mapping[str, Any], **columns: Any) -> int:
         """Set `columns` of the rows whose columns have the values in `held`; return their number.
 

@@ -210,8 +210,7 @@ def _is_result_reusable(
     # earlier calls of the same plan will have run by then, if they are approved
     between = [*ran, *(call for call, _ in siblings)]
     # calls of the request's other agents may have run before `done` or after it, so they count too
-    run = runs.find_run(tx, done.run_id)
-    found = calls.list_calls_of_request(tx, run.root_id) if run else []
+    found = calls.list_calls_of_request(tx, runs.get_run(tx, done.run_id).root_id)
     between += [
         call for call in found if call.run_id != done.run_id and call.status in STARTED_STATUSES
     ]

@@ -127,18 +127,18 @@ def _has_form(tools: Registry, call: Call) -> bool:
 
 def _build_proposer_fields(tools: Registry, tx: Transaction, call: Call) -> dict[str, Any]:
     """Return who proposed the call: a sub-agent with its delegated tasks, or a program by name."""
-    run = runs.find_run(tx, call.run_id)
-    tasks = list_tasks_leading_to_run(tools, tx, run) if run else ()
+    run = runs.get_run(tx, call.run_id)
+    tasks = list_tasks_leading_to_run(tools, tx, run)
     agent: dict[str, Any] = {}
     if tasks:
         agent = {
             "agent": tasks[-1].agent,
             "delegation_lines": tuple(list_delegated_task_lines(tasks)),
         }
-    if run and run.source not in MODEL_DRIVEN_SOURCES:
+    if run.source not in MODEL_DRIVEN_SOURCES:
         asker = describe_asker(run.source, run.client) if run.source is RunSource.PROGRAM else ""
         agent = {"by_agent": False, "agent": unescape_mrkdwn(asker[:1].upper() + asker[1:])}
-    program = unescape_mrkdwn(asking_program_line(run.client)) if run and call.action else ""
+    program = unescape_mrkdwn(asking_program_line(run.client)) if call.action else ""
     return {"program_note": program, **agent}
 
 

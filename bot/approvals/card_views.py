@@ -51,9 +51,11 @@ def _add_missing_votes(
     tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]
 ) -> CallView:
     """Return the view with the votes that each stage lacks, if stages may decide in any order."""
-    call = calls.find_call(tx, view.id) if view.progress else None
-    gate = load_gate(call.gate) if call else None
-    if call is None or view.progress is None or not isinstance(gate, Ask) or not gate.any_order:
+    if view.progress is None:
+        return view
+    call = calls.get_call(tx, view.id)
+    gate = load_gate(call.gate)
+    if not isinstance(gate, Ask) or not gate.any_order:
         return view
     approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
     lacking = (
@@ -80,9 +82,9 @@ def _build_approver_fields(
 
     `body` is that of the card's row.
     """
-    call, ids = calls.find_call(tx, waiting.id), body["groups"]
-    gate = load_gate(call.gate) if call else None
-    if call is None or not isinstance(gate, Ask):
+    call, ids = calls.get_call(tx, waiting.id), body["groups"]
+    gate = load_gate(call.gate)
+    if not isinstance(gate, Ask):
         return {}
     tally = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
     waited = measure_waiting_time(gate, call, now)

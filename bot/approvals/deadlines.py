@@ -61,12 +61,11 @@ class CallExpirer:
                 # read only inside the write transaction: by now every click in time has been stored
                 arrived = inbox.list_new_deliveries(tx)
                 clicked = _find_first_click_times(arrived)
-                due_calls = [calls.find_call(tx, each) for each in ids]
+                due_calls = [calls.get_call(tx, each) for each in ids]
                 fallen = [
                     call
                     for call in due_calls
-                    if call
-                    and not _was_clicked_in_time(call, clicked)
+                    if not _was_clicked_in_time(call, clicked)
                     and not (
                         person_questions.is_question_to_person(call)
                         and person_questions.has_timely_unhandled_reply(tx, call, arrived)
@@ -89,9 +88,7 @@ class CallExpirer:
 
     def _announce_expiry(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread which calls of one plan have expired."""
-        run = runs.find_run(tx, fallen[0].run_id)
-        if run is None:
-            return
+        run = runs.get_run(tx, fallen[0].run_id)
         person_questions.announce_unanswered_questions(tx, run, fallen)
         fallen = [call for call in fallen if not person_questions.is_question_to_person(call)]
         if fallen:
@@ -196,11 +193,11 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
     )
     shown_elsewhere = {call for copy in copies for call in outbox.parse_message_body(copy)["calls"]}
     hidden = [
-        calls.find_call(tx, call)
+        calls.get_call(tx, call)
         for call in outbox.parse_message_body(card).get("calls", [])
         if call not in shown_elsewhere
     ]
-    lost = [call for call in hidden if call and call.status is CallStatus.PENDING]
+    lost = [call for call in hidden if call.status is CallStatus.PENDING]
     for call in lost:
         note = f"the card could not be shown to its approvers ({code})"
         output = outputs.card_not_shown_output(note)
@@ -208,7 +205,8 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
             tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
         )
         moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
-    if lost and (run := runs.find_run(tx, card.run_id)):
+    if lost:
+        run = runs.get_run(tx, card.run_id)
         notified_people = [run.requester]
         outbox.queue_notice(
             tx, run, f"unseen:{card.key}", {"text": NOT_SHOWN_NOTICE}, notified=notified_people

@@ -251,7 +251,7 @@ class DelegateNotifier:
         """Return the calls the delegate may approve by this delegation only. Looks people up."""
         with self._store.read() as tx:
             pending = request_lists.list_waiting_calls(tx, row.team, now, MAX_CALLS_EXAMINED)
-            calls_with_runs = [(call, runs.find_run(tx, call.run_id)) for call in pending]
+            calls_with_runs = [(call, runs.get_run(tx, call.run_id)) for call in pending]
             voted = {
                 call.id: calls.list_votes_on_revision(tx, call.id, call.revision)
                 for call in pending
@@ -260,7 +260,7 @@ class DelegateNotifier:
         for call, run in calls_with_runs:
             gate = load_gate(call.gate)
             voters = {who for vote in voted[call.id] for who in (vote.person, vote.counted_person)}
-            if run is None or not isinstance(gate, Ask) or voters & {row.giver, row.delegate}:
+            if not isinstance(gate, Ask) or voters & {row.giver, row.delegate}:
                 continue
             verdict = self._permissions.judge_action(
                 CallVerb.APPROVE, call, run, row.delegate, at=now
@@ -339,8 +339,8 @@ class DelegateNotifier:
 
 def _is_still_pending(tx: Transaction, call: Call) -> bool:
     """Return whether the call is still pending, in the revision that was judged."""
-    now = calls.find_call(tx, call.id)
-    return now is not None and (now.status, now.revision) == (CallStatus.PENDING, call.revision)
+    now = calls.get_call(tx, call.id)
+    return (now.status, now.revision) == (CallStatus.PENDING, call.revision)
 
 
 # Hand-overs: an approver passes a waiting decision to somebody else who may decide it now.
@@ -376,9 +376,9 @@ class HandOverHandler:
             )
             if not isinstance(check_result, decisions.DecidableCall):
                 return self.permissions.too_late_sentence(check_result, by)
-            call, run = check_result.call, runs.find_run(tx, check_result.call.run_id)
+            call, run = check_result.call, runs.get_run(tx, check_result.call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        if run is None or to in ("", by):
+        if to in ("", by):
             return delegation_dialog.CHOOSE_SOMEBODY_ELSE_REPLY
         own = self.permissions.judge_action(CallVerb.APPROVE, call, run, by, at=at)
         if isinstance(own, Denial):

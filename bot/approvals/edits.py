@@ -120,7 +120,7 @@ class EditHandler:
             check_result = decisions.check_revision_is_decidable(tx, call_id, revision, at)
             is_open = isinstance(check_result, decisions.DecidableCall)
             stored = calls.find_call_with_revision(tx, call_id) if is_open else None
-            run = runs.find_run(tx, stored.call.run_id) if stored else None
+            run = runs.get_run(tx, stored.call.run_id) if stored else None
         if stored is None or run is None:
             return ForbiddenEdit(self.permissions.too_late_sentence(check_result, person))
         if (tool := self.tools.find_tool_as_shown(stored.call)) is None:

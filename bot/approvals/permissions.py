@@ -220,9 +220,9 @@ class PermissionChecker:
         """
         gate = load_gate(call.gate)
         with self.store.read() as tx:
-            run = runs.find_run(tx, call.run_id)
+            run = runs.get_run(tx, call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        if not isinstance(gate, Ask) or run is None:
+        if not isinstance(gate, Ask):
             return ""
         who = gate.get_approvers_of_stages(
             tally_votes(gate, votes).asked_stages,
@@ -346,7 +346,7 @@ def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
             return calls.find_call(tx, call)
         case CardTarget(plan=plan_id):
             plan = calls.find_plan(tx, plan_id)
-            return runs.find_run(tx, plan.run_id) if plan else None
+            return runs.get_run(tx, plan.run_id) if plan else None
         case RunTarget(run=run) | ModelAnswerRating(run=run):
             return runs.find_run(tx, run)
         case _:

@@ -65,15 +65,14 @@ def is_question_to_person(call: Call) -> bool:
 def find_question(tx: Transaction, call_id: str) -> AskedQuestion | None:
     """Return the question of a call; None for any other call, or if it cannot be read any more."""
     shown = calls.find_call_with_revision(tx, call_id)
-    run = runs.find_run(tx, shown.call.run_id) if shown else None
-    if shown is None or run is None or not is_question_to_person(shown.call):
+    if shown is None or not is_question_to_person(shown.call):
         return None
     try:
         asked = load_arguments(person_question.ASK_PERSON, shown.revision.arguments)
     except ValidationError:
         return None
     assert isinstance(asked, person_question.AskPerson)
-    return AskedQuestion(shown.call, run, asked)
+    return AskedQuestion(shown.call, runs.get_run(tx, shown.call.run_id), asked)
 
 
 def build_asking_server_client_name(server: str) -> str:

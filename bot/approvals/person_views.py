@@ -171,12 +171,9 @@ class HomeViewBuilder:
             decided_calls = request_lists.list_decided_calls_involving_person(
                 tx, team, person, since, home_tab.MAX_DECIDED_CALLS + 1, channel
             )
-            pairs = [
-                (call, runs.find_run(tx, call.run_id))
-                for call in decided_calls[: home_tab.MAX_DECIDED_CALLS]
-            ]
             decided = tuple(
-                self.lister.build_call_entry(tx, call, run, person) for call, run in pairs if run
+                self.lister.build_call_entry(tx, call, runs.get_run(tx, call.run_id), person)
+                for call in decided_calls[: home_tab.MAX_DECIDED_CALLS]
             )
         view = replace(
             view, decided=decided, more_decided=len(decided_calls) > home_tab.MAX_DECIDED_CALLS

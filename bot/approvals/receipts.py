@@ -58,9 +58,9 @@ class ReceiptWriter:
 
         The same rows give the same bytes. Raises NoReceiptError.
         """
-        run, shown = runs.find_run(tx, call.run_id), calls.find_call_with_votes(tx, call)
+        run, shown = runs.get_run(tx, call.run_id), calls.find_call_with_votes(tx, call)
         tool = self._tools.find_tool_of_call(call)
-        if run is None or run.purged_at is not None:
+        if run.purged_at is not None:
             raise NoReceiptError("What was asked is no longer in the record.")
         if shown is None:
             raise NoReceiptError(NOT_SHOWN_ERROR)

@@ -97,9 +97,9 @@ class ReminderSender:
             return
         gate = load_gate(call.gate)
         with self._store.read() as tx:
-            run = runs.find_run(tx, call.run_id)
+            run = runs.get_run(tx, call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        if run is None or not isinstance(gate, Ask):
+        if not isinstance(gate, Ask):
             return
         tally, asked_at = call_state.tally_votes(gate, votes), call.asked_at or call.created_at
         moments = gate.list_notification_delay_seconds()
@@ -146,11 +146,11 @@ class ReminderSender:
         """Ask those who could have approved the call to look at it, as it ran without approval."""
         gate = load_gate(call.gate)
         with self._store.read() as tx:
-            run = runs.find_run(tx, call.run_id)
+            run = runs.get_run(tx, call.run_id)
             votes = calls.list_votes_on_revision(tx, call.id, call.revision)
         alone = call_state.find_break_glass_vote(votes)
         ran = calls.is_to_be_looked_at(call)
-        if run is None or not isinstance(gate, Ask) or alone is None or not ran:
+        if not isinstance(gate, Ask) or alone is None or not ran:
             with self._store.write() as tx:  # the call did not run after all
                 schedule.mark_people_asked_to_look(tx, call, moments=0, look_due_at=None)
             return

@@ -105,7 +105,7 @@ class RequestActionHandler:
         """
         with self._store.read() as tx:
             call = calls.find_call(tx, target.call)
-            run = runs.find_run(tx, call.run_id) if call else None
+            run = runs.get_run(tx, call.run_id) if call else None
             votes = calls.list_votes_on_revision(tx, target.call, target.revision)
         # a refused call has no gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
@@ -157,8 +157,8 @@ class RequestActionHandler:
         asking, delegator, key = self._signatures, verdict.delegator, self._signatures.links.key
         again = resolution is UnknownCallResolution.AGAIN
         if again and signed is None and needs_signature(load_gate(call.gate), resolution):
-            now = calls.find_call(tx, call.id)
-            if now is None or (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
+            now = calls.get_call(tx, call.id)
+            if (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
                 return sentences.OUTDATED_CARD_REPLY
             return asking.request_signatures(tx, delivery, [(now, delegator)], resolution)
         if signed and not signed.fits_call(tx, key, call, delegator):
@@ -307,16 +307,11 @@ class PlanChangeHandler:
             check_result = decisions.check_revision_is_decidable(
                 tx, target.call, target.revision, at
             )
-            run = (
-                runs.find_run(tx, check_result.call.run_id)
-                if isinstance(check_result, decisions.DecidableCall)
-                else None
-            )
-            if not isinstance(check_result, decisions.DecidableCall) or run is None:
+            if not isinstance(check_result, decisions.DecidableCall):
                 reply_privately(
                     tx, delivery, self._permissions.too_late_sentence(check_result, delivery.user)
                 )
-            elif run.requester != delivery.user:
+            elif (run := runs.get_run(tx, check_result.call.run_id)).requester != delivery.user:
                 record_refused_action(
                     tx, delivery, check_result.call, CallVerb.WITHDRAW, Denial("not_requester")
                 )
@@ -340,13 +335,10 @@ class PlanChangeHandler:
             check_result = decisions.check_revision_is_decidable(
                 tx, target.call, target.revision, at
             )
-            run = (
-                runs.find_run(tx, check_result.call.run_id)
-                if isinstance(check_result, decisions.DecidableCall)
-                else None
-            )
-        verdict = None
-        if isinstance(check_result, decisions.DecidableCall) and run is not None:
+        verdict: Permission | Denial = Denial("not_approver")
+        if isinstance(check_result, decisions.DecidableCall):
+            with self._store.read() as tx:
+                run = runs.get_run(tx, check_result.call.run_id)
             verdict = self._permissions.judge_action(
                 CallVerb.SEND_BACK, check_result.call, run, delivery.user, at=at
             )
@@ -354,20 +346,18 @@ class PlanChangeHandler:
             check_result = decisions.check_revision_is_decidable(
                 tx, target.call, target.revision, at
             )
-            run = runs.find_run(tx, run.id) if run else None
-            if not isinstance(check_result, decisions.DecidableCall) or run is None:
+            if not isinstance(check_result, decisions.DecidableCall):
                 reply_privately(
                     tx, delivery, self._permissions.too_late_sentence(check_result, delivery.user)
                 )
-            elif verdict is None or isinstance(verdict, Denial):
-                refused = verdict or Denial("not_approver")
-                record_refused_action(tx, delivery, check_result.call, CallVerb.SEND_BACK, refused)
+            elif isinstance(verdict, Denial):
+                record_refused_action(tx, delivery, check_result.call, CallVerb.SEND_BACK, verdict)
                 reply_privately(
                     tx,
                     delivery,
-                    self._permissions.refusal_sentence(refused, check_result.call, CallVerb.REJECT),
+                    self._permissions.refusal_sentence(verdict, check_result.call, CallVerb.REJECT),
                 )
-            elif runs.is_run_without_model(run):
+            elif runs.is_run_without_model(run := runs.get_run(tx, check_result.call.run_id)):
                 reply_privately(tx, delivery, sentences.NO_PLANNING_AGENT_REPLY)
             elif run.rounds >= self._max_rounds:
                 reply_privately(tx, delivery, sentences.send_back_limit_reply(run.rounds))

@@ -60,9 +60,9 @@ class DecidableCallFinder:
             candidates += [*unknown, *request_lists.list_waiting_calls(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
             for call in candidates[:MAX_CALLS_EXAMINED]:
-                run = runs.find_run(tx, call.run_id)
+                run = runs.get_run(tx, call.run_id)
                 is_done = _has_voted(tx, call, person) or calls.is_scheduled(call)
-                if run is not None and run.team == team and not is_done:
+                if run.team == team and not is_done:
                     judged.append((call, run))
         verdicts = [
             self.permissions.judge_action(_get_wanted_verb(call), call, run, person, at=now)
@@ -323,10 +323,10 @@ class RequestHistoryReader:
 
     def _describe_proposer(self, tx: Transaction, call: Call) -> str:
         """Return who proposed the call: a sub-agent by title, a server by name, or "the agent"."""
-        run = runs.find_run(tx, call.run_id)
-        if run and person_questions.get_asking_server_name(run):
-            return f"the server {person_questions.get_asking_server_name(run)}"
-        tasks = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run) if run else ()
+        run = runs.get_run(tx, call.run_id)
+        if name := person_questions.get_asking_server_name(run):
+            return f"the server {name}"
+        tasks = call_views.list_tasks_leading_to_run(self.lister.tools, tx, run)
         return tasks[-1].agent if tasks else "the agent"
 
 
@@ -404,13 +404,9 @@ class RequestOverview:
             late = request_lists.list_decided_calls_involving_person(
                 tx, self.team, person, since, request_list.MAX_ENTRIES + 1
             )
-            pairs = [
-                (call, runs.find_run(tx, call.run_id)) for call in late[: request_list.MAX_ENTRIES]
-            ]
             found = [
-                self.lister.build_call_entry(tx, call, run, person)
-                for call, run in pairs
-                if run is not None
+                self.lister.build_call_entry(tx, call, runs.get_run(tx, call.run_id), person)
+                for call in late[: request_list.MAX_ENTRIES]
             ]
         return request_list.render_decision_list(
             found, days, more=len(late) > request_list.MAX_ENTRIES

@@ -67,8 +67,7 @@ def build_statement(
 
     `delegator`: the person whose right they use; "" for their own.
     """
-    run, current = runs.find_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
-    assert run is not None
+    run, current = runs.get_run(tx, call.run_id), calls.find_revision(tx, call.id, call.revision)
     assert current is not None
     again = link.verb == UnknownCallResolution.AGAIN  # approves the next revision, an equal one
     revision = call.revision + again

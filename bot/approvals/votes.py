@@ -144,7 +144,8 @@ class VoteHandler:
         ):
             replies.append(why)
         replies += [passkey_views.SIGNED_REPLY] if signed and applied_votes else []
-        if applied_votes and (run := runs.find_run(tx, applied_votes[0][0].run_id)):
+        if applied_votes:
+            run = runs.get_run(tx, applied_votes[0][0].run_id)
             if verb is CallVerb.REJECT:
                 self._announce_rejection(tx, delivery, run, applied_votes, reason)
             self._announce_start_times(tx, delivery, run, [call for call, _ in applied_votes])
@@ -206,10 +207,8 @@ class VoteHandler:
             )
             if not isinstance(check_result, decisions.DecidableCall):
                 return check_result
-            run = runs.find_run(tx, check_result.call.run_id)
+            run = runs.get_run(tx, check_result.call.run_id)
             involved = calls.get_call_editors_and_votes(tx, check_result.call)
-        if run is None:
-            return decisions.MissingCall()
         return self._judge_voter(delivery, check_result.call, run, verb, reason, remember, involved)
 
     def _judge_voter(
@@ -306,8 +305,8 @@ class VoteHandler:
         Those are the requester, the person who ran it, and the policy's readers.
         """
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        run, alone = runs.find_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
-        if run is None or alone is None:
+        run, alone = runs.get_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
+        if alone is None:
             return
         effects, key = [call_state.describe_call_effect(self.grants.tools, tx, call)], delivery.seq
         people = dict.fromkeys((alone.person, run.requester))

@@ -128,9 +128,8 @@ class ElicitationBroker:
     def _end_question(self, child: Run) -> None:
         """End one question; questions from a later execution of the call stay open."""
         with self._store.write() as tx:
-            asking = runs.find_run(tx, child.id)
-            if asking is not None:
-                endings.cancel_elicitation_run(tx, asking, at=self._clock.now(), words=outputs)
+            asking = runs.get_run(tx, child.id)
+            endings.cancel_elicitation_run(tx, asking, at=self._clock.now(), words=outputs)
         self._signals.outbox.notify()
 
 
@@ -153,17 +152,16 @@ class _CallElicitationPort(ElicitationPort):
 
 def _is_still_running(tx: Transaction, run: Run, call: Call) -> bool:
     """Return whether the call is still RUNNING under the fence of the worker that started it."""
-    held, now = runs.find_run(tx, run.id), calls.find_call(tx, call.id)
-    is_held = held is not None and (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
-    return is_held and now is not None and now.status is CallStatus.RUNNING
+    held, now = runs.get_run(tx, run.id), calls.get_call(tx, call.id)
+    is_held = (held.status, held.fence) == (RunStatus.RUNNING, run.fence)
+    return is_held and now.status is CallStatus.RUNNING
 
 
 def _find_answer(tx: Transaction, child: Run) -> ElicitationAnswer | None:
     """Return the answer to the question, or how it ended without one; None while it is open."""
     child_calls = calls.list_calls_of_run(tx, child.id)
     if not child_calls:
-        row = runs.find_run(tx, child.id)
-        is_open = row is not None and row.status in (RunStatus.READY, RunStatus.RUNNING)
+        is_open = runs.get_run(tx, child.id).status in (RunStatus.READY, RunStatus.RUNNING)
         return (
             None
             if is_open

@@ -155,8 +155,8 @@ class CallOutcomeStore:
         None if the run was taken away from this worker.
         """
         with self.sources.store.write() as tx:
-            current = runs.find_run(tx, run.id)
-            if current is None or current.fence != run.fence:
+            current = runs.get_run(tx, run.id)
+            if current.fence != run.fence:
                 self._record_late_result(tx, run, shown.call, type(outcome).__name__)
                 return None
             going_on = current.status is not RunStatus.CANCELLED

@@ -142,8 +142,8 @@ class ProgramCallClaimManager:
                 self.outcomes.store_program_reported_outcome(
                     tx, run, call_with_votes, done if succeeded else failed
                 )
-                if run.status is RunStatus.COMPLETED and (ended := calls.find_call(tx, call.id)):
-                    post_outcome_unless_posted(tx, self.tools, run, ended)
+                if run.status is RunStatus.COMPLETED:
+                    post_outcome_unless_posted(tx, self.tools, run, calls.get_call(tx, call.id))
         self.signals.work.notify()
         self.signals.outbox.notify()
 
@@ -154,11 +154,9 @@ class ProgramCallClaimManager:
             lapsed = programs.list_calls_with_lapsed_claim(tx, now)
         for each in lapsed:
             with self.sources.store.write() as tx:
-                call = calls.find_call(tx, each.id)
-                run = runs.find_run(tx, each.run_id)
-                if call is None or run is None or call.held_until != each.held_until:
-                    continue
-                if call.status is C.RUNNING:
+                call = calls.get_call(tx, each.id)
+                if call.held_until == each.held_until and call.status is C.RUNNING:
+                    run = runs.get_run(tx, each.run_id)
                     self.outcomes.mark_call_unknown(tx, run, call, PROGRAM_SILENT_NOTE)
         return bool(lapsed)
 

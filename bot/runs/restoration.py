@@ -118,9 +118,7 @@ class RestoredRecordSettler:
                 tx, run, R.READY, at=now, actor="system", data={"why": RESTORED_RECORD_NOTE}
             )
         if not waits:
-            ready = runs.find_run(tx, run.id)
-            assert ready is not None
-            endings.cancel_run(tx, ready, at=now, actor="system", words=outputs)
+            endings.cancel_run(tx, runs.get_run(tx, run.id), at=now, actor="system", words=outputs)
         if run.parent_call:
             if not waits:
                 output_text = outputs.stopped_sub_agent_output(
@@ -191,9 +189,9 @@ class RestoredRecordSettler:
                 note=RESTORED_RECORD_NOTE,
                 deadline=now + wait,
             )
-        unknown = calls.find_call(tx, call.id)
+        unknown = calls.get_call(tx, call.id)
         digest = compute_next_revision_digest(tx, self.key, run, call, self.tools)
-        if not digest or unknown is None or unknown.deadline is None:
+        if not digest or unknown.deadline is None:
             return
         decisions.return_call_to_pending(
             tx,

@@ -104,9 +104,9 @@ def post_untold_outcomes(tx: Transaction, tools: Registry, run: Run) -> None:
 def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
     call = calls.find_call(tx, call_id)
-    run = runs.find_run(tx, call.run_id) if call else None
     ended = calls.find_call_with_votes(tx, call) if call else None
-    if run is not None and ended is not None:
+    if ended is not None:
+        run = runs.get_run(tx, ended.call.run_id)
         post_call_outcome(tx, tools, run, ended, answered=is_answer_to_come(run))
 
 

@@ -132,8 +132,7 @@ class ChannelChangeHandler:
         text = notices.moved_from_shared_channel_notice(
             run.channel, next(filter(str.strip, message_texts), "")
         )
-        moved = runs.find_run(tx, run.id)
-        assert moved is not None
+        moved = runs.get_run(tx, run.id)
         outbox.queue_thread_root_message(
             tx, moved, text, [*render_notice_sentence(text), *modes_line]
         )

@@ -106,8 +106,8 @@ class RunWorker:
             return
         with suppress(Exception):  # a stale status in Slack does no harm
             with self.store.read() as tx:
-                now = runs.find_run(tx, run.id)
-            if now is not None and now.status is R.CANCELLED:
+                now = runs.get_run(tx, run.id)
+            if now.status is R.CANCELLED:
                 self.presence.show_done(now)
 
     def _retry_until_stored(self, work: Callable[[], T], what: str) -> T:
@@ -264,12 +264,8 @@ class RunWorker:
         """Store and post the failure; return False if the run was no longer this worker's."""
         now = self.clock.now()
         with self.store.write() as tx:
-            current_run = runs.find_run(tx, run.id)
-            if (
-                current_run is None
-                or current_run.fence != run.fence
-                or current_run.status is not R.RUNNING
-            ):
+            current_run = runs.get_run(tx, run.id)
+            if (current_run.fence, current_run.status) != (run.fence, R.RUNNING):
                 return False
             moves.change_run_status(
                 tx, current_run, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why

@@ -35,7 +35,7 @@ from bot.slack.dialogs import PreparedDialog, dialog_error_sentence
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
 from storage.record import Store
-from storage.runs import find_run
+from storage.runs import get_run
 
 log = logging.getLogger("countersign.requests")
 
@@ -233,7 +233,7 @@ class RequestDialogFamily:
         """Return the form filled with an earlier call's values, if this person requested it."""
         with self._store.read() as tx:
             call = find_call(tx, call_id)
-            run = find_run(tx, call.run_id) if call else None
+            run = get_run(tx, call.run_id) if call else None
         if call is None or run is None:
             return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
         if run.requester != person:
