@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
+from slack_sandbox.ports import any_free
 from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import read_manifest
 
@@ -46,17 +46,10 @@ class Places:
                 members.append(world.app.bot_user)
 
 
-def choose_free_port() -> int:
-    """Return a port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def two_workspaces(folder: Path) -> Iterator[Places]:
     """Run both, with the demo's policy, shop and planner; the bot is not installed yet."""
-    port = choose_free_port()  # the address is needed before the start
+    port = any_free()  # the address is needed before the start
     url = f"http://localhost:{port}"
     manifest = copy.deepcopy(read_manifest(MANIFEST_PATH))
     manifest["oauth_config"]["redirect_urls"] = [url + REDIRECT_PATH]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
-from slack_sandbox.ports import first_free, free_port
+from slack_sandbox.ports import any_free, first_free, free_port
 from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import read_manifest
 from slack_sandbox.spec.slack_error import Json
@@ -321,15 +320,8 @@ def choose_http_address(port: int | None) -> str:
         import_module("bot.http.http_side")
     except ModuleNotFoundError:
         return ""
-    free = _find_any_free_port() if port == 0 else first_free(DEFAULT_ADDRESS.port)
+    free = any_free() if port == 0 else first_free(DEFAULT_ADDRESS.port)
     return f"{DEFAULT_ADDRESS.host}:{free}"
-
-
-def _find_any_free_port() -> int:
-    """Return a free port, as page addresses have to be known before a server listens."""
-    with socket.socket() as probe:
-        probe.bind((DEFAULT_ADDRESS.host, 0))
-        return int(probe.getsockname()[1])
 
 
 def write_demo_settings(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import socket
 
 DEFAULT_PORT = 8765
 MAX_PORT = 65535
 MAX_PORTS_TRIED = 20
+# those below the ones that the system itself gives to connections and to servers at port 0
+UNASSIGNED_PORTS = range(10_000, 32_000)
 
 
 class PortTakenError(Exception):
@@ -30,6 +33,16 @@ def first_free(port: int) -> int:
         if _is_free(each):
             return each
     raise PortTakenError(f"port {port} is taken; choose another with --port")
+
+
+def any_free(among: range = UNASSIGNED_PORTS) -> int:
+    """Return a port that is free and stays so until a server listens there.
+
+    For addresses that have to be known before the server listens. The system gives a port of its
+    own range to the next connection that asks for one; these it gives to nobody.
+    """
+    chance = random.SystemRandom()  # processes of one parent do not choose the same
+    return next(port for port in iter(lambda: chance.choice(among), None) if _is_free(port))
 
 
 def _is_free(port: int) -> bool:

@@ -123,10 +123,7 @@ def list_events(hosts: Hosts, *outcomes: str) -> list[Delivery]:
 def test_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
     """Whatever happens to processes and database, each request has one effect and one answer."""
     with hosts_in(tmp_path, WORKSPACES) as hosts:
-        ports: set[int] = set()
-        while len(ports) <= PROCESSES:
-            ports.add(free_port())
-        front, *others = ports
+        front, *others = (free_port() for _ in range(PROCESSES + 1))
         addresses = [f"127.0.0.1:{each}" for each in others]
         with run_nginx(tmp_path / "nginx", front, addresses) as url:
             hosts.send_to(url.removeprefix("http://"))

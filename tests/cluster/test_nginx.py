@@ -89,14 +89,6 @@ def freeze_outside_a_transaction(cluster: Cluster) -> None:
     cluster.wait(is_free, 30)
 
 
-def list_free_ports(many: int) -> list[int]:
-    """So many different ports."""
-    ports: list[int] = []
-    while len(ports) < many:
-        ports += [each for each in [free_port()] if each not in ports]
-    return ports
-
-
 @pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 def test_a_broken_workspace_does_not_hold_up_another(tmp_path: Path) -> None:
     """Its events are refused and sent again; another workspace does not wait for that."""
@@ -105,7 +97,7 @@ def test_a_broken_workspace_does_not_hold_up_another(tmp_path: Path) -> None:
         settings = tmp_path / "workspaces" / broken / "settings.env"
         settings.parent.mkdir(parents=True)
         settings.write_text("COUNTERSIGN_MAX_TURNS=none of these", "utf-8")
-        front, *ports = list_free_ports(3)
+        front, *ports = (free_port() for _ in range(3))
         with run_nginx(tmp_path / "nginx", front, [f"127.0.0.1:{each}" for each in ports]) as url:
             hosts.send_to(url.removeprefix("http://"))
             for each in ports:
@@ -128,7 +120,7 @@ def test_a_broken_workspace_does_not_hold_up_another(tmp_path: Path) -> None:
 
 def test_no_click_is_refused_while_a_replica_is_frozen(cluster: Cluster, tmp_path: Path) -> None:
     """Each is acknowledged in Slack's time."""
-    *ports, front = list_free_ports(3)
+    *ports, front = (free_port() for _ in range(3))
     addresses = [f"127.0.0.1:{each}" for each in ports]
     with run_nginx(tmp_path / "nginx", front, addresses) as url:
         asked_at(cluster.slack.world.app.manifest, url)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import socket
+import os
+from collections import deque
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection
@@ -10,10 +11,12 @@ from typing import Any
 
 import yaml
 
+from slack_sandbox.ports import UNASSIGNED_PORTS, any_free
 from tests.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "http.md"
 THERE = "https://countersign.example.com"  # the bot's address in the page's example
+_given_ports: deque[int] = deque(maxlen=100)
 
 
 def edit(url: str) -> dict[str, Any]:
@@ -40,10 +43,16 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def free_port() -> int:
-    """Return a port that is free, for a process that listens there also after a restart."""
-    with socket.create_server(("127.0.0.1", 0)) as line:
-        port: int = line.getsockname()[1]
-        return port
+    """Return a port that is free, for a process that listens there also after a restart.
+
+    Each of pytest's workers has a thousand of its own; the last hundred are not given again.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    own = UNASSIGNED_PORTS[int(worker) * 1_000 :][:1_000] if worker else UNASSIGNED_PORTS
+    while (port := any_free(own)) in _given_ports:
+        pass
+    _given_ports.append(port)
+    return port
 
 
 def is_ready(address: str) -> bool:

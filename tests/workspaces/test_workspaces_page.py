@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from bench.pictures.installing import choose_free_port
 from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from tests.pages import ROOT, blocks_in, section
+from tests.stories.over_http import free_port
 from tests.test_manifest import fixture
 from tests.workspaces.installing import build_manifest
 
@@ -70,7 +70,7 @@ def wait_for_page(url: str, process: subprocess.Popen[str]) -> httpx2.Response:
 def test_the_page_can_be_tried_without_slack(tmp_path: Path) -> None:
     """The commands of both terminals work, and the bot is installed in a workspace."""
     (tmp_path / "manifest.yml").write_text((ROOT / "manifest.yml").read_text("utf-8"), "utf-8")
-    slack_port, port = choose_free_port(), choose_free_port()
+    slack_port, port = free_port(), free_port()
     slack, bot = (
         each.replace("8765", str(slack_port)).replace("8080", str(port))
         for each in blocks_in(section(PAGE, "Try it without Slack"), "sh")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +21,7 @@ from sandbox.tests.http_app import (
     serve_http_app,
 )
 from sandbox.tests.recordings import fixture
+from slack_sandbox.ports import any_free
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import Delivery
 
@@ -275,11 +275,9 @@ def test_a_refused_connection_is_told_apart_from_a_tls_error(
     """A refused connection is connection_failed; plain text where TLS was meant is ssl_error."""
     app = sandbox.world.app
     sandbox.wait(lambda: app.verified)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     subscriptions = app.manifest["settings"]["event_subscriptions"]
     for url, reason in (
-        (f"http://127.0.0.1:{port}/", "connection_failed"),
+        (f"http://127.0.0.1:{any_free()}/", "connection_failed"),
         ("https" + app_server.url[4:], "ssl_error"),
     ):
         subscriptions["request_url"] = url
