@@ -31,7 +31,7 @@ _LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _CONDITIONALS = ("not", "if", "then", "else")
 _SINGLE_KEYWORDS = ("items", "additionalProperties", "propertyNames", "contains", *_CONDITIONALS)
 # keywords that providers refuse at the top level; validation still enforces them
-_REFUSED_AT_TOP = ("description", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+_REFUSED_AT_TOP = ("description", "$ref", "enum", "anyOf", "oneOf", "allOf", *_CONDITIONALS)
 
 Schema = dict[str, Any]
 Path = tuple[str, ...]
@@ -85,6 +85,9 @@ def _shorten_schema(schema: Any) -> Any:
             del kept[key]
     if isinstance(kept.get("pattern"), str):
         kept["pattern"] = _expand_pattern_shorthands(kept["pattern"])
+    kinds = kept.get("type")
+    if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
+        kept.setdefault("items", {})  # means the same, but OpenAI refuses requests without it
     kept = replace_inner_schemas(kept, lambda each, _: _shorten_schema(each))
     if "properties" in kept:
         titles = {name: each.get("title", "") for name, each in schema["properties"].items()}

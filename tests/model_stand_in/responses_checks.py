@@ -138,8 +138,24 @@ def check_tool(tool: dict[str, Any], path: str) -> None:
         )
     if not isinstance(schema.get("properties", {}), dict):
         raise _build_schema_refusal(parsed.name, path, "'properties' is not an object.")
+    if {"oneOf", "anyOf", "allOf", "enum", "not"} & schema.keys():
+        text = "have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top"
+        raise _build_schema_refusal(parsed.name, path, f"schema must {text} level.")
+    if _lacks_array_items(schema):
+        raise _build_schema_refusal(parsed.name, path, "array schema missing items.")
     if parsed.strict:
         _check_strict_schema(schema, parsed.name, path)
+
+
+def _lacks_array_items(node: Any) -> bool:
+    """Return whether an array in this schema, at any level, does not say what is in it."""
+    if isinstance(node, list):
+        return any(map(_lacks_array_items, node))
+    if not isinstance(node, dict):
+        return False
+    kinds = node.get("type")
+    is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    return (is_array and "items" not in node) or any(map(_lacks_array_items, node.values()))
 
 
 def _check_strict_schema(schema: dict[str, Any], name: str, path: str) -> None:

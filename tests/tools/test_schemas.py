@@ -16,10 +16,12 @@ from slack_sdk import WebClient
 from bot.clock import SystemClock
 from bot.slack.directory import SlackDirectory
 from bot.tools import Effect, Registry, Tool, ToolContext, registration, tool
+from bot.tools.described import build_argument_model
 from bot.tools.registration import REASON_FIELD
 from bot.tools.shop_tools import build_order_tools
 from bot.tools.slack_tools import build_slack_tools
 from bot.tools.web_shop import Shop
+from tests.model_stand_in.responses_checks import check_tool
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 TOOLS: list[Tool[Any]] = [
@@ -189,3 +191,39 @@ def test_patterns_are_spelt_out_for_the_model(pattern: str, written: str) -> Non
     assert args.model_json_schema()["properties"]["code"]["pattern"] == pattern
     for text in ("INV-123456", "INV-12345", "a.b@c.example", "a.b@cXexample", "x y", "xyz", "-\\D"):
         assert bool(re.search(pattern, text)) is bool(re.search(written, text)), text
+
+
+SHAPE = {"type": "object", "properties": {"id": {"type": "string"}, "slug": {"type": "string"}}}
+MANY = {"type": "array"}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        SHAPE | {"oneOf": [{"required": ["id"]}, {"required": ["slug"]}]},
+        SHAPE | {"anyOf": [{"required": ["id"]}, {"required": ["slug"]}]},
+        SHAPE | {"allOf": [{"if": {"required": ["id"]}, "then": {"required": ["slug"]}}]},
+        SHAPE | {"not": {"required": ["id", "slug"]}},
+        SHAPE | {"enum": [{"id": "a"}, {"slug": "b"}]},
+        {"type": "object"},
+        {"properties": {"keys": MANY}},
+        {"properties": {"keys": {"type": ["array", "null"]}}},
+        {"properties": {"pair": MANY | {"prefixItems": [{"type": "string"}]}}},
+        {"properties": {"rows": MANY | {"items": MANY}}},
+        {"properties": {"rows": {"$ref": "#/$defs/Rows"}}, "$defs": {"Rows": MANY}},
+    ],
+    ids=json.dumps,
+)
+def test_no_servers_tool_makes_the_model_refuse_all_requests(odd: dict[str, Any]) -> None:
+    """OpenAI refuses a whole request for one schema that has choices at the top level, or an array
+    that does not say what is in it; other servers' tools have such schemas.
+    """
+    schema = registration.build_tool_schema(build_argument_model(odd, "odd"))
+    check_tool({"type": "function", "name": "odd", "parameters": schema, "strict": False}, "tools")
+
+
+def test_an_array_of_fixed_places_says_what_is_in_it() -> None:
+    """As Pydantic writes a tuple."""
+    args = create_model("Args", place=(tuple[float, float], ...))
+    schema = registration.build_tool_schema(args)
+    check_tool({"type": "function", "name": "go", "parameters": schema, "strict": False}, "tools")
