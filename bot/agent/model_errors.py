@@ -10,7 +10,12 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import ModelRequestRefusedError, ModelRequestTooLongError, PlannerError
+from bot.agent.turn import (
+    ModelRequestRefusedError,
+    ModelRequestTooLongError,
+    PlannerError,
+    UnusableReasoningError,
+)
 
 MIN_SERVER_ERROR_STATUS = 500
 MAX_ERROR_REASON_CHARS = 300
@@ -60,6 +65,14 @@ _CONTEXT_WINDOW_PATTERN = re.compile(
     r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
 )
 CONTEXT_EXCEEDED_CODE = "context_length_exceeded"
+# how servers say that they cannot read sealed items, as those of another key, region or model, or
+# that they miss reasoning
+UNUSABLE_REASONING_CODE = "invalid_encrypted_content"
+_UNUSABLE_REASONING_PATTERN = re.compile(
+    rf"{UNUSABLE_REASONING_CODE}|\bencrypted content\b|items are not persisted"
+    r"|without its required (?:'reasoning'|following) item",
+    re.IGNORECASE,
+)
 THREAD_TOO_LONG_ERROR = (
     "This thread has become longer than the model can read. Start a new thread and ask again."
 )
@@ -131,6 +144,8 @@ def is_api_missing(error: BaseException) -> bool:
     """Return whether the server says that it has no such API, rather than no such model."""
     if not isinstance(error, openai.APIStatusError) or is_tool_use_unsupported(error):
         return False
+    if _is_reasoning_unusable(error):  # one of these is a 404, too
+        return False
     return error.status_code in API_MISSING_STATUSES and error.code != "model_not_found"
 
 
@@ -142,6 +157,14 @@ def is_tool_use_unsupported(error: BaseException) -> bool:
     refused = error.code in ("unsupported_parameter", "unsupported_value")
     return (about and refused) or bool(
         _TOOLS_UNSUPPORTED_PATTERN.search(extract_error_reason(error) or str(error))
+    )
+
+
+def _is_reasoning_unusable(error: BaseException) -> bool:
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return error.code == UNUSABLE_REASONING_CODE or bool(
+        _UNUSABLE_REASONING_PATTERN.search(extract_error_reason(error))
     )
 
 
@@ -173,12 +196,14 @@ def tools_unsupported_sentence(model: str) -> str:
 def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     """Raise the exception for an error that is reported inside a stream.
 
-    CutStreamError if a retry may help, ModelRequestTooLongError if the request is too long, else
-    ModelRequestRefusedError.
+    CutStreamError if a retry may help, ModelRequestTooLongError if the request is too long,
+    UnusableReasoningError if the server cannot use its reasoning, else ModelRequestRefusedError.
     """
     code, why = error.get("code"), _format_reason(error) or "no reason given"
     if code == CONTEXT_EXCEEDED_CODE:
         raise ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(why))
+    if code == UNUSABLE_REASONING_CODE:
+        raise UnusableReasoningError(f"The model refused the request: {why}.")
     busy = isinstance(code, int) and (
         code == HTTPStatus.TOO_MANY_REQUESTS or code >= MIN_SERVER_ERROR_STATUS
     )
@@ -220,6 +245,8 @@ def build_planner_error(error: Exception, model: str) -> PlannerError:
         return ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(str(error)))
     if is_tool_use_unsupported(error):
         return PlannerError(tools_unsupported_sentence(model))
+    if _is_reasoning_unusable(error):
+        return UnusableReasoningError(model_error_sentence(error))
     return (ModelRequestRefusedError if is_model_request_refused(error) else PlannerError)(
         model_error_sentence(error)
     )

@@ -203,6 +203,18 @@ def _replace_files_in_item(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "content": said}
 
 
+def remove_reasoning(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items without what is sealed, for a server that cannot use it.
+
+    Nor do the others have ids, by which the server would miss the reasoning that led to them.
+    """
+    return [
+        {key: value for key, value in each.items() if key != "id"}
+        for each in items
+        if each.get("type") != "reasoning" and "encrypted_content" not in each
+    ]
+
+
 def build_item_to_summarize(
     items: Iterable[Mapping[str, Any]], max_characters: int
 ) -> tuple[dict[str, Any], int]:

@@ -59,7 +59,10 @@ class ResponseReader:
                 gathered.complete = True
             case {"type": "response.failed"}:
                 model_errors.raise_stream_error(turn.get_object_or_empty(answer.get("error")))
-            case {"type": "error", "code": model_errors.CONTEXT_EXCEEDED_CODE}:
+            case {
+                "type": "error",
+                "code": model_errors.CONTEXT_EXCEEDED_CODE | model_errors.UNUSABLE_REASONING_CODE,
+            }:
                 model_errors.raise_stream_error(event)
             case {"type": "error"}:
                 raise model_errors.CutStreamError(str(event.get("message")))

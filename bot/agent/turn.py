@@ -76,6 +76,10 @@ class ModelRequestTooLongError(PlannerError):
         self.window, self.without_files = window, without_files
 
 
+class UnusableReasoningError(PlannerError):
+    """Raised if the model's server cannot use reasoning or a compaction that it is sent back."""
+
+
 class ModelRequestRefusedError(PlannerError):
     """Raised if the model's server refuses a request's content, so that a retry cannot help."""
 
@@ -102,7 +106,8 @@ class ModelPlanner(Protocol):
     ) -> Reply | Proposal:
         """Send a transcript to the model, and return its answer or the calls that it proposes.
 
-        Raises PlannerError, ModelRequestTooLongError if the request is too long, and what `sink`
+        Raises PlannerError, ModelRequestTooLongError if the request is too long,
+        UnusableReasoningError if it has reasoning that the server cannot use, and what `sink`
         raises.
         """
 

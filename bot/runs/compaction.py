@@ -111,7 +111,13 @@ class CompactingPlanner:
         self, run: Run, thread: transcripts.Transcript, asked: ModelPrompt, sink: turn.AnswerSink
     ) -> turn.Reply | turn.Proposal:
         items = asked.select_items(thread, self._find_compaction_server_id(thread))
-        result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
+        try:
+            result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
+        except turn.UnusableReasoningError as error:
+            log.warning("run %s: the model is asked again without its reasoning: %s", run.id, error)
+            sink.discard_text()
+            items = prompt.remove_reasoning(asked.select_items(thread, ""))
+            result = self._planner.take_turn(items, asked.tools, asked.instructions, sink)
         if self._window and result.input_tokens:
             size = (
                 _count_sent_characters(thread, self._find_compaction_server_id(thread))

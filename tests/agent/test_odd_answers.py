@@ -9,16 +9,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
-from bot.agent.model_errors import CutStreamError
+from bot.agent.model_errors import CutStreamError, build_planner_error, is_api_missing
 from bot.agent.turn import (
     MAX_PLAUSIBLE_TOKENS,
     ModelRequestTooLongError,
     PlannerError,
     Proposal,
     Reply,
+    UnusableReasoningError,
 )
 from tests.agent.test_chat_stream import ChatWire, build_chunk, build_piece
 from tests.agent.test_planner import COMPLETED, Wire, Words
@@ -233,3 +235,49 @@ def test_halves_of_a_character_in_arguments_are_put_together() -> None:
     result = ChatWire([*pieces, build_chunk("tool_calls")]).turn()
     assert isinstance(result, Proposal)
     assert json.loads(result.calls[0].arguments) == {"text": "\N{PARTY POPPER}"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "error", "code": "invalid_encrypted_content", "message": "Not verified."},
+        {
+            "type": "response.failed",
+            "response": {"error": {"code": "invalid_encrypted_content", "message": "No."}},
+        },
+    ],
+)
+def test_unusable_reasoning_may_be_told_in_a_stream(event: Json) -> None:
+    """Asking for the same again could not help."""
+    with pytest.raises(UnusableReasoningError):
+        Wire([event]).turn()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (400, "invalid_encrypted_content", "The encrypted content for item rs_1 is odd."),
+        (400, "400", "litellm.BadRequestError: The encrypted content gAA could not be verified."),
+        (404, None, "Item with id 'rs_1' not found. Items are not persisted when `store` is set."),
+        (
+            400,
+            None,
+            "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        ),
+        (
+            400,
+            None,
+            "Item 'msg_1' of type 'message' was provided without its required 'reasoning' "
+            "item: 'rs_1'.",
+        ),
+    ],
+)
+def test_unusable_reasoning_is_told_in_several_ways(
+    status: int, code: str | None, said: str
+) -> None:
+    """Not even with a 404 is the API taken to be missing."""
+    response = httpx2.Response(status, request=httpx2.Request("POST", "http://model.test"))
+    body = {"message": said, "code": code}
+    error = openai.APIStatusError(said, response=response, body=body)
+    assert isinstance(build_planner_error(error, "gpt-5"), UnusableReasoningError)
+    assert not is_api_missing(error)
