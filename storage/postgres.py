@@ -212,7 +212,12 @@ class PostgresDatabase(Backend):
             drivername="postgresql+psycopg"
         )
         self.path = path
-        self._engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+        self._engine = create_engine(
+            url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"client_encoding": "utf8"},
+        )
         event.listen(self._engine, "connect", self._set_search_path)
         # where one process serves many workspaces, their records share sessions; each transaction
         # sets its schema

@@ -25,6 +25,7 @@ MAX_REMEMBERED_STATEMENTS = 2000  # statements of one session that are known to 
 _TEXT_FORMAT = [PyFormat.TEXT]
 CONNECTION_PARAMETERS = {  # libpq's names; a broken connection is noticed in fifteen seconds
     "application_name": "countersign",
+    "client_encoding": "utf8",  # else PGCLIENTENCODING counts, or the role's or database's own
     "connect_timeout": CONNECT_TIMEOUT_SECONDS,
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 5,

@@ -96,6 +96,23 @@ def test_four_processes_start_at_once_on_an_empty_database(server: Server) -> No
         each.close()
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_each_character_is_stored_whatever_encoding_clients_are_given(
+    server: Server, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    """Given by the database, and by libpq's variable; also at the first start."""
+    server.fresh("encoded")
+    with server.connect() as owner:
+        owner.execute(f"ALTER DATABASE encoded SET client_encoding TO {encoding}")
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    with closing(make_store(server, "encoded").open()) as store:
+        with store.write() as tx:
+            inbox.insert_delivery(tx, delivery("said", body='{"text": "40 € 🎉 Ω"}'))
+        with store.read() as tx:
+            [stored] = inbox.list_new_deliveries(tx)
+        assert stored.body == '{"text": "40 € 🎉 Ω"}'
+
+
 def test_a_closed_store_writes_nothing_and_others_go_on(two: tuple[Store, Store]) -> None:
     """It can be opened again."""
     late, other = two
