@@ -65,12 +65,12 @@ _CONTEXT_WINDOW_PATTERN = re.compile(
     r"(?:context (?:length|window|size)|\bn_ctx)\D{0,20}(\d{3,9})|> (\d{3,9}) maximum", re.I
 )
 CONTEXT_EXCEEDED_CODE = "context_length_exceeded"
-# how servers say that they cannot read sealed items, as those of another key, region or model, or
-# that they miss reasoning
+# how servers say that they cannot read sealed items, as those of another key, region or model, that
+# they miss reasoning, or that an item's id, as another server gave it, is none of theirs
 UNUSABLE_REASONING_CODE = "invalid_encrypted_content"
 _UNUSABLE_REASONING_PATTERN = re.compile(
     rf"{UNUSABLE_REASONING_CODE}|\bencrypted content\b|items are not persisted"
-    r"|without its required (?:'reasoning'|following) item",
+    r"|without its required (?:'reasoning'|following) item|\binput\[\d+\]\.id\b",
     re.IGNORECASE,
 )
 THREAD_TOO_LONG_ERROR = (

@@ -77,7 +77,7 @@ class ModelRequestTooLongError(PlannerError):
 
 
 class UnusableReasoningError(PlannerError):
-    """Raised if the model's server cannot use reasoning or a compaction that it is sent back."""
+    """Raised if the model's server cannot use the reasoning, compactions or ids of its items."""
 
 
 class ModelRequestRefusedError(PlannerError):

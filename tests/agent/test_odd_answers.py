@@ -258,6 +258,8 @@ def test_unusable_reasoning_may_be_told_in_a_stream(event: Json) -> None:
     [
         (400, "invalid_encrypted_content", "The encrypted content for item rs_1 is odd."),
         (400, "400", "litellm.BadRequestError: The encrypted content gAA could not be verified."),
+        (400, None, "Invalid 'input[2].id': 'call_1'. Expected an ID that begins with 'fc'."),
+        (400, "string_above_max_length", "Invalid 'input[4].id': string too long."),
         (404, None, "Item with id 'rs_1' not found. Items are not persisted when `store` is set."),
         (
             400,
