@@ -50,6 +50,8 @@ class ResponseReader:
             case {"type": "response.output_item.done", "item": {"type": str()} as item}:
                 gathered.items.append(item)
             case {"type": "response.completed" | "response.incomplete"}:
+                if not gathered.items:  # some gateways send only the whole
+                    self._read_whole_answer(turn.list_objects(answer.get("output")))
                 if details := answer.get("incomplete_details"):
                     reason = turn.get_object_or_empty(details).get("reason")
                     gathered.cut_reason = str(reason or "unknown")
@@ -66,6 +68,15 @@ class ResponseReader:
                 model_errors.raise_stream_error(event)
             case {"type": "error"}:
                 raise model_errors.CutStreamError(str(event.get("message")))
+
+    def _read_whole_answer(self, output: list[dict[str, Any]]) -> None:
+        """Read the items of an answer, and its text if that has not been read before."""
+        messages = [] if self._gathered.text else [o for o in output if o.get("type") == "message"]
+        for part in (each for m in messages for each in turn.list_objects(m.get("content"))):
+            said = part.get("text") or part.get("refusal")
+            self.read_event({"type": "response.output_text.delta", "delta": said})
+        for item in output:
+            self.read_event({"type": "response.output_item.done", "item": item})
 
 
 RESPONSES_DIALECT = Dialect(

@@ -283,3 +283,25 @@ def test_unusable_reasoning_is_told_in_several_ways(
     error = openai.APIStatusError(said, response=response, body=body)
     assert isinstance(build_planner_error(error, "gpt-5"), UnusableReasoningError)
     assert not is_api_missing(error)
+
+
+@pytest.mark.parametrize("said", [[], ["It is here."]], ids=["only a call", "words and a call"])
+def test_an_answer_may_come_only_as_a_whole_at_the_end_of_a_stream(said: list[str]) -> None:
+    """As a gateway sends it that has asked its model without streaming."""
+    output = [*map(build_message_item, said), build_call_item(), {"type": "function_call_output"}]
+    words = Words()
+    whole = {**COMPLETED, "response": {**COMPLETED["response"], "output": output}}
+    taken = Wire([whole]).turn(words)
+    assert isinstance(taken, Proposal)
+    assert (taken.text, words.text, taken.items) == (*["".join(said)] * 2, output[:-1])
+    assert [each.name for each in taken.calls] == ["note"]
+    streamed = Wire([*map(build_delta, said), whole]).turn(words := Words())
+    assert (streamed, words.text) == (taken, "".join(said))
+
+
+def test_the_end_of_a_stream_adds_nothing_to_what_was_streamed() -> None:
+    """It repeats all of the answer."""
+    item, words = build_message_item("It is here."), Words()
+    whole = {**COMPLETED, "response": {**COMPLETED["response"], "output": [item]}}
+    taken = Wire([build_delta("It is here."), build_item_event(item), whole]).turn(words)
+    assert (taken.text, words.text, taken.items) == ("It is here.", "It is here.", [item])

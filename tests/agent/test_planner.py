@@ -123,12 +123,11 @@ def summarise_events(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], i
             case "response.output_text.delta" | "response.refusal.delta":
                 text += event.delta
             case "response.output_item.done":
-                item = event.item.to_dict(mode="json")
-                if item["type"] == "function_call":
-                    item["name"] = clean_tool_name(item["name"])
-                if item["type"] != "function_call_output":  # only we write these
-                    items.append(item)
+                items += convert_items([event.item])
             case "response.completed" | "response.incomplete":
+                output = event.response.output or []
+                if not items and output:  # the whole answer comes only now
+                    text, items = text or event.response.output_text, convert_items(output)
                 usage = event.response.usage
                 tokens = usage.total_tokens if usage else 0
             case "response.failed":
@@ -142,6 +141,15 @@ def summarise_events(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], i
     while items and items[-1]["type"] == "reasoning":  # no server takes reasoning back at the end
         items.pop()
     return text, items, tokens
+
+
+def convert_items(typed: Sequence[Any]) -> list[dict[str, Any]]:
+    """The items as the planner keeps them."""
+    items = [each.to_dict(mode="json") for each in typed]
+    for item in items:
+        if item["type"] == "function_call":
+            item["name"] = clean_tool_name(item["name"])
+    return [each for each in items if each["type"] != "function_call_output"]  # only we write these
 
 
 def check_same(sent: Sequence[dict[str, Any]]) -> None:
