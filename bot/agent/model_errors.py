@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -49,6 +49,9 @@ _IMAGES_UNSUPPORTED_PATTERN = re.compile(
     r"|\bvalidation errors?\b|\bcan only concatenate str\b|\bexpected string\b",
     re.IGNORECASE,
 )
+# how servers say that they do not know a parameter, near its name; and OpenAI, of `include`
+_UNSUPPORTED = r"\b(?:unsupported|unknown|unrecogni[sz]ed|unexpected|extra|not supported)\b"
+_REASONING_UNSUPPORTED_TEXT = "encrypted content is not supported"
 CONTENT_REFUSED_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -69,7 +72,7 @@ CONTEXT_EXCEEDED_CODE = "context_length_exceeded"
 # they miss reasoning, or that an item's id, as another server gave it, is none of theirs
 UNUSABLE_REASONING_CODE = "invalid_encrypted_content"
 _UNUSABLE_REASONING_PATTERN = re.compile(
-    rf"{UNUSABLE_REASONING_CODE}|\bencrypted content\b|items are not persisted"
+    rf"{UNUSABLE_REASONING_CODE}|\bencrypted content\b(?! is not supported)|items are not persisted"
     r"|without its required (?:'reasoning'|following) item|\binput\[\d+\]\.id\b",
     re.IGNORECASE,
 )
@@ -160,6 +163,20 @@ def is_tool_use_unsupported(error: BaseException) -> bool:
     )
 
 
+def find_refused_parameter(error: openai.APIStatusError, names: Iterable[str]) -> str:
+    """Return the one of these parameters that the server does not know or support, else ""."""
+    if error.status_code not in CONTENT_REFUSED_STATUSES:
+        return ""
+    said = extract_error_reason(error).lower()
+    for name in names:
+        near = rf"{_UNSUPPORTED}[^.]{{0,25}}\b{name}\b|\b{name}\b[^.]{{0,25}}{_UNSUPPORTED}"
+        if error.param == name or re.search(near, said):
+            return name
+        if name == "include" and _REASONING_UNSUPPORTED_TEXT in said:
+            return name
+    return ""
+
+
 def _is_reasoning_unusable(error: BaseException) -> bool:
     if not isinstance(error, openai.APIStatusError):
         return False
@@ -218,7 +235,9 @@ def extract_error_reason(error: openai.APIStatusError) -> str:
 
 
 def _format_reason(error: Mapping[str, Any]) -> str:
-    return " ".join(str(error.get("message") or "").split())[:MAX_ERROR_REASON_CHARS].rstrip(". ")
+    detail = error.get("detail")  # in FastAPI's servers
+    said = error.get("message") or (detail if isinstance(detail, str) else "")
+    return " ".join(str(said).split())[:MAX_ERROR_REASON_CHARS].rstrip(". ")
 
 
 def is_model_request_too_long(error: BaseException) -> bool:

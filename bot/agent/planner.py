@@ -60,6 +60,7 @@ class Planner:
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
         self._tracer = tracer or Tracer()
+        self._refused_parameters: set[str] = set()  # that the server or the model does not have
         self._can_compact = True  # until the server says that it has no such API
 
     def close(self) -> None:
@@ -237,6 +238,20 @@ class Planner:
         convert each item and build a typed object of each event, most of which no turn needs.
         """
         body = dialect.build_request_body(request)
+        for name in self._refused_parameters:
+            body.pop(name, None)
+        try:
+            return self._post_body(dialect, body, whole=whole)
+        except openai.APIStatusError as error:
+            left = [each for each in dialect.optional_parameters if each in body]
+            refused = model_errors.find_refused_parameter(error, left)
+            if not refused:
+                raise
+            log.info("the model is asked without %s from now on: %s", refused, error)
+            self._refused_parameters.add(refused)
+            return self._post_request(dialect, request, whole=whole)
+
+    def _post_body(self, dialect: turn.Dialect, body: dict[str, Any], *, whole: bool) -> object:
         options: openai.RequestOptions = {"security": {"bearer_auth": True}}
         if whole:
             return self._client.post(dialect.path, body=body, options=options, cast_to=object)

@@ -85,5 +85,6 @@ RESPONSES_DIALECT = Dialect(
     build_request_body=build_request_body,
     make_reader=ResponseReader,
     streaming_parameters={"stream": True},
+    optional_parameters=("include", "truncation"),  # the server's default is the same, or nothing
     compaction_path="/responses/compact",
 )

@@ -182,6 +182,7 @@ class Dialect:
     streaming_parameters: dict[str, Any]  # added to a request whose answer is to be streamed
     # whether its reader can also take an unstreamed answer, as one event
     accepts_unstreamed: bool = False
+    optional_parameters: tuple[str, ...] = ()  # left out where the server or model has none such
     compaction_path: str = ""  # part of the URL for compacting items; "" if there is none
 
 

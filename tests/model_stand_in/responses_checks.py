@@ -110,6 +110,8 @@ def _check_model(body: ResponsesRequestBody) -> None:
             "stream_options",
         )
     reasons = bool(REASONING_MODEL.match(body.model))
+    if body.include and body.model.startswith("gpt-") and not reasons:
+        raise RequestRefusal("Encrypted content is not supported with this model.", "include")
     thinks = reasons and not (body.reasoning and body.reasoning.effort == "none")
     has_effort = body.reasoning is not None and body.reasoning.effort is not None
     refuse_unfit_parameters(
