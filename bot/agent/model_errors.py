@@ -231,7 +231,10 @@ def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
 
 def extract_error_reason(error: openai.APIStatusError) -> str:
     """Return the reason in the service's error response, on one line; "" if there is none."""
-    return _format_reason(error.body if isinstance(error.body, dict) else {})
+    body = error.body
+    if isinstance(body, str) and not body.startswith("<"):  # a text, but no page of a proxy
+        return _format_reason({"message": body})
+    return _format_reason(body if isinstance(body, dict) else {})
 
 
 def _format_reason(error: Mapping[str, Any]) -> str:
@@ -261,7 +264,9 @@ def parse_context_window(why: str) -> int:
 def build_planner_error(error: Exception, model: str) -> PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
     if is_model_request_too_long(error):
-        return ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(str(error)))
+        said = extract_error_reason(error) if isinstance(error, openai.APIStatusError) else ""
+        window = parse_context_window(said or str(error))
+        return ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, window)
     if is_tool_use_unsupported(error):
         return PlannerError(tools_unsupported_sentence(model))
     if _is_reasoning_unusable(error):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
@@ -15,7 +16,7 @@ from bot.agent.chat_completions import CHAT_DIALECT
 from bot.agent.model_errors import parse_context_window, raise_stream_error
 from bot.agent.planner import Planner
 from bot.agent.responses import RESPONSES_DIALECT
-from bot.agent.turn import ModelRequestTooLongError
+from bot.agent.turn import ModelRequestTooLongError, PlannerError
 from tests.agent.test_planner import Words
 from tests.model_stand_in.planner import ApiFeature
 from tests.model_stand_in.planner import StrictPlanner as Server
@@ -70,6 +71,31 @@ def test_a_request_too_long_within_the_stream_raises_the_same() -> None:
 def test_the_context_window_is_read_from_refusals(said: str, window: int) -> None:
     """In the words of known servers."""
     assert parse_context_window(said) == window
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_a_refusal_may_be_a_mere_text(is_json: bool) -> None:
+    """As LM Studio says that a thread is too long; other texts are quoted, web pages are not."""
+    said = "The model is loaded with a context length of only 4096 tokens, which is not enough."
+    with pytest.raises(ModelRequestTooLongError) as raised:
+        ask_refusing_server(said, is_json)
+    assert raised.value.window == 4096
+    with pytest.raises(PlannerError, match=r"an error \(400\): No model is loaded\.$"):
+        ask_refusing_server("No model is loaded.", is_json)
+    with pytest.raises(PlannerError, match=r"an error \(400\)\.$"):
+        ask_refusing_server("<html><p>Bad request: context length</p></html>", is_json=False)
+
+
+def ask_refusing_server(said: str, is_json: bool) -> None:
+    """Take a turn at a server that refuses it with this text, or with JSON around it."""
+    how = {"json": {"error": said}} if is_json else {"text": said}
+    wire = httpx2.MockTransport(lambda _: httpx2.Response(400, **how))
+    client = openai.OpenAI(
+        api_key="sk-offline",
+        base_url="http://model.test",
+        http_client=httpx2.Client(transport=wire),
+    )
+    Planner(client, model="gpt-5", retries=0).take_turn(LONG, [], "Be brief.", Words())
 
 
 def test_the_server_can_compact_a_transcript(server: Server) -> None:
