@@ -86,7 +86,10 @@ class ChatAnswerReader:
                 self._sink.write(words)
         for piece in turn.list_objects(delta.get("tool_calls")):
             self._add_call_piece(piece, whole=bool(whole))
-        if reason := choice.get("finish_reason"):
+        reason, error = choice.get("finish_reason"), turn.get_object_or_empty(choice.get("error"))
+        if reason == "error":  # gateways say so of an answer that broke off at theirs
+            raise_stream_error({"code": "server_error", **error})
+        if reason:
             self._gathered.complete = True
             self._gathered.cut_reason = CUT_REASON_BY_FINISH_REASON.get(str(reason), "")
 

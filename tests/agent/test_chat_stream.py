@@ -143,6 +143,12 @@ def test_a_streamed_refusal_is_an_answer() -> None:
     assert result.items[0]["content"] == [{"type": "refusal", "refusal": "I will not."}]
 
 
+# as OpenRouter ends a stream whose provider failed
+BROKEN_OFF = {
+    "choices": [{"finish_reason": "error", "error": {"message": "no credit", "code": 402}}]
+}
+
+
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
@@ -150,6 +156,11 @@ def test_a_streamed_refusal_is_an_answer() -> None:
         ([{"error": {"message": "busy", "code": 502}}], "The connection to the model broke."),
         ([{"error": {"message": "oops", "code": "server_error"}}], "The connection to the model"),
         ([{"error": {"message": "no", "code": 400}}], "The model refused the request: no."),
+        (
+            [build_piece("", index=0, **A), build_chunk("error")],
+            "The connection to the model broke.",
+        ),
+        ([build_chunk(content="Half"), BROKEN_OFF], "The model refused the request: no credit."),
     ],
 )
 def test_a_failed_stream_raises_an_error_in_words(sent: list[dict[str, Any]], told: str) -> None:
