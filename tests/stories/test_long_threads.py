@@ -15,6 +15,7 @@ from storage import runs
 from storage.models import Item
 from storage.states import CallStatus
 from storage.transcripts import COMPACTION_TYPE, AttachedFile, WithheldReason
+from tests.model_stand_in import answers
 from tests.model_stand_in.planner import ApiFeature
 from tests.stories.asked_people import question
 from tests.stories.fakes import FakeTools
@@ -303,3 +304,26 @@ def test_the_thread_says_if_a_request_does_not_fit(
     harness.settle()
     assert len(harness.planner.refused) == 1
     assert list_compactions(harness) == []
+
+
+def test_a_compaction_that_its_server_cannot_read_any_more_is_replaced(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a change of the key: the thread is compacted anew, and goes on."""
+    harness = own_harness(**BY_SERVER, COUNTERSIGN_CONTEXT_TOKENS=str(WINDOW))
+    harness.planner.context = WINDOW
+    harness.planner.script(Turn(text="First."))
+    thread = harness.person("ben").say(SUPPORT, "@bot begin")
+    harness.said(SUPPORT, thread, "First.")
+    harness.settle()
+    append_items(harness, thread)
+    harness.planner.script(Turn(text="Second."))
+    ask_for_more(harness, thread, "Second.")
+    assert [each["seal"] for each in list_compactions(harness)] == [f"{harness.planner.url}/"]
+
+    monkeypatch.setattr(answers, "_SEAL", "of another organisation")
+    harness.planner.context = 2 * WINDOW // 3  # without the compaction the thread does not fit
+    harness.planner.script(Turn(text=SUMMARY), Turn(text="Third."))
+    sent = ask_for_more(harness, thread, "Third.")
+    assert [each["seal"] for each in list_compactions(harness)] == [f"{harness.planner.url}/", ""]
+    assert SUMMARY in json.dumps(sent["input"])
