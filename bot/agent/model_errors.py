@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import openai
 
 from bot.agent.turn import (
+    Dialect,
     ModelRequestRefusedError,
     ModelRequestTooLongError,
     PlannerError,
@@ -163,12 +164,17 @@ def is_tool_use_unsupported(error: BaseException) -> bool:
     )
 
 
-def find_refused_parameter(error: openai.APIStatusError, names: Iterable[str]) -> str:
-    """Return the one of these parameters that the server does not know or support, else ""."""
+def find_refused_parameter(
+    error: openai.APIStatusError, dialect: Dialect, body: Mapping[str, Any]
+) -> str:
+    """Return the optional parameter of this body that the server does not have, else "".
+
+    The request may be repeated without it.
+    """
     if error.status_code not in CONTENT_REFUSED_STATUSES:
         return ""
     said = extract_error_reason(error).lower()
-    for name in names:
+    for name in (each for each in dialect.optional_parameters if each in body):
         near = rf"{_UNSUPPORTED}[^.]{{0,25}}\b{name}\b|\b{name}\b[^.]{{0,25}}{_UNSUPPORTED}"
         if error.param == name or re.search(near, said):
             return name

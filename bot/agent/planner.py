@@ -60,7 +60,8 @@ class Planner:
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
         self._tracer = tracer or Tracer()
-        self._refused_parameters: set[str] = set()  # that the server or the model does not have
+        # those that the server or the model does not have; any thread
+        self._refused_parameters: frozenset[str] = frozenset()
         self._can_compact = True  # until the server says that it has no such API
 
     def close(self) -> None:
@@ -243,12 +244,10 @@ class Planner:
         try:
             return self._post_body(dialect, body, whole=whole)
         except openai.APIStatusError as error:
-            left = [each for each in dialect.optional_parameters if each in body]
-            refused = model_errors.find_refused_parameter(error, left)
-            if not refused:
+            if not (refused := model_errors.find_refused_parameter(error, dialect, body)):
                 raise
             log.info("the model is asked without %s from now on: %s", refused, error)
-            self._refused_parameters.add(refused)
+            self._refused_parameters |= {refused}
             return self._post_request(dialect, request, whole=whole)
 
     def _post_body(self, dialect: turn.Dialect, body: dict[str, Any], *, whole: bool) -> object:

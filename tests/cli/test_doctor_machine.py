@@ -141,6 +141,14 @@ def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> Non
         assert "context" in refused.remedy
 
 
+def test_a_model_that_does_not_reason_passes(environ: dict[str, str]) -> None:
+    """It is asked again without what it does not have, as the bot asks it."""
+    with StrictPlanner() as planner:
+        environ |= {"OPENAI_BASE_URL": planner.url, "OPENAI_MODEL": "gpt-4.1"}
+        assert check_one_model(environ).level == "ok"
+        assert planner.refused == ["Encrypted content is not supported with this model."]
+
+
 def test_tools_that_a_start_would_refuse_fail(environ: dict[str, str]) -> None:
     """A module is missing or has no tool, a name is used twice, or a left-out tool is unknown."""
     for modules, told in (

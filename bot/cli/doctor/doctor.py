@@ -113,10 +113,17 @@ def _ask_model(
 def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> dict[str, Any]:
     """Send the model a request and return the answer as plain JSON, {} if it is no object.
 
-    Plain, since servers differ in what they leave out.
+    Plain, since servers differ in what they leave out. Without a parameter that the server or the
+    model does not have, as the bot asks.
     """
     options: Any = {"security": {"bearer_auth": True}}
-    answer = client.post(dialect.path, body=body, options=options, cast_to=object)
+    try:
+        answer = client.post(dialect.path, body=body, options=options, cast_to=object)
+    except APIStatusError as error:
+        if not (refused := model_errors.find_refused_parameter(error, dialect, body)):
+            raise
+        body = {name: each for name, each in body.items() if name != refused}
+        return _post_to_model(client, dialect, body)
     return answer if isinstance(answer, dict) else {}
 
 
