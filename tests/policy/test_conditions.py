@@ -36,7 +36,7 @@ TRUE = [
     "groups.finance.size() == 2 && groups.finance.exists(who, who == requester)",
     "args.codes.all(x, x > 0) && args.codes.exists(x, x == 3) && args.codes.exists_one(x, x > 2)",
     "!args.codes.exists_one(x, x > 1)",
-    "args.codes.filter(x, x > 1).map(x, x * 2) == [4, 6]",
+    "args.codes.filter(x, x > 1).map(x, x * 2) == [4, 6] && [3, 1, 2].filter(x, x > 1) == [3, 2]",
     "args.nothing.all(x, x > 0) && !args.nothing.exists(x, x > 0)",
     'args.address.all(key, key in ["city", "floor"]) && args.address.size() == 2',
     'args.address.city == "Ulm" && args["address"]["floor"] == 2 && "city" in args.address',
@@ -53,6 +53,7 @@ TRUE = [
     'now.getMinutes("-00:30") == 35',
     "now < args.due && args.due != now",
     "args.urgent ? args.count == 3 : args.nope",
+    "args.count == 1 ? false : args.codes[args.urgent ? 2 : 3] == 3 ? true : false",
     "args.note == null && has(args.note) && !has(args.nope) && args.amount != null",
     "has(args.address.city) && !has(args.address.street)",
     '"ann" in args.names && !("eve" in args.names) && 2 in args.codes && !(9 in args.codes) && '
@@ -61,6 +62,7 @@ TRUE = [
     "-args.count == -3 && args.count-1 == 2 && -7 % 3 == -1 && 7 % -3 == 1 && 0x10 == 16 && 5u "
     "== 5 && !!args.urgent",
     r"""'it\'s' == "it's" && "\u00fc\x41\101\t" == 'üAA	' && r'\n' == "\\n" """,
+    r"""'C:\\' == "C:\x5c" && r'''a\b''' == 'a\\b' && '''it's''' == "it's" """,
     """"a" + 'b' == "ab" && "b" > 'a'""",
     '"http://x" == "http://x" // what follows is not read',
 ]
@@ -72,6 +74,12 @@ def test_true_conditions_hold_and_their_opposites_do_not(source: str) -> None:
     groups = {"finance": frozenset({"U1", "U2"}), "staff": frozenset({"U3"})}
     assert is_true(source, groups=groups) is True
     assert is_true(f"!({source}\n)", groups=groups) is False
+
+
+def test_people_of_a_group_are_gone_through_in_order() -> None:
+    """So an answer never differs between processes."""
+    groups = {"ops": frozenset(f"U{number}" for number in range(8))}
+    assert is_true("groups.ops.map(who, who) == " + str(sorted(groups["ops"])), groups=groups)
 
 
 def test_the_sums_and_groups_a_condition_needs_are_collected() -> None:
@@ -172,6 +180,7 @@ def test_missing_fields_and_mixed_types_are_errors(source: str, why: str) -> Non
 def test_a_fact_that_is_not_known_is_an_error(source: str) -> None:
     """A group, sum or time that could not be had is not taken as none, zero or empty."""
     assert "not known" in get_evaluation_error(source, now=None)
+    assert "not known" in get_evaluation_error('count("refund_order", "24h") == 7', spent=None)
 
 
 @pytest.mark.parametrize(
@@ -301,3 +310,8 @@ def test_the_argument_fields_a_condition_reads_are_known(
     condition = Condition(source)
     assert "args" in condition.names
     assert (condition.fields, condition.reads_all_fields) == (fields, reads_all)
+
+
+def test_only_fields_of_the_arguments_count_as_asked_for() -> None:
+    """A field inside another one has nothing to do with an argument of its name."""
+    assert Condition("has(args.note) && has(args.address.city)").asked == {"note"}

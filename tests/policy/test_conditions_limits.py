@@ -35,6 +35,7 @@ def test_brackets_and_long_chains_evaluate_deep_in_the_stack() -> None:
         "true" + "&&true" * 170,
         "false" + "||false" * 140 + "||true",
         "1" + "+1" * 60 + "==61",
+        "!" * 64 + "true",
     ]
 
     def deep(left: int) -> bool:
@@ -114,6 +115,7 @@ ENDLESS = [
     "args.many.exists(x, args.text.contains('aaaaaaaab'))",
     "args.many.exists(x, args.text.matches('(a*)*b$'))",
     "args.many.exists(x, args.text == args.text + 'b')",
+    "args.many.exists(x, args.text + 'b' == '')",
 ]
 
 
@@ -134,6 +136,7 @@ def test_lists_of_up_to_ten_thousand_items_can_be_used() -> None:
         "args.many.all(x, x >= 0) && 9999 in args.many && !(10000 in args.many)",
         args={"many": MANY},
     )
+    assert is_true("args.many.all(x, args.many.size() == 10000)", args={"many": MANY})
     assert is_true(
         "args.who.all(w, w in groups.all)",
         args={"who": [f"U{n}" for n in MANY]},
@@ -160,6 +163,7 @@ def test_deeply_nested_arguments_are_an_error() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert get_evaluation_error("args.deep == 1", args={"deep": deep})
+    assert is_true("args.other == 1", args={"deep": deep, "other": 1})
     while isinstance(deep, list):
         deep = deep.pop()
 

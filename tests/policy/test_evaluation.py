@@ -167,6 +167,7 @@ HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
         ("", set()),
         ("when = 'args.amount > 1'", {"amount"}),
         ("when = 'size(args) > 1'", {"amount", "note"}),
+        ('when = \'count("refund_order", "1h", "same note") > 1\'', {"note"}),
         ('when = \'client == "shop" || requester == "U1"\'', {"client", "requester"}),
         ('requester = "U012345"\nchannel = "C0123456"', {"requester", "channel"}),
         ("when = 'in_business_hours'", {"evening"}),
