@@ -60,7 +60,6 @@ _WRAPPER_NODES = frozenset(
         "paren_expr",
     }
 )
-_LIST_NODES = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
 _VALID_ESCAPES_PATTERN = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
 )
@@ -72,14 +71,10 @@ def parse_condition(source: str) -> Tree[Any]:
         tree: Tree[Any] = _simplify_tree(CELParser().parse(source), 0)
         return tree
     except CELParseError as error:
-        where = (
-            f" (line {error.line}, column {error.column})" if error.line and error.column else ""
-        )
+        where = f" (line {error.line}, column {error.column})" if error.line else ""
         raise UnknownValueError(
             f"is not CEL{where}; compare, combine with && and ||, negate with !"
         ) from None
-    except RecursionError:
-        raise UnknownValueError("is nested too deeply; split the rule") from None
 
 
 def _simplify_tree(node: Any, depth: int) -> Any:
@@ -93,24 +88,19 @@ def _simplify_tree(node: Any, depth: int) -> Any:
         return Tree("literal", [_parse_literal(node.children[0])])
     kind, parts = str(node.data), list(node.children)
     if kind in ("conditionalor", "conditionaland"):
-        parts = _list_chained_operands(kind, node)
+        parts = _list_chained_operands(node)
     elif kind in ("relation", "addition", "multiplication", "unary"):
         sign, right = parts
         kind, parts = str(sign.data), [*sign.children, right]
-    elif (
-        kind in _LIST_NODES
-        and parts
-        and isinstance(parts[-1], Tree)
-        and parts[-1].data == "exprlist"
-    ):
+    elif parts and isinstance(parts[-1], Tree) and parts[-1].data == "exprlist":
         parts = [*parts[:-1], *parts[-1].children]
     return Tree(kind, [_simplify_tree(each, depth + 1) for each in parts])
 
 
-def _list_chained_operands(kind: str, node: Any) -> list[Any]:
+def _list_chained_operands(node: Tree[Any]) -> list[Any]:
     """Return the operands of `a || b || c`, which the grammar nests to the left."""
     parts: list[Any] = []
-    while isinstance(node, Tree) and node.data == kind and len(node.children) == 2:
+    while len(node.children) == 2:
         node, right = node.children
         parts.insert(0, right)
     return [node, *parts]
@@ -119,7 +109,7 @@ def _list_chained_operands(kind: str, node: Any) -> list[Any]:
 def _parse_literal(token: Any) -> Any:
     if token.type in ("INT_LIT", "FLOAT_LIT", "UINT_LIT"):
         text = token.value.rstrip("uU")
-        return convert_to_fraction(int(text, 16) if "x" in text.lower() else text)
+        return convert_to_fraction(int(text, 16) if "x" in text else text)
     if token.type in ("BOOL_LIT", "NULL_LIT"):
         return {"true": True, "false": False, "null": None}[token.value]
     raw = token.value[0] in "rR"
@@ -134,7 +124,7 @@ def _parse_literal(token: Any) -> Any:
         raise UnknownValueError(
             'has a backslash without a meaning; write \\\\ for one, or r"…" around the text'
         )
-    return inner if raw else str(celstr(token))
+    return str(celstr(token))
 
 
 # Evaluating one parsed and checked condition over one set of values. PURE.
@@ -289,7 +279,7 @@ class Condition:
         self.reads_all_fields = False  # not only those that it names
         try:
             self._tree = parse_condition(source)
-            self._check_node(self._tree, frozenset(), False)
+            self._check_node(self._tree, frozenset())
         except UnknownValueError as error:
             raise ConditionError(str(error)) from None
 
@@ -325,12 +315,12 @@ class Condition:
             }
         return values
 
-    def _check_node(self, node: Any, bound: frozenset[str], inside: bool) -> None:
+    def _check_node(self, node: Any, bound: frozenset[str]) -> None:
         """Check a part of the tree and collect the facts it needs.
 
-        `bound`: the variable of the list operation around; `inside`: whether there is one.
+        `bound`: the variable of the list operation around it, if there is one.
         """
-        if not isinstance(node, Tree) or node.data == "literal":
+        if not isinstance(node, Tree):
             return
         if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
             raise ConditionError(
@@ -341,7 +331,7 @@ class Condition:
         elif node.data in _MEMBER_NODES and (space := _find_namespace(node.children[0])):
             getattr(self, space).add(_get_looked_up_name(space, node))
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
-            self._check_macro(node, bound, inside)
+            self._check_macro(node, bound)
         else:
             if node.data in _MEMBER_NODES and _is_identifier(node.children[0], "args"):
                 named = _list_named_members(node)
@@ -354,7 +344,7 @@ class Condition:
             if node.data == "member_dot_arg":
                 _check_method(node)
             for child in node.children:
-                self._check_node(child, bound, inside)
+                self._check_node(child, bound)
 
     def _check_name(self, name: str, bound: frozenset[str]) -> None:
         if name not in VARIABLE_NAMES | bound:
@@ -368,9 +358,9 @@ class Condition:
         self.names |= {name} - bound
         self.reads_all_fields |= name == "args"
 
-    def _check_macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
+    def _check_macro(self, node: Tree[Any], bound: frozenset[str]) -> None:
         target, method, *given = node.children
-        if inside:
+        if bound:
             raise ConditionError(f"has .{method}() inside another list operation; write two rules")
         if (
             len(given) != 2
@@ -378,8 +368,8 @@ class Condition:
             or str(given[0].children[0]) in VARIABLE_NAMES
         ):
             raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
-        self._check_node(target, bound, inside)
-        self._check_node(given[1], bound | {str(given[0].children[0])}, True)
+        self._check_node(target, bound)
+        self._check_node(given[1], frozenset({str(given[0].children[0])}))
 
     def _check_function(self, node: Tree[Any]) -> None:
         name, arguments = str(node.children[0]), node.children[1:]
