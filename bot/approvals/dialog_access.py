@@ -81,12 +81,7 @@ class DialogAccessChecker:
                 )
             run = runs.find_run(tx, waiting[0].run_id) if waiting else None
         if run is None:
-            lost = (
-                self._permissions.too_late_sentence(check_result, person)
-                if check_result
-                else sentences.OUTDATED_CARD_REPLY
-            )
-            return DialogRefusal(lost)
+            return DialogRefusal(self._permissions.too_late_sentence(check_result, person))
         verdict: Permission | Denial = Denial("stranger")
         for call in waiting if team == self._permissions.authority.team else []:
             verdict = self._permissions.judge_action(verb, call, run, person, at=now)

@@ -241,9 +241,9 @@ class PermissionChecker:
         return ", ".join(user_mention(user) for user in people[:MAX_PEOPLE_NAMED]) + others
 
     def too_late_sentence(
-        self, outcome: decisions.DecisionOutcome | decisions.DecidableCall, person: str
+        self, outcome: decisions.DecisionOutcome | decisions.DecidableCall | None, person: str
     ) -> str:
-        """Return what to tell a person who came too late, and what came first."""
+        """Return what to tell a person who came too late, and what came first; None: not known."""
         match outcome:
             case decisions.EarlierDecision(call=call) if call.status is CallStatus.EXPIRED:
                 return sentences.decision_too_late_reply(call.deadline)

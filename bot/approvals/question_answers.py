@@ -57,10 +57,7 @@ class AnswerHandler:
                 else None
             )
             if question is None:
-                closed = (
-                    check_result if not isinstance(check_result, decisions.DecidableCall) else None
-                )
-                return DialogRefusal(_too_late_sentence(tx, closed, person))
+                return DialogRefusal(_too_late_sentence(tx, check_result, person))
             rows = person_questions.list_question_messages(tx, question.call)
             names = person_questions.describe_asked_people(question, rows[0] if rows else None)
         try:
@@ -178,7 +175,7 @@ class AnswerHandler:
 
 
 def _too_late_sentence(
-    tx: Transaction, outcome: decisions.UndecidableOutcome | None, person: str
+    tx: Transaction, outcome: decisions.DecidableCall | decisions.UndecidableOutcome, person: str
 ) -> str:
     """Return what to tell a person who answered too late, and what came first."""
     match outcome:

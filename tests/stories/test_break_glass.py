@@ -229,6 +229,20 @@ def test_a_reviewer_reports_that_something_is_wrong(harness: Harness) -> None:
     assert call.status is C.SUCCEEDED
 
 
+def test_the_requester_cannot_report_on_their_own_request(harness: Harness) -> None:
+    """They are an approver, but somebody else has to look; they get no dialog."""
+    thread = ask(harness, ("note", {"text": "mine"}), who="ana")
+    card = harness.card(SUPPORT, thread)
+    break_glass(harness, "ben", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    press(harness, "ana", SUPPORT, now_at(harness, SUPPORT, card["ts"]), "object")
+    told(harness, "ana", SUPPORT, thread, "This is your own request")
+    [call] = harness.calls_in(thread)
+    [refused] = noted(harness, call.run_id, "dialog.refused")
+    assert (refused["dialog"], refused["why"]) == ("object", "own_request")
+
+
 def test_reminders_to_look_continue_until_somebody_has(harness: Harness) -> None:
     """They and the escalation go on after the deadline, then once a day, across a restart."""
     thread, card = ran(harness, "remind")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,7 +13,9 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from bot.approvals.signatures import compute_challenge, find_passkey_problem
+from bot.policy.evaluation import CurrentPolicy, parse
 from bot.policy.gates import PasskeyTerms
+from storage.delegations import Delegation, give_delegation, revoke_delegation
 from storage.models import Audit
 from storage.passkeys import Passkey, SigningLink
 from storage.states import CallStatus
@@ -32,6 +36,7 @@ from tests.stories.messages import action_ids, words
 from tests.stories.signing import (
     ADDRESS,
     PEOPLE,
+    add_passkey,
     ask_to_sign,
     ask_with_card,
     find_link,
@@ -265,6 +270,33 @@ def test_home_renames_and_revokes_a_passkey(harness: Harness, fakes: FakeTools) 
     assert events == ["passkey.added", "passkey.counts", "passkey.renamed", "passkey.revoked"]
 
 
+def test_home_changes_only_the_passkey_it_is_asked_to(harness: Harness) -> None:
+    """Without a name it keeps the old one; a revoked one is not renamed, and nobody is alarmed."""
+    first, second = (add_passkey(harness, "ana", Authenticator()) for _ in range(2))
+    ana = harness.person("ana")
+    ana.open_home()
+    wait(harness, "ana", "home_passkeys")
+    ana.click_home("home_passkeys")
+    wait(harness, "ana", first.id, second.id)
+    for name in (" \n ", "The second"):
+        ana.click_home("rename_passkey", value=second.id)
+        harness.slack.wait(ana.view)
+        assert ana.submit({"words": {"text": {"value": name}}})["outcome"] == "closed"
+        arrived(harness)
+        names = {each.id: each.name for each in passkeys_of(harness, "ana")}
+        assert (names[first.id], names[second.id]) == (first.name, name.strip() or second.name)
+    ana.click_home("rename_passkey", value=second.id)
+    harness.slack.wait(ana.view)
+    ana.click_home("revoke_passkey", value=second.id)
+    wait_for_dm(harness, "ana", "Revoked: nothing can be signed with this passkey any more.")
+    assert ana.submit({"words": {"text": {"value": "Too late"}}})["outcome"] == "closed"
+    wait_for_dm(harness, "ana", "This passkey was revoked already.")
+    rows = {each.id: each for each in passkeys_of(harness, "ana")}
+    assert (rows[first.id].revoked_at, rows[second.id].name) == (None, "The second")
+    assert rows[second.id].revoked_at
+    assert not [m for m in list_direct_messages(harness, "dan") if "The second" in words(m)]
+
+
 def test_a_link_adds_one_passkey(harness: Harness) -> None:
     """Posting again on the same link adds nothing, and no passkey can be added twice."""
     link = ask_for_link(harness, "ana")
@@ -307,23 +339,25 @@ def test_another_workspaces_link_adds_nothing(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "part"),
+    ("changed", "part", "why"),
     [
-        ({"flags": PRESENT}, "did not check that it is you"),
-        ({"origin": "https://approve.example.org"}, "different address"),
-        ({"cross_origin": True}, "different address"),
-        ({"rp_id": "example.com"}, "could not be checked"),
-        ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked"),
+        ({"flags": PRESENT}, "did not check that it is you", "unverified"),
+        ({"origin": "https://approve.example.org"}, "different address", "address"),
+        ({"cross_origin": True}, "different address", "address"),
+        ({"rp_id": "example.com"}, "could not be checked", "attestation"),
+        ({"key": rsa.generate_private_key(65537, 1024)}, "could not be checked", "attestation"),
     ],
 )
 def test_a_passkey_that_cannot_be_verified_is_not_added(
-    harness: Harness, changed: dict[str, object], part: str
+    harness: Harness, changed: dict[str, object], part: str, why: str
 ) -> None:
-    """Another site, an unverified person or a weak key; the page says why."""
+    """Another site, an unverified person or a weak key; the page and the audit say why."""
     key = Authenticator(**changed)  # type: ignore[arg-type] # the fields' types differ
     outcome = make_passkey(harness, ask_for_link(harness, "ana"), key, "Odd")
     assert (outcome.is_done, part in outcome.text) == (False, True)
     assert not [each for each in passkeys_of(harness, "ana") if each.name == "Odd"]
+    refused = harness.all(Audit, Audit.event == "passkey.refused")[-1]
+    assert (refused.actor, refused.data) == (PEOPLE["ana"], f'{{"why":"{why}"}}')
 
 
 def test_a_link_to_add_a_passkey_expires(harness: Harness) -> None:
@@ -342,6 +376,69 @@ def test_people_who_decide_nothing_cannot_add_a_passkey(harness: Harness) -> Non
     ben.open_home()
     wait(harness, "ben", "ben asks", without="home_passkeys")
     assert not harness.app.core.build_passkey_manager().may_enrol(PEOPLE["ben"])
+
+
+@pytest.mark.parametrize("approver", ["channel", "requester", "owner of args.text"])
+def test_whoever_may_have_to_sign_a_call_can_add_a_passkey(harness: Harness, approver: str) -> None:
+    """Anybody may be in a channel, a requester, or an owner that a function finds."""
+    owners = '[owners.text]\nfunction = "shop.owners:find"\n' if "owner" in approver else ""
+    policy = f'''
+[defaults]
+approvers = ["UANA00001"]
+
+{owners}
+[[rule]]
+tool = "note"
+verdict = "ask"
+signature = "passkey"
+approvers = ["{approver}"]
+'''
+    manager = harness.app.core.build_passkey_manager()
+    manager = replace(manager, policy=CurrentPolicy(parse(policy)))
+    assert manager.may_enrol(PEOPLE["ben"])
+    assert not manager.may_enrol("UNOBODY01")
+
+
+def test_a_delegate_of_a_signer_can_add_a_passkey(harness: Harness) -> None:
+    """Cleo's delegate has to sign for her, and only as long as the delegation holds."""
+    core = harness.app.core
+    at = core.clock.now()
+    row = Delegation(
+        team=core.identity.team,
+        giver=PEOPLE["cleo"],
+        delegate=PEOPLE["ben"],
+        given_at=at,
+        until=at + timedelta(days=1),
+    )
+    manager = core.build_passkey_manager()
+    with core.store.write() as tx:
+        give_delegation(tx, row)
+    assert manager.may_enrol(PEOPLE["ben"])
+    with core.store.write() as tx:
+        assert revoke_delegation(tx, row.id, PEOPLE["cleo"], core.clock.now())
+    assert not manager.may_enrol(PEOPLE["ben"])
+
+
+def test_a_click_to_add_a_passkey_is_refused_once_a_person_decides_nothing(
+    harness: Harness,
+) -> None:
+    """Their Home still shows the button; they get no link, and are told why."""
+    ana = harness.person("ana")
+    ana.open_home()
+    for button in ("home_passkeys", "add_passkey"):
+        harness.slack.wait(lambda each=button: each in str(ana.home()))
+        if button == "home_passkeys":
+            ana.click_home(button)
+    before = len(links_of(harness, "ana", ENROL))
+    policy = harness.app.core.policy
+    old = policy.policy
+    try:
+        policy.policy = parse('[defaults]\napprovers = ["UCLEO0001"]\nsignature = "passkey"\n')
+        ana.click_home("add_passkey")
+        wait_for_dm(harness, "ana", "You need no passkey")
+    finally:
+        policy.policy = old
+    assert len(links_of(harness, "ana", ENROL)) == before
 
 
 def test_a_deactivated_person_cannot_sign_or_add_a_passkey(harness: Harness) -> None:

@@ -51,7 +51,7 @@ def test_only_the_person_asked_can_answer_a_question(harness: Harness) -> None:
     thread = ask(harness, question(question="Which colour has the box?", **colours))
     asked = harness.card(SUPPORT, thread, "ben", "choose_2")
     harness.person("ana").click(SUPPORT, asked["ts"], "choose_2")
-    assert "is for" in told(harness, "ana", SUPPORT, thread, "This question")
+    told(harness, "ana", SUPPORT, thread, "This question is for <@UBEN00001>")
     assert statuses(harness, thread) == [C.PENDING]
     run = harness.run_in(thread)
     assert [each["why"] for each in noted(harness, run.id, "decision.refused")] == ["not_asked"]
@@ -64,6 +64,8 @@ def test_only_the_first_answer_of_a_group_counts(harness: Harness) -> None:
     leads = {"to": "@shop-leads", "kind": "yes_no"}
     thread = ask(harness, question(question="Are the boxes packed on Monday?", **leads))
     asked = harness.card(SUPPORT, thread, "ana", "choose_1")
+    harness.person("dan").click(SUPPORT, asked["ts"], "choose_1", seen=asked)
+    told(harness, "dan", SUPPORT, thread, "This question is for <!subteam^S0LEADS>")
     harness.app.loop.pause()
     assert harness.person("ana").click(SUPPORT, asked["ts"], "choose_1").wait() == "acked"
     harness.person("cleo").click(SUPPORT, asked["ts"], "choose_2")
@@ -74,6 +76,22 @@ def test_only_the_first_answer_of_a_group_counts(harness: Harness) -> None:
     [answer] = harness.all(PersonAnswer, PersonAnswer.call_id == call.id)
     assert answer.person == "UANA00001"
     assert harness.audit_of(call).count("question.answered") == 1
+
+
+def test_a_button_that_a_question_does_not_have_answers_nothing(harness: Harness) -> None:
+    """Such a click is forged; the person is told to use the question's own buttons."""
+    thread = ask(harness, question(question="Is it still open?", kind="yes_no"))
+    asked = harness.card(SUPPORT, thread, "ben", "choose_1")
+    honest = harness.person("ana").click(SUPPORT, asked["ts"], "choose_1")
+    arrived(harness)
+    [action] = honest.payload["actions"]
+    forged = honest.payload | {
+        "user": honest.payload["user"] | {"id": "UBEN00001"},
+        "actions": [action | {"action_id": "choose_3", "action_ts": "9.9"}],
+    }
+    assert harness.slack.forge(forged).wait() == "acked"
+    told(harness, "ben", SUPPORT, thread, "That does not fit the question.")
+    assert statuses(harness, thread) == [C.PENDING]
 
 
 def test_a_question_for_text_is_answered_in_a_dialog(harness: Harness) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.config.connection_settings import ModelApi
 from bot.demo.model_server import Turn
-from storage.models import Delivery
+from storage.models import Delivery, Run
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import ASKED_BY, FINANCE, SUPPORT, Harness
@@ -303,6 +303,21 @@ def test_a_run_without_a_model_fails_and_retry_goes_on_from_there(
     harness.person("ben").click(SUPPORT, gave_up["ts"], "retry")
     harness.said(SUPPORT, thread, "Here I am again.")
     assert fakes.did("note", "patience") == 1
+
+
+def test_only_the_newest_request_of_a_thread_can_be_retried(harness: Harness) -> None:
+    """The model would otherwise be asked as if what came later had not been said."""
+    harness.planner.fail_next_requests(500, times=5)
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "@bot something hard")
+    gave_up = harness.card(SUPPORT, thread, having="retry", who="ben")
+    harness.planner.script(Turn(text="That was easy."))
+    ben.say(SUPPORT, "@bot something easy then", thread)
+    harness.said(SUPPORT, thread, "That was easy.")
+    ben.click(SUPPORT, gave_up["ts"], "retry", seen=gave_up)
+    told(harness, "ben", SUPPORT, thread, "There is nothing to retry here any more.")
+    runs = harness.all(Run, Run.thread_ts == thread)
+    assert sorted(run.status for run in runs) == [RunStatus.COMPLETED, RunStatus.FAILED]
 
 
 def test_an_approver_resolves_an_unknown_outcome(harness: Harness, fakes: FakeTools) -> None:
