@@ -29,6 +29,31 @@ def test_a_plain_reply_answers_a_question_for_text(harness: Harness) -> None:
     assert '"Frederick"' in outcome(harness, "ANSWERED")
 
 
+def test_a_mention_or_cancel_is_no_answer(harness: Harness) -> None:
+    """A mention is a new message to the agent, and the word "cancel" ends the request."""
+    thread = ask(harness, question(question="Who locks up?"))
+    harness.card(SUPPORT, thread, "ben", "answer")
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "@bot what are you waiting for?", thread)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert statuses(harness, thread) == [C.PENDING]
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    harness.slack.wait(lambda: statuses(harness, thread) == [C.CANCELLED])
+
+
+def test_a_reply_to_several_questions_is_not_taken(harness: Harness) -> None:
+    """Nobody can tell which of them it answers."""
+    asked = [question(question=each) for each in ("Which gate?", "Which ramp?")]
+    thread = ask(harness, *asked)
+    harness.slack.wait(
+        lambda: sum("answer" in action_ids(m) for m in harness.thread(SUPPORT, thread)) == 2
+    )
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "the second", thread)
+    told(harness, "ben", SUPPORT, thread, "Several questions are waiting in this thread.")
+    assert statuses(harness, thread) == [C.PENDING, C.PENDING]
+
+
 def test_a_reply_that_is_too_long_is_not_taken(harness: Harness) -> None:
     """Its writer is told how long an answer may be, and the question stays open."""
     thread = ask(harness, question(question="What did the driver say?"))
@@ -82,7 +107,8 @@ def test_a_reply_stored_before_the_deadline_counts(harness: Harness) -> None:
 
 def test_a_person_outside_the_channel_is_asked_by_dm(harness: Harness) -> None:
     """A reply in the direct messages answers the question."""
-    ask(harness, question(question="Who has the spare key?", to="@dan"), channel=PARTNERS)
+    asks = question(question="Who has the spare key?", to="@dan")
+    thread = ask(harness, asks, channel=PARTNERS)
     dan = harness.person("dan")
 
     def asked() -> dict[str, Any] | None:
@@ -94,6 +120,7 @@ def test_a_person_outside_the_channel_is_asked_by_dm(harness: Harness) -> None:
     message = harness.slack.wait(asked)
     dan.say(dan.dm_channel, "Gus has it", message["ts"])
     assert '"Gus has it"' in outcome(harness, "ANSWERED")
+    harness.said(PARTNERS, thread, "has answered the question.")
 
 
 def test_a_reply_may_arrive_before_slack_confirms_the_question(harness: Harness) -> None:

@@ -36,6 +36,11 @@ def test_a_yes_or_no_question_is_answered_by_a_button(harness: Harness) -> None:
     assert "not an approval" in said
     assert '"yes"' in said
     harness.said(SUPPORT, thread, "That is all.")
+    arrived(harness)
+    assert not any(
+        m.get("is_ephemeral") or "has answered" in words(m)
+        for m in harness.thread(SUPPORT, thread, "ben")
+    )
     answered = now_at(harness, SUPPORT, asked["ts"])
     assert "answered" in words(answered)
     assert action_ids(answered) == []
@@ -72,6 +77,8 @@ def test_only_the_first_answer_of_a_group_counts(harness: Harness) -> None:
     harness.app.loop.resume()
     arrived(harness)
     assert "already answered" in told(harness, "cleo", SUPPORT, thread, "already answered")
+    harness.person("ana").click(SUPPORT, asked["ts"], "choose_2", seen=asked)
+    told(harness, "ana", SUPPORT, thread, "You already answered this.")
     [call] = harness.calls_in(thread)
     [answer] = harness.all(PersonAnswer, PersonAnswer.call_id == call.id)
     assert answer.person == "UANA00001"
