@@ -60,8 +60,6 @@ class ProgramApiKey(columns.Row, table=True):
 
         That needs the same person to answer for both, and the same permissions.
         """
-        if self.id == other.id:
-            return True
         mine, theirs = (
             (each.team, each.name, each.person, each.is_service, frozenset(each.tool_patterns))
             for each in (self, other)
