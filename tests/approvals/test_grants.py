@@ -153,6 +153,27 @@ def test_a_grant_counts_only_under_its_own_rule(world: World) -> None:
         assert call_state.find_grant_author_id(tx, made.call()) == ANA
 
 
+def test_a_grant_of_no_rule_counts_for_no_call(world: World) -> None:
+    """Older records have such grants, and a gate may be of a rule that is gone."""
+    grant, gate = add_grant(world), world.get_gate()
+    made = world.add_calls(gate, grant_id=grant.id)
+    with world.store.write() as tx:
+        assert tx.update_rows(Grant, {"id": grant.id}, rule="") == 1
+        gone = gate.model_copy(update={"rule": "gone"})
+        assert world.core.policy.policy.find_rule_digest(gone) == ""
+        assert grants.consume_grant(tx, world.core.policy, made.call(), gone, AT) is False
+
+
+def test_no_grant_counts_for_a_gate_without_offers(world: World) -> None:
+    """Such is every gate after a rejection in the same request."""
+    add_grant(world)
+    run = world.add_calls(world.get_gate()).run()
+    gate, sources = world.get_gate().copy_without_offers(), world.core.build_policy_fact_sources()
+    with world.store.read() as tx:
+        known, same = world.core.tools.tools["note"], json.dumps({"text": "note 0"})
+        assert grants.list_candidate_grants(tx, sources, run, known, gate, same) == []
+
+
 def test_a_call_without_a_grant_uses_none_up(world: World) -> None:
     """Nobody gave it a grant."""
     add_grant(world)

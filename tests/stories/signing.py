@@ -45,14 +45,13 @@ def add_passkey(harness: Harness, who: str, key: Authenticator, **columns: Any) 
     core = harness.app.core
     at = core.clock.now()
     row = Passkey(
-        team=core.identity.team,
         person=PEOPLE[who],
         credential_id=key.credential_id,
         public_key=key.public_key,
         sign_count=key.count,
         rp_id=key.rp_id,
         name=f"{who}'s phone",
-        **{"created_at": at, "counts_from": at, **columns},
+        **{"team": core.identity.team, "created_at": at, "counts_from": at, **columns},
     )
     with core.store.write() as tx:
         assert passkeys.add_passkey(tx, row)

@@ -133,6 +133,8 @@ def test_a_click_is_no_vote_until_it_is_signed(harness: Harness, fakes: FakeTool
     assert (data["passkey"], data["surface"]) == (mine.id, "page")
     [data] = noted(harness, call.run_id, "call.signed")
     assert data["statement"] == compute_challenge(link).hex()
+    [data] = noted(harness, call.run_id, "call.shown")
+    assert (data["dialog"], noted(harness, call.run_id, "call.revealed")) == ("open_page", [])
     with harness.app.core.store.read() as tx:
         assert not examine_audit_and_rows(tx, tx.chain, None, has_note=False).problems
 
@@ -319,17 +321,22 @@ def test_a_signature_with_a_revoked_passkey_does_not_count(harness: Harness) -> 
 
 
 def test_a_new_old_or_unknown_passkey_cannot_sign(harness: Harness) -> None:
-    """One not approved yet, one too old and one not in the record."""
+    """One not approved yet, one too old, one not in the record, and one of another workspace."""
     give_passkey(harness, "ana")
-    new, old, unknown = Authenticator(), Authenticator(), Authenticator()
+    new, old, unknown, foreign = (Authenticator() for _ in range(4))
+    add_passkey(harness, "ana", foreign, team="TELSEWHERE")
     add_passkey(harness, "ana", new, counts_from=None)
     then = harness.clock.now() - timedelta(days=31)
     add_passkey(harness, "ana", old, created_at=then, counts_from=then)
     thread, card = ask_with_card(harness, "which")
-    said = [sign_card(harness, "ana", card, key).text for key in (new, old, unknown)]
-    for text, part in zip(said, ("does not count yet", "is older", "is not known"), strict=True):
+    said = [sign_card(harness, "ana", card, key).text for key in (new, old, unknown, foreign)]
+    parts = ("does not count yet", "is older", "is not known", "is not known")
+    for text, part in zip(said, parts, strict=True):
         assert part in text
-    whys = [f"signature:{why}" for why in ("not_counted_yet", "too_old", "unknown_passkey")]
+    whys = [
+        f"signature:{why}"
+        for why in ("not_counted_yet", "too_old", "unknown_passkey", "unknown_passkey")
+    ]
     assert (list_refusal_reasons(harness, thread), statuses(harness, thread)) == (whys, [C.PENDING])
 
 
