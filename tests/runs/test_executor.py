@@ -241,6 +241,21 @@ def test_after_a_crash_around_the_effect_only_idempotent_tools_rerun(
     harness.stop()
 
 
+def test_a_call_that_may_not_rerun_after_a_crash_is_unknown(tmp_path: Path) -> None:
+    """It is no longer what was shown; that it was not run would not be true."""
+    harness = approved(tmp_path / "db", "put")
+    harness.pool.die = "after"
+    with pytest.raises(Crash):
+        harness.work()
+    harness.stop()
+    harness.start()
+    tamper(harness, "UPDATE call SET digest = 'x'")
+    call = work_and_get_call(harness)
+    assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)
+    assert call.deadline is not None
+    harness.stop()
+
+
 def test_a_crash_before_the_next_model_turn_repeats_no_tool(tmp_path: Path) -> None:
     """A failing model does not either."""
     harness = approved(tmp_path / "db")

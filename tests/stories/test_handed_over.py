@@ -294,6 +294,23 @@ def test_a_rule_may_allow_the_calls_of_one_program(harness: Harness) -> None:
     harness.slack.wait(lambda: others.load_status().status == C.PENDING)
 
 
+def test_the_thread_is_told_of_a_report_after_the_request_has_ended(harness: Harness) -> None:
+    """Nobody was asked, and the program had handed the work on."""
+    rotate = HandedOverAction("rotate", "Rotate the keys", "Rotate all keys", Effect.WRITE)
+    ours = build_program_requests(harness).ask(
+        rotate, {}, requester=BEN, channel=SUPPORT, client="night"
+    )
+    harness.slack.wait(lambda: _claim_or_none(ours))
+    ours.report_outcome(ME, None, "given to the runner")
+    harness.slack.wait(lambda: harness.run_of(ours.run_id).status is RunStatus.COMPLETED)
+    harness.settle()
+    assert "Done: 12 keys" not in read_thread(harness, ours)
+    ours.report_outcome(ME, True, "12 keys")
+    harness.settle()
+    said = harness.thread(SUPPORT, harness.run_of(ours.run_id).thread_ts)
+    assert ["Done: 12 keys" in words(each) for each in said].count(True) == 1
+
+
 def _claim_or_none(found: ProgramRequest) -> ProgramClaim | None:
     try:
         return found.claim_call(ME)
