@@ -101,7 +101,7 @@ class ProgramCallClaimManager:
                 raise ClaimRefusedError("it has just changed: look at it again")
             if not is_free and call.claimant != who:
                 raise ClaimRefusedError(_claim_refusal_text(call))
-            is_held = call.status is C.RUNNING and programs.renew_claim(tx, call, lease, at=now)
+            is_held = programs.renew_claim(tx, call, lease, at=now)
             current = calls.find_revision(tx, call.id, call.revision)
         if is_held and current is not None:
             arguments = json.loads(current.arguments)
