@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from bot.demo.model_server import Turn
-from storage.models import Delivery
+from bot.tools import ToolContext, agent_tool
+from storage.models import Delivery, Run
 from storage.states import CallStatus, DeliveryStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -13,6 +17,7 @@ from tests.stories.messages import action_ids
 from tests.stories.steps import arrived, menu, now_at, statuses
 from tests.stories.sub_agents import (
     AGENTS,
+    Errand,
     approve,
     asked_for,
     child_of,
@@ -45,6 +50,34 @@ def test_cancelling_a_request_ends_its_sub_agent(
     harness.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     arrived(harness)
     assert not fakes.did("note", f"errand six by {how}")
+
+
+def test_no_sub_agent_begins_after_its_request_is_cancelled(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """The request is cancelled while the task is written."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    @agent_tool(title="Slow desk", effect="{task}", prompt="You write notes.", tools=("note",))
+    def slow_desk(args: Errand, context: ToolContext) -> str:
+        """Writes notes, after a while."""
+        entered.set()
+        assert go_on.wait(20)
+        return args.task
+
+    policy = '[defaults]\napprovers = ["@shop-leads"]\n'
+    harness = own_harness([*FakeTools().tools, slow_desk], policy)
+    harness.planner.script(Turn(calls=[errand("note it", "slow_desk")]))
+    thread = harness.person("ben").say(SUPPORT, "@bot have it noted")
+    assert entered.wait(20)
+    harness.person("ben").say(SUPPORT, "@bot cancel", thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    go_on.set()
+    harness.settle()
+    [run] = harness.all(Run, Run.thread_ts == thread)
+    assert (run.status, statuses(harness, thread)) == (R.CANCELLED, [C.FAILED])
+    [call] = harness.calls_in(thread)
+    assert "cancelled before the sub-agent had begun" in call.note
 
 
 def test_a_sub_agent_goes_on_after_one_of_its_calls_is_withdrawn(
