@@ -19,6 +19,7 @@ from storage.models import Vote
 from storage.passkeys import VoteSignature
 from storage.states import CallStatus, CallVerb
 from tests.authenticator import PRESENT, Authenticator
+from tests.stories.enrolling import make_passkey
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -163,11 +164,13 @@ def test_rejecting_needs_no_passkey(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_an_approver_without_a_passkey_is_told_how_to_add_one(harness: Harness) -> None:
-    """People who may not decide are refused as usual."""
+    """It counts at once, as the policy says. People who may not decide are refused as usual."""
     thread, card = ask_with_card(harness, "none")
     press(harness, "ana", SUPPORT, card, "approve")
     told(harness, "ana", SUPPORT, thread, "you have none that counts")
-    assert links_of(harness, "ana", "/passkeys/")
+    [url] = links_of(harness, "ana", "/passkeys/")
+    made = make_passkey(harness, find_link(harness, url), Authenticator())
+    assert "you can approve with it from now on" in made.text
     press(harness, "dan", SUPPORT, card, "approve")
     told(harness, "dan", SUPPORT, thread, "You cannot decide this")
     arrived(harness)
