@@ -34,7 +34,6 @@ from storage import runs, webhooks
 from storage.record import Store
 
 if TYPE_CHECKING:
-    from bot.clock import Clock
     from bot.policy.authority import Directory
     from bot.runs.program_calls import ProgramClaim
     from bot.runs.program_requests import ProgramRequest, ProgramRequests
@@ -149,8 +148,6 @@ class ProgramRequestService:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
         directory: Directory,
         programs: ProgramRequests,
         expect: Callable[[], None] = lambda: None,
@@ -159,7 +156,7 @@ class ProgramRequestService:
 
         `expect` is called after each request whose key has a webhook.
         """
-        self._store, self._clock = store, clock
+        self._store, self._clock = programs.store, programs.clock
         self._directory = directory
         self._programs = programs
         self._expect = expect

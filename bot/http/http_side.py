@@ -281,10 +281,9 @@ class HttpServices:
             self.is_stopping,
         )
         expected = Signal()  # set when a request was made whose program wants webhooks
-        parts = (core.store, core.clock, core.directory)
         programs = ProgramRequests(core.forms(), core.signals)  # puts calls before people
-        self._program_requests = ProgramRequestService(*parts, programs, expected.notify)
-        self._webhook_notifier = WebhookNotifier(core.store, core.clock, programs, expected)
+        self._program_requests = ProgramRequestService(core.directory, programs, expected.notify)
+        self._webhook_notifier = WebhookNotifier(programs, expected)
         self._server = address and WebServer.create_listening_server(address)
         self.app: ASGIApp | None = None  # the app that answers requests, once started
 

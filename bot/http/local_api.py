@@ -62,9 +62,7 @@ class SocketApiServer:
         self._key_limiter = CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES)
         self._chat_limiter = CapacityLimiter(MAX_OPEN_CHATS)
         callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
-        asking = ProgramRequestService(
-            host.store, host.clock, host.authority.directory, host.programs
-        )
+        asking = ProgramRequestService(host.authority.directory, host.programs)
         api = build_api_app(host.store, callers, asking, self._is_stopping, self._build_router())
         self._server = WebServer(listening, f"unix:{listening.getsockname()}")
         self._server.start(build_web_app({}, None, api))

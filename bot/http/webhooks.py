@@ -12,14 +12,14 @@ import threading
 from collections import Counter
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 from anyio.from_thread import BlockingPortal
 from httpx2 import AsyncClient, HTTPError
 from standardwebhooks import Webhook as Signature
 
-from bot.clock import Clock, get_machine_time
+from bot.clock import get_machine_time
 from bot.http.api_bodies import build_request_shown
 from bot.http.keys import derive_webhook_secret
 from bot.runs.program_requests import ProgramRequests
@@ -28,22 +28,10 @@ from bot.tools.preview import AsyncPortal
 from storage import programs as program_requests
 from storage import webhooks
 from storage.digest import list_current_and_older_keys
-from storage.record import Store
 
 POST_TIMEOUT_SECONDS = 10.0  # for the whole request, however slow the address is
 ACCEPTED_STATUS_CODES = range(200, 300)
 GONE_STATUS_CODE = 410  # the address wants no more messages
-
-
-class WebhookMessage(NamedTuple):
-    """One webhook message: its content, and the secrets that sign it."""
-
-    id: str
-    kind: str
-    secrets: tuple[str, ...]  # from the current signing key and older ones; each of them signs
-    at: datetime  # of this attempt
-    happened_at: datetime
-    data: dict[str, Any]  # the request with its current status
 
 
 class PostResult(NamedTuple):
@@ -65,25 +53,8 @@ class WebhookPoster:
         self._running: BlockingPortal | None = None
         self._closed = False
 
-    def post_message(self, url: str, envelope: WebhookMessage) -> PostResult:
-        """Post a signed message to `url`; return the result of the attempt."""
-        body = json.dumps(
-            {
-                "type": envelope.kind,
-                "timestamp": envelope.happened_at.isoformat(),
-                "data": envelope.data,
-            }
-        )
-        at = envelope.at
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "Countersign",
-            "webhook-id": envelope.id,
-            "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": " ".join(
-                Signature(each).sign(envelope.id, at, body) for each in envelope.secrets
-            ),
-        }
+    def post_message(self, url: str, body: str, headers: dict[str, str]) -> PostResult:
+        """Post a message to `url`; return the result of the attempt."""
         try:
             return self._start_portal().call(self._post_once, url, body, headers)
         except (CancelledError, RuntimeError):  # the portal is closed, or is just being closed
@@ -131,12 +102,9 @@ KEY_REVOKED_REASON = "its key is revoked"
 class WebhookNotifier:
     """A thread that notifies webhooks; one per process: `start` once, `stop` once."""
 
-    def __init__(
-        self, store: Store, clock: Clock, programs: ProgramRequests, asked: Signal
-    ) -> None:
+    def __init__(self, programs: ProgramRequests, asked: Signal) -> None:
         """`programs` knows how requests stand; `asked`: the signal for new ones with a webhook."""
-        self._store = store
-        self._clock = clock
+        self._store, self._clock = programs.store, programs.clock
         self._programs = programs
         self._asked = asked
         self._poster = WebhookPoster()
@@ -233,13 +201,9 @@ class WebhookNotifier:
         if program_request is None:
             return
         data = build_request_shown(program_request.load_status()).model_dump(mode="json")
-        secrets = tuple(
-            derive_webhook_secret(each, key.id)
-            for each in list_current_and_older_keys(self._store.signing_key)
-        )
-        at = get_machine_time(self._clock)  # the receiver compares it with its own clock
-        envelope = WebhookMessage(row.id, row.kind.value, secrets, at, row.made_at, data)
-        post_result = self._poster.post_message(key.webhook, envelope)
+        message = {"type": row.kind.value, "timestamp": row.made_at.isoformat(), "data": data}
+        body = json.dumps(message)
+        post_result = self._poster.post_message(key.webhook, body, self._build_headers(row, body))
         with self._store.write(durable=False) as tx:
             if post_result.is_taken:
                 webhooks.mark_webhook_delivered(tx, row, at=self._clock.now())
@@ -249,3 +213,18 @@ class WebhookNotifier:
                 webhooks.record_failed_webhook_attempt(tx, row, post_result.why)
         if not post_result.is_taken:
             log.warning("the webhook of %s was not delivered: %s", key.name, post_result.why)
+
+    def _build_headers(self, row: webhooks.Webhook, body: str) -> dict[str, str]:
+        """Return the headers of an attempt, signed by the current signing key and older ones."""
+        at = get_machine_time(self._clock)  # the receiver compares it with its own clock
+        keys = list_current_and_older_keys(self._store.signing_key)
+        secrets = [derive_webhook_secret(each, row.key_id) for each in keys]
+        return {
+            "Content-Type": "application/json",
+            "User-Agent": "Countersign",
+            "webhook-id": row.id,
+            "webhook-timestamp": str(int(at.timestamp())),
+            "webhook-signature": " ".join(
+                Signature(each).sign(row.id, at, body) for each in secrets
+            ),
+        }
