@@ -50,6 +50,9 @@ SILENCE_TIMEOUT_SECONDS = 120.0  # without an answer, after which an unlimited w
 REQUESTS_PATH = "/v1/requests"
 QUESTIONS_PATH = "/v1/questions"
 HOOK_PATH = "/v1/hooks/claude-code"
+UNKNOWN_ANSWER_ERROR = (
+    "Countersign sent something that this client does not understand; is Countersign newer?"
+)
 Seconds = float
 T = TypeVar("T")
 IS_DECIDED, HAS_ENDED = attrgetter("is_decided"), attrgetter("has_ended")
@@ -135,7 +138,7 @@ class Countersign:
         *,
         while_open: bool = False,
     ) -> Request:
-        around = replace(context.get_current_circumstances(), **circumstances)
+        around = replace(context.CURRENT_CIRCUMSTANCES.get(), **circumstances)
         body: dict[str, Any] = {"arguments": dict(arguments)}
         if isinstance(what, OwnAction):
             body["action"], named = what.to_json(), f"own {what.name}"
@@ -287,7 +290,7 @@ class Countersign:
         *,
         while_open: bool = False,
     ) -> Request:
-        around = replace(context.get_current_circumstances(), **circumstances)
+        around = replace(context.CURRENT_CIRCUMSTANCES.get(), **circumstances)
         asked = {"question": question} if isinstance(question, str) else dict(question)
         body = {"question": asked}
         return self._post(QUESTIONS_PATH, body, around, "a question", asked, while_open=while_open)
@@ -304,7 +307,7 @@ class Countersign:
         path = f"{HOOK_PATH}?{urlencode(terms)}" if terms else HOOK_PATH
         answer = self._wire.post(path, hook_input, later=look)
         if not isinstance(answer, dict):
-            raise _build_unknown_answer_error()
+            raise Unreachable(UNKNOWN_ANSWER_ERROR)
         return answer
 
     def ask_person(
@@ -381,10 +384,4 @@ def _parse_answer(parse: Callable[[Mapping[str, Any]], T], answer: Any) -> T:
     try:
         return parse(answer)
     except (KeyError, TypeError, ValueError):
-        raise _build_unknown_answer_error() from None
-
-
-def _build_unknown_answer_error() -> Unreachable:
-    return Unreachable(
-        "Countersign sent something that this client does not understand; is Countersign newer?"
-    )
+        raise Unreachable(UNKNOWN_ANSWER_ERROR) from None

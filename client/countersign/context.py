@@ -41,12 +41,11 @@ class RequestCircumstances:
     call: str = ""
 
 
-_NOW: ContextVar[RequestCircumstances] = ContextVar("circumstances", default=RequestCircumstances())  # noqa: B039 # frozen
-
-
-def get_current_circumstances() -> RequestCircumstances:
-    """Return who asks, where and why, by the surrounding `asking` block; empty without one."""
-    return _NOW.get()
+# set by the surrounding `asking` block; empty without one
+CURRENT_CIRCUMSTANCES: ContextVar[RequestCircumstances] = ContextVar(
+    "circumstances",
+    default=RequestCircumstances(),  # noqa: B039 # frozen
+)
 
 
 @contextmanager
@@ -64,14 +63,14 @@ def asking(
     """
     overrides = {"run": run, "requester": requester, "channel": channel, "reason": reason}
     circumstances = replace(
-        get_current_circumstances(),
+        CURRENT_CIRCUMSTANCES.get(),
         **{name: text for name, text in overrides.items() if text is not None},
     )
-    token = _NOW.set(circumstances)
+    token = CURRENT_CIRCUMSTANCES.set(circumstances)
     try:
         yield circumstances
     finally:
-        _NOW.reset(token)
+        CURRENT_CIRCUMSTANCES.reset(token)
 
 
 def build_idempotency_key(run: str, what: str, arguments: Mapping[str, Any]) -> str:
@@ -104,12 +103,8 @@ class CallSuspension:
     suspend: Callable[[Request], object] = raise_undecided
 
 
-_SUSPENSION: ContextVar[CallSuspension | None] = ContextVar("suspension", default=None)
-
-
-def find_current_suspension() -> CallSuspension | None:
-    """Return how undecided calls are suspended in this context; None if they wait for people."""
-    return _SUSPENSION.get()
+# how undecided calls are suspended; None if they wait for people
+CURRENT_SUSPENSION: ContextVar[CallSuspension | None] = ContextVar("suspension", default=None)
 
 
 @contextmanager
@@ -118,11 +113,11 @@ def suspend_undecided_calls(suspension: CallSuspension) -> Iterator[None]:
 
     A call that does not run raises its error then, even if the function `tells_why`.
     """
-    token = _SUSPENSION.set(suspension)
+    token = CURRENT_SUSPENSION.set(suspension)
     try:
         yield
     finally:
-        _SUSPENSION.reset(token)
+        CURRENT_SUSPENSION.reset(token)
 
 
 def describe_call_error(error: CountersignError) -> str:

@@ -22,7 +22,7 @@ from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
 
 from countersign.client import Countersign, Seconds
-from countersign.context import RequestCircumstances, describe_call_error, find_current_suspension
+from countersign.context import CURRENT_SUSPENSION, RequestCircumstances, describe_call_error
 from countersign.gated_call import ClaimedGatedCall, GatedCall, GatedCallOptions
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
 from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
@@ -188,7 +188,7 @@ class _GatedFunction:
 
     def _explain_or_raise(self, error: CountersignError) -> str:
         """Return the reason a call did not run if `tells_why` applies; else raise `error`."""
-        if not self._terms.tells_why or find_current_suspension() is not None:
+        if not self._terms.tells_why or CURRENT_SUSPENSION.get() is not None:
             raise error
         return describe_call_error(error)
 

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from inspect import BoundArguments
 from typing import Any
@@ -37,18 +37,16 @@ CLAIM_POLL_SECONDS = 1.0
 class GatedCallOptions:
     """By which client, for how long, for whom and why people are asked about a function's calls."""
 
-    client: Countersign | None = None
-    wait: Seconds | None = None
-    circumstances: context.RequestCircumstances = field(
-        default_factory=context.RequestCircumstances
-    )
-    tells_why: bool = False  # if nothing ran, return a sentence that says why instead of raising
+    client: Countersign | None
+    wait: Seconds | None
+    circumstances: context.RequestCircumstances
+    tells_why: bool  # if nothing ran, return a sentence that says why instead of raising
 
     def merge_circumstances(self) -> dict[str, str]:
         """Return who asks, where and why; values of `asking` win over those of the decorator."""
         both = (
             *asdict(self.circumstances).items(),
-            *asdict(context.get_current_circumstances()).items(),
+            *asdict(context.CURRENT_CIRCUMSTANCES.get()).items(),
         )
         return {name: text for name, text in both if text}
 
@@ -138,7 +136,7 @@ class GatedCall:
 
     def send_request(self) -> Request:
         """Make the request, or find the one made before in the same run; return without waiting."""
-        around, suspension = self._circumstances, context.find_current_suspension()
+        around, suspension = self._circumstances, context.CURRENT_SUSPENSION.get()
         if suspension is not None:
             around = {**around, "run": suspension.run, "call": suspension.call}
         return self._client.request(
@@ -150,7 +148,7 @@ class GatedCall:
 
         `earlier_result` then has the result. Raises CountersignError if the call must not run.
         """
-        suspension = context.find_current_suspension()
+        suspension = context.CURRENT_SUSPENSION.get()
         if suspension is not None:
             return self._claim_or_suspend(suspension)
         client, wait = self._client, self._terms.wait

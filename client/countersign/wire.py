@@ -14,6 +14,7 @@ import random
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from itertools import chain, repeat
@@ -78,17 +79,12 @@ class UnixHandler(HTTPHandler):
     """A urllib handler that opens http: URLs over one Unix socket, whatever host they name."""
 
     def __init__(self, path: str) -> None:
-        """Use the socket at `path`."""
         super().__init__()
         self._path = path
 
     def http_open(self, req: Request) -> Any:
         """Send one request over the socket and return the response."""
-
-        def connect(host: str, **options: Any) -> UnixConnection:
-            return UnixConnection(self._path, host, **options)
-
-        return self.do_open(connect, req)
+        return self.do_open(partial(UnixConnection, self._path), req)
 
 
 # Requests with an API key, and when they are tried again.
@@ -195,17 +191,12 @@ class ApiTransport:
             except (OSError, HTTPException) as lost:
                 why = lost.reason if isinstance(lost, URLError) else lost
                 error = NoAnswer(f"Countersign does not answer at {self.url} ({why}).")
-            if isinstance(error, NoAnswer):
-                self._log_lost_once(error)
+            if isinstance(error, NoAnswer) and not self._is_lost:
+                self._is_lost = True
+                log.warning("%s Trying again.", error)
             if time.monotonic() + again >= until:
                 raise error from None
             time.sleep(again)
-
-    def _log_lost_once(self, error: NoAnswer) -> None:
-        """Log that Countersign does not answer, once until it answers again."""
-        if not self._is_lost:
-            self._is_lost = True
-            log.warning("%s Trying again.", error)
 
     def _log_reached_again(self) -> None:
         if self._is_lost:

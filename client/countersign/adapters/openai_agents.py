@@ -12,10 +12,10 @@ from typing import Any
 
 from countersign.adapters import build_missing_package_error
 from countersign.context import (
+    CURRENT_CIRCUMSTANCES,
     CallSuspension,
     describe_call_error,
     describe_refusal,
-    get_current_circumstances,
     suspend_undecided_calls,
 )
 from countersign.decorated import request_approval
@@ -69,7 +69,7 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
 
 
 def _build_suspension(call_id: str | None) -> CallSuspension:
-    run = get_current_circumstances().run
+    run = CURRENT_CIRCUMSTANCES.get().run
     if not run:  # the run's state has no name, and some models number their calls from 0
         raise TypeError("Name the run, the same each time, with asking(run=…)")
     return CallSuspension(run, call_id or "")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 from countersign.cli import process
 from countersign.cli.console import (
@@ -29,24 +29,12 @@ from countersign.version import VERSION
 ENTRY_POINT_GROUP = "countersign.commands"
 
 
-class CommandModule(Protocol):
-    """What the module of a command has to define."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
-        """Add the command's own options."""
-        ...
-
-    def run(self, arguments: argparse.Namespace, /) -> int:
-        """Run the command; returns the exit code."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CommandFunctions:
-    """The functions of one command, for a module that holds several; see `CommandEntry`."""
+    """The functions of one command; a module that holds one command has them under these names."""
 
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
+    add_arguments: Callable[[argparse.ArgumentParser], None]  # adds the command's own options
+    run: Callable[[argparse.Namespace], int]  # returns the exit code
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +49,14 @@ class CommandEntry:
     # the exit code if an error or signal cuts it short; set if its caller takes others for a yes
     failure_exit_code: int | None = None
 
-    def load(self) -> CommandModule:
+    def load(self) -> CommandFunctions:
         """Import the command's module and return the command."""
-        module, _, name = self.module.partition(":")
-        found = importlib.import_module(module)
-        return cast(CommandModule, getattr(found, name) if name else found)
+        path, _, name = self.module.partition(":")
+        module = importlib.import_module(path)
+        if not name:
+            return CommandFunctions(module.add_arguments, module.run)
+        command: CommandFunctions = getattr(module, name)
+        return command
 
 
 class CommandGroup(Protocol):
@@ -124,42 +115,34 @@ def list_installed_commands() -> dict[str, CommandEntry]:
 class _VersionAction(argparse.Action):
     """Prints the version: the bot's with its commit, looked up only now, else the client's."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         groups = load_command_groups()
         print_line(next((group.describe_version() for group in groups), VERSION))
         parser.exit()
 
 
-class CommandLineParser(argparse.ArgumentParser):
-    """The parser of the whole command line."""
-
-    # the parser of the typed command, if one was typed
-    command_parser: argparse.ArgumentParser | None = None
-
-
 def build_parser(
-    loaded: Mapping[str, CommandModule], commands: Mapping[str, CommandEntry]
-) -> CommandLineParser:
-    """Build the parser of these commands, with the options of those in `loaded`."""
-    parser = CommandLineParser(
+    loaded: Mapping[str, CommandFunctions], commands: Mapping[str, CommandEntry]
+) -> argparse.ArgumentParser:
+    """Build the parser of these commands, with the options of those in `loaded`.
+
+    What it parses names the parser of the typed command in `command_parser`.
+    """
+    parser = argparse.ArgumentParser(
         "countersign", description="The agent proposes, your team countersigns."
     )
-    parser.add_argument("--version", action=_VersionAction, help="print the version and its commit")
+    help_text = "print the version and its commit"
+    parser.add_argument(
+        "--version", action=_VersionAction, nargs=0, dest=argparse.SUPPRESS, help=help_text
+    )
     parsers = parser.add_subparsers(
-        title="commands",
-        dest="command",
-        metavar="COMMAND",
-        required=True,
-        parser_class=argparse.ArgumentParser,
+        title="commands", dest="command", metavar="COMMAND", required=True
     )
     for name, entry in commands.items():
         options = parsers.add_parser(name, help=entry.help)
+        options.set_defaults(command_parser=options)
         if name in loaded:
             loaded[name].add_arguments(options)
-            parser.command_parser = options
     return parser
 
 
@@ -260,7 +243,6 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     with process.pause_garbage_collection():
         loaded = {typed.name: entry.load()} if entry else {}
     parser = build_parser(loaded, typed.commands)
-    own = parser.command_parser or parser  # the parser whose usage is shown on a mistake
     behind: list[str] | None = None
     if entry and entry.takes_command and "--" in words:
         at = words.index("--")
@@ -270,7 +252,7 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
         if "values" in arguments and not any(each.startswith("-") for each in more):
             arguments.values, more = [*arguments.values, *more], []  # name=value after an option
         if more:
-            own.error(f"unrecognized arguments: {' '.join(more)}")
+            arguments.command_parser.error(f"unrecognized arguments: {' '.join(more)}")
         if behind is not None:
             arguments.behind = behind
     except SystemExit as end:
@@ -278,5 +260,6 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     try:
         return loaded[typed.name].run(arguments)
     except UsageError as error:
+        own: argparse.ArgumentParser = arguments.command_parser
         own.print_usage(sys.stderr)
         own.exit(typed.misuse_exit_code, f"{own.prog}: error: {error}\n")

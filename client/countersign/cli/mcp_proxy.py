@@ -95,14 +95,11 @@ def run(arguments: argparse.Namespace) -> int:
     circumstances = {name: each for name, each in options.items() if each}
     server = json.dumps([arguments.prefix, arguments.server or arguments.url])
     held_calls = HeldCallRunner(countersign, circumstances, arguments.hold, server)
-    behind = _build_server_address(arguments)
+    address = _build_server_address(arguments)
+    behind = ServerConnection(address, open_within=START_TIMEOUT_SECONDS)
     try:
         run_proxy_process(
-            lambda: ServerConnection(behind, open_within=START_TIMEOUT_SECONDS),
-            held_calls,
-            arguments.name,
-            arguments.prefix,
-            arguments.trust_hints,
+            behind, held_calls, arguments.name, arguments.prefix, arguments.trust_hints
         )
     except ServerNotReachedError as error:
         where = arguments.url or arguments.server[0]

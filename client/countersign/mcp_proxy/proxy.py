@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -364,7 +364,7 @@ SERVER_STOP_STEP_SECONDS = 0.4  # for each step of stopping the server: terminat
 
 
 def run_proxy_process(
-    build_connection: Callable[[], ServerConnection],
+    behind: ServerConnection,
     held_calls: HeldCallRunner,
     name: str,
     prefix: str,
@@ -372,15 +372,13 @@ def run_proxy_process(
 ) -> NoReturn:
     """Serve on stdin and stdout until the host goes away or a signal comes, then end the process.
 
-    `build_connection` returns the connection to the server behind. Raises ServerNotReachedError if
-    that server cannot be reached at the start.
+    Raises ServerNotReachedError if the server behind cannot be reached at the start.
     """
     sdk = logging.getLogger("mcp")  # it logs tracebacks about server messages
     sdk.addHandler(logging.NullHandler())
     sdk.propagate = False
 
     async def work() -> None:
-        behind = build_connection()
         async with create_task_group() as both:
             both.start_soon(_exit_on_signal, behind)
             await serve_host(behind, held_calls, name, prefix, trusted)
