@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise console.UsageError("--format, --since and --until are for `audit export`")
     since, until = arguments.since or EARLIEST_TIME, arguments.until or LATEST_TIME
     if arguments.format == RECEIPTS_FORMAT:
-        return export_receipts(since, until)
+        return _export_receipts(since, until)
     settings = Settings.load(os.environ, console.DOTENV, reading=True)
     store = ReadOnlyStore(settings.database_url)
     if trouble := store.describe_read_problem():
@@ -162,20 +162,15 @@ RECEIPTS_FORMAT = "receipts"
 FORMATTER_BY_FORMAT = {"jsonl": _format_json_lines, "csv": _format_csv_lines}
 
 
-def add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the id of what was asked, and --keys."""
+def _add_receipt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", default="", help="id of a request or a call")
     parser.add_argument(
         "--keys", action="store_true", help="print the public keys that receipts are signed with"
     )
 
 
-def print_receipts(arguments: argparse.Namespace) -> int:
-    """Print the receipts of a call or request, or the public keys; returns the exit code.
-
-    The receipts are a line of JSON for each call. The exit code is 1 if nothing has the id, or a
-    call has no receipt.
-    """
+def _run_receipt(arguments: argparse.Namespace) -> int:
+    """Print a line of JSON for each call, or the public keys; return 1 if a receipt is missing."""
     if bool(arguments.id) == arguments.keys:
         raise console.UsageError("give the id of a request or a call, or --keys")
     core, writer = _open_record_for_signing()
@@ -190,12 +185,8 @@ def print_receipts(arguments: argparse.Namespace) -> int:
         return _print_receipts(writer, tx, requested_calls)
 
 
-def export_receipts(since: datetime, until: datetime) -> int:
-    """Print the receipts of the calls decided between `since` and `until`, a line for each call.
-
-    A call that has none is named on standard error with the reason. Returns the exit code; raises
-    CommandError if the record cannot be read.
-    """
+def _export_receipts(since: datetime, until: datetime) -> int:
+    """Print the receipts of the calls decided in [since, until), a line for each call."""
     core, writer = _open_record_for_signing()
     with core.store.read() as tx:
         decided = request_lists.iterate_calls_decided_between(tx, since, until)
@@ -224,4 +215,4 @@ def _open_record_for_signing() -> tuple[read_only_core.ReadOnlyCore, ReceiptWrit
     return core, ReceiptWriter(key, core.tools)
 
 
-RECEIPT = CommandFunctions(add_receipt_arguments, print_receipts)
+RECEIPT = CommandFunctions(_add_receipt_arguments, _run_receipt)

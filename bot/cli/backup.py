@@ -58,8 +58,7 @@ def _end_with_sentence(what: str) -> Iterator[None]:
         raise CommandError(f"{what}: {backups.error_sentence(error)}.") from None
 
 
-def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the file to write, and whether the signing key goes into it."""
+def _add_backup_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
     parser.add_argument(
         "--with-key",
@@ -68,11 +67,8 @@ def add_backup_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_backup(arguments: argparse.Namespace) -> int:
-    """Write a backup, read it again and print what it holds.
-
-    Returns the exit code, 1 if no backup was made or it is damaged.
-    """
+def _run_backup(arguments: argparse.Namespace) -> int:
+    """Write a backup, read it again and print what it holds; return 1 if it is damaged."""
     settings, path = Settings.load(os.environ, DOTENV, reading=True), arguments.file
     now, with_key = SystemClock().now(), arguments.with_key
     store = ReadOnlyStore(settings.database_url)
@@ -102,19 +98,15 @@ def run_backup(arguments: argparse.Namespace) -> int:
     return 1 if backup.examination.problems else 0
 
 
-BACKUP = CommandFunctions(add_backup_arguments, run_backup)
+BACKUP = CommandFunctions(_add_backup_arguments, _run_backup)
 
 
-def add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the backup file."""
+def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="what `countersign backup` wrote")
 
 
-def run_restore(arguments: argparse.Namespace) -> int:
-    """Put a backup in place of the record and print what it holds; returns the exit code.
-
-    Raises AlreadyRunningError if the bot is running.
-    """
+def _run_restore(arguments: argparse.Namespace) -> int:
+    """Put a backup in place of the record; raises AlreadyRunningError if the bot is running."""
     settings = Settings.load(os.environ, DOTENV, reading=True)
     path: Path = settings.database_path
     with _end_with_sentence("Nothing was restored"):
@@ -215,11 +207,10 @@ def _lost_key_hint(needed: str) -> str:
     )
 
 
-RESTORE = CommandFunctions(add_restore_arguments, run_restore)
+RESTORE = CommandFunctions(_add_restore_arguments, _run_restore)
 
 
-def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the address of the PostgreSQL database."""
+def _add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url",
         metavar="URL",
@@ -228,11 +219,8 @@ def add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_copy_to(arguments: argparse.Namespace) -> int:
-    """Move the record to PostgreSQL, and print what to do next; returns the exit code.
-
-    Raises AlreadyRunningError if the bot is running, and StartupError if its key does not fit.
-    """
+def _run_copy_to(arguments: argparse.Namespace) -> int:
+    """Copy the record to PostgreSQL. Raises AlreadyRunningError, StartupError for a wrong key."""
     settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
     with _end_with_sentence("Nothing was moved"):
         if settings.is_shared:
@@ -285,4 +273,4 @@ def _print_move_result(
     )
 
 
-COPY_TO = CommandFunctions(add_copy_to_arguments, run_copy_to)
+COPY_TO = CommandFunctions(_add_copy_to_arguments, _run_copy_to)

@@ -69,31 +69,25 @@ def _read_about_person(
             return settings, person, read(tx, person)
 
 
-def add_person_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the command's argument: the person."""
+def _add_person_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("person", metavar="@PERSON", help="a @handle, or a Slack user id (U…)")
 
 
-def run_export(arguments: argparse.Namespace) -> int:
-    """Print the data that is held of one person as a JSON object; returns the exit code.
-
-    The bot may be running.
-    """
+def _run_export(arguments: argparse.Namespace) -> int:
     _, person, found = _read_about_person(arguments.person, personal_data.export_personal_data)
     about = {"person": person, "at": SystemClock().now().isoformat()}
     console.print_line(json.dumps(about | found, ensure_ascii=False, indent=2))
     return 0
 
 
-EXPORT = CommandFunctions(add_person_argument, run_export)
+EXPORT = CommandFunctions(_add_person_argument, _run_export)
 
 
 FORGET_TIMEOUT_SECONDS = 3600.0
 
 
-def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the person, and whether to erase or only to list."""
-    add_person_argument(parser)
+def _add_forget_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_person_argument(parser)
     parser.add_argument(
         "--yes",
         action="store_true",
@@ -101,11 +95,8 @@ def add_forget_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_forget(arguments: argparse.Namespace) -> int:
-    """List what would be erased of a person, or erase it; returns the exit code.
-
-    The exit code is 1 if something is left.
-    """
+def _run_forget(arguments: argparse.Namespace) -> int:
+    """List what would be erased of a person, or erase it; return 1 if something is left."""
     settings, person, requests = _read_about_person(
         arguments.person, personal_data.find_requests_of_person
     )
@@ -182,11 +173,10 @@ def _format_erasure_leftovers(opened: Sequence[str], sealed: int) -> Iterator[st
         yield f"Left: {rows} of the audit that an earlier version sealed with their words."
 
 
-FORGET = CommandFunctions(add_forget_arguments, run_forget)
+FORGET = CommandFunctions(_add_forget_arguments, _run_forget)
 
 
-def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the age from which requests are purged."""
+def _add_purge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
         type=parse_duration_option,
@@ -196,11 +186,8 @@ def add_purge_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_purge(arguments: argparse.Namespace) -> int:
-    """Erase what was said in old requests, and print how many; returns the exit code.
-
-    Raises AlreadyRunningError if the bot is running; it purges by itself.
-    """
+def _run_purge(arguments: argparse.Namespace) -> int:
+    """Erase what was said in old requests. Raises AlreadyRunningError: a bot purges by itself."""
     if arguments.older_than < timedelta(days=MIN_KEEP_DAYS):
         raise console.UsageError(
             f"--older-than must be {MIN_KEEP_DAYS}d or more: rules may count calls that are that"
@@ -232,4 +219,4 @@ def get_record_file_bytes(store: Store) -> int:
     return 0 if store.is_multi_process else store.path.stat().st_size
 
 
-PURGE = CommandFunctions(add_purge_arguments, run_purge)
+PURGE = CommandFunctions(_add_purge_arguments, _run_purge)

@@ -147,14 +147,12 @@ def _format_key_lines(each: programs.ProgramApiKey, words: PlainMentionStyle) ->
         yield f"    posts to {each.webhook}"
 
 
-def add_passkey_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the action, and which passkey it is about."""
+def _add_passkey_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=[LIST, REVOKE])
     parser.add_argument("id", nargs="?", default="", help="revoke: id of the passkey, as listed")
 
 
-def run_passkeys(arguments: argparse.Namespace) -> int:
-    """List passkeys or revoke one; returns the exit code."""
+def _run_passkeys(arguments: argparse.Namespace) -> int:
     if bool(arguments.id) == (arguments.what == LIST):
         raise console.UsageError(
             "`passkeys list` takes no id; `passkeys revoke` needs the id of a passkey"
@@ -196,4 +194,4 @@ def _format_passkey_lines(each: PasskeyView) -> Iterator[str]:
     yield f"        added {format_in_utc(each.added_at)}, {used}"
 
 
-PASSKEYS = CommandFunctions(add_passkey_arguments, run_passkeys)
+PASSKEYS = CommandFunctions(_add_passkey_arguments, _run_passkeys)

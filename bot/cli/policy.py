@@ -161,8 +161,7 @@ _PERSON_PATTERN = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL_PATTERN = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
-def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the call, its requester, channel and time, and the policy."""
+def _add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", help="the tool's name")
     parser.add_argument("values", nargs="*", default=[], metavar="key=value", help="its arguments")
     parser.add_argument(
@@ -182,8 +181,7 @@ def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_explain(arguments: argparse.Namespace) -> int:
-    """Print how policy decides the call that was typed; returns the exit code."""
+def _run_explain(arguments: argparse.Namespace) -> int:
     try:
         _check_person_channel_and_time(arguments)
         clock = FixedClock(arguments.at) if arguments.at else SystemClock()
@@ -277,4 +275,4 @@ def _format_unread_notes(
     return ["", *lines] if lines else []
 
 
-EXPLAIN = CommandFunctions(add_explain_arguments, run_explain)
+EXPLAIN = CommandFunctions(_add_explain_arguments, _run_explain)

@@ -88,8 +88,7 @@ def _encode_json_value(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON")
 
 
-def run_pending(arguments: argparse.Namespace) -> int:
-    """Print the calls and questions that wait for people; returns the exit code."""
+def _run_pending(arguments: argparse.Namespace) -> int:
     found, words = open_core_with_names()
     team, now = found.authority.team, found.clock.now()
     if not team:
@@ -139,21 +138,19 @@ def _format_waiting_call(
         yield f"    approved by {', '.join(map(words.format_person, each.approved_by))}"
 
 
-PENDING = CommandFunctions(add_json_option, run_pending)
+PENDING = CommandFunctions(add_json_option, _run_pending)
 
 
 _LABEL_BY_AUTHOR = {AGENT_AUTHOR: "the agent", FORM_AUTHOR: "the requester, in a form"}
 _LABEL_BY_PROGRAM_AUTHOR = {**_LABEL_BY_AUTHOR, FORM_AUTHOR: "the program that asked"}
 
 
-def add_show_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the id to show, and the option --json."""
+def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="id of a call, as `pending` shows it, or of a request")
     add_json_option(parser)
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """Print the history of the request or call with this id; returns the exit code."""
+def _run_show(arguments: argparse.Namespace) -> int:
     found, words = open_core_with_names()
     now = found.clock.now()
     with found.store.read() as tx:
@@ -246,4 +243,4 @@ def _format_labelled_text(label: str, text: str) -> Iterator[str]:
         yield from (f"        {line}" for line in lines)
 
 
-SHOW = CommandFunctions(add_show_arguments, run_show)
+SHOW = CommandFunctions(_add_show_arguments, _run_show)

@@ -72,10 +72,6 @@ def run_bot(settings: Settings, policy: Policy) -> int:
     return 0
 
 
-def add_run_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Add no options: the settings say everything."""
-
-
 def run_run(_arguments: argparse.Namespace) -> int:
     """Start the bot and wait until it ends; raises what keeps it from starting."""
     limit_memory_arenas()
@@ -83,11 +79,10 @@ def run_run(_arguments: argparse.Namespace) -> int:
     return run_bot(settings, policy)
 
 
-RUN = CommandFunctions(add_run_arguments, run_run)
+RUN = CommandFunctions(lambda _parser: None, run_run)  # the settings say everything
 
 
-def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: where to listen, in place of COUNTERSIGN_HTTP."""
+def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     usual = "COUNTERSIGN_HTTP, else {}"
     parser.add_argument(
         "--host",
@@ -101,11 +96,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_serve(arguments: argparse.Namespace) -> int:
-    """Start the bot with Slack's requests over HTTP, and wait until it ends.
-
-    Raises what keeps the bot from starting.
-    """
+def _run_serve(arguments: argparse.Namespace) -> int:
     settings, policy = read_settings_and_policy(os.environ, console.DOTENV, Transport.HTTP)
     usual = settings.http or DEFAULT_ADDRESS
     chosen = usual.port if arguments.port is None else arguments.port
@@ -113,15 +104,14 @@ def run_serve(arguments: argparse.Namespace) -> int:
     return run_bot(settings.model_copy(update={"http": address}), policy)
 
 
-SERVE = CommandFunctions(add_serve_arguments, run_serve)
+SERVE = CommandFunctions(_add_serve_arguments, _run_serve)
 
 
 DEMO_FOLDER = Path("var/demo")
 _SANDBOX_PACKAGES_AND_EXTRA = (("aiohttp", "slack_sandbox"), "countersign-bot[sandbox]")
 
 
-def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the port of the demo's web page."""
+def _add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         type=parse_port,
@@ -129,8 +119,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_demo(arguments: argparse.Namespace) -> int:
-    """Run the demo until Ctrl-C."""
+def _run_demo(arguments: argparse.Namespace) -> int:
     try:
         # here, since aiohttp may be missing: only an extra brings it
         from bot.app import build
@@ -162,11 +151,10 @@ def format_countersign_command(folder: Path) -> str:
     return shlex.quote(os.path.relpath(program, folder))
 
 
-DEMO = CommandFunctions(add_demo_arguments, run_demo)
+DEMO = CommandFunctions(_add_demo_arguments, _run_demo)
 
 
-def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the local Slack, if it is installed."""
+def _add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
     try:
         from slack_sandbox.__main__ import add_arguments as add
     except ModuleNotFoundError:  # only an extra brings it; `run` says so
@@ -175,7 +163,7 @@ def add_sandbox_arguments(parser: argparse.ArgumentParser) -> None:
         add(parser)
 
 
-def run_sandbox(arguments: argparse.Namespace) -> int:
+def _run_sandbox(arguments: argparse.Namespace) -> int:
     """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
     try:
         from slack_sandbox.__main__ import ALLOW_WITHOUT_RUN_ERROR, serve
@@ -187,4 +175,4 @@ def run_sandbox(arguments: argparse.Namespace) -> int:
         return console.print_missing_package("sandbox", error, *_SANDBOX_PACKAGES_AND_EXTRA)
 
 
-SANDBOX = CommandFunctions(add_sandbox_arguments, run_sandbox)
+SANDBOX = CommandFunctions(_add_sandbox_arguments, _run_sandbox)

@@ -106,15 +106,13 @@ def print_progress(sentence: str) -> None:
 SUCCEEDED, FAILED = "succeeded", "failed"
 
 
-def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: the claim, the outcome and its description."""
+def _add_report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("claim", help="the `claim` that `countersign ask` printed")
     parser.add_argument("how", choices=[SUCCEEDED, FAILED], help="how the work ended")
     parser.add_argument("--result", default="", help="in words, for the card and the record")
 
 
-def run_report_command(arguments: argparse.Namespace) -> int:
-    """Report to Countersign how a call went; returns the exit code."""
+def _run_report_command(arguments: argparse.Namespace) -> int:
     request_id, _, claimant = arguments.claim.strip().partition(":")
     if not request_id or not claimant:
         raise UsageError("a claim is what `countersign ask` printed, ID:…")
@@ -130,7 +128,7 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-OUTCOME = CommandFunctions(add_report_arguments, run_report_command)
+OUTCOME = CommandFunctions(_add_report_arguments, _run_report_command)
 
 
 def add_approval_options(parser: argparse.ArgumentParser, of: str = "") -> None:
