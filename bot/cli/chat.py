@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -142,7 +143,8 @@ class Conversation:
         Raises BotUnreachableError.
         """
         if self._feed.run_id:
-            self._follow_request(self._feed.run_id)
+            self._feed.follow_request(self._feed.run_id)
+            self._is_greeted = True
         elif self._is_at_terminal:
             self._painter.draw_program_sentence(chat_painter.GREETING_TEXT)
         try:
@@ -306,11 +308,7 @@ class Conversation:
         answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
         if answer.counted and answer.run:
             self._state = None
-            self._follow_request(answer.run)
-
-    def _follow_request(self, run: str) -> None:
-        self._feed.follow_request(run)
-        self._is_greeted = True
+            self._feed.follow_request(answer.run)
 
     def _send_about_request(self, kind: CommandKind) -> None:
         if self._feed.run_id:
@@ -322,18 +320,16 @@ class Conversation:
         """Ask the person for a line; None at the end of input."""
         if self._editor and not self._has_typed_ahead():
             self._painter.freeze_partial_answer()
-            try:
+            typed = None
+            with suppress(EOFError):
                 typed = self._editor.read_line(
                     escape_control_characters(question), self._painter.prompt_escape_sequence
                 )
-            except EOFError:
-                return None
-            if typed is None:
-                return None
-            return chat_painter.clean_typed_text(typed.encode("utf-8", "replace"))
-        self._painter.draw_prompt(question)
-        chat_painter.wait_for_lines([self._input])
-        line = self._input.pop_line()
+            line = None if typed is None else typed.encode("utf-8", "replace")
+        else:
+            self._painter.draw_prompt(question)
+            chat_painter.wait_for_lines([self._input])
+            line = self._input.pop_line()
         return None if line is None else chat_painter.clean_typed_text(line)
 
     def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:

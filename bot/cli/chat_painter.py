@@ -34,7 +34,6 @@ class LineEditor:
     """The editor of typed lines, made of `readline`; one per process, on its main thread."""
 
     def __init__(self, readline: ModuleType) -> None:
-        """Use the module `readline`, and let SIGIO interrupt a line."""
         self._readline = readline
         self._typed = ""  # the text typed when an event interrupted the line
         self._asks = False

@@ -65,8 +65,7 @@ class CommandDeliveryBuilder:
 
     def __init__(self, host: Host, operator: str) -> None:
         """`operator`: the Slack user id of the person at the terminal."""
-        self._host = host
-        self._operator = operator
+        self._host, self._operator = host, operator
 
     def prepare_command(self, command: OperatorCommand) -> PreparedCommand:
         """Return a command that changes something as deliveries; raises CommandRefusedError."""
@@ -100,7 +99,7 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(terminal_messages.CALL_IS_QUESTION)
         if len(command.words) > MAX_DIALOG_TEXT_CHARS:
             raise CommandRefusedError(
-                terminal_messages.text_too_long_sentence(MAX_DIALOG_TEXT_CHARS, len(command.words))
+                terminal_messages.TEXT_TOO_LONG.format(MAX_DIALOG_TEXT_CHARS, len(command.words))
             )
         if verb is not CallVerb.REJECT:
             with self._host.store.read() as tx:
@@ -146,14 +145,14 @@ class CommandDeliveryBuilder:
         views = [build_call_view(self._host.tools, tx, each.id) for each in named_calls]
         covered = dict.fromkeys(name for view in views if view for name in view.masked_pieces)
         if covered:
-            raise CommandRefusedError(terminal_messages.hidden_values_sentence(tuple(covered)))
+            raise CommandRefusedError(terminal_messages.VALUES_HIDDEN.format(", ".join(covered)))
 
     def _build_plan_send_back(self, command: OperatorCommand) -> PreparedCommand:
         """Return the delivery that sends a call's plan back, with the operator's words."""
         target, call, run = self._find_call(command.target)
         if not 0 < len(command.words) <= MAX_DIALOG_TEXT_CHARS or is_question_to_person(call):
             raise CommandRefusedError(
-                terminal_messages.send_back_needs_words_sentence(MAX_DIALOG_TEXT_CHARS)
+                terminal_messages.SEND_BACK_NEEDS_WORDS.format(MAX_DIALOG_TEXT_CHARS)
             )
         made = operator_input.build_send_back_delivery(target, command.words, run, self._operator)
         return _prepare_delivery(made, terminal_messages.PLAN_SENT_BACK)
@@ -229,7 +228,7 @@ class CommandDeliveryBuilder:
             raise CommandRefusedError(terminal_messages.NO_WORDS)
         if len(words) > MAX_MESSAGE_CHARS:
             raise CommandRefusedError(
-                terminal_messages.text_too_long_sentence(MAX_MESSAGE_CHARS, len(words))
+                terminal_messages.TEXT_TOO_LONG.format(MAX_MESSAGE_CHARS, len(words))
             )
         if command.target:
             with self._host.store.read() as tx:
@@ -295,7 +294,7 @@ class CommandDeliveryBuilder:
         at = {each.received_at for each in rows}
         if new is None or (new.author, new.created_at in at) != (self._operator, True):
             return ""
-        return terminal_messages.edit_saved_sentence(effect, f"{target.call}:{new.number}")
+        return terminal_messages.EDIT_SAVED.format(effect, f"{target.call}:{new.number}")
 
 
 def _prepare_delivery(made: Delivery, said: str) -> PreparedCommand:

@@ -363,7 +363,6 @@ class OperatorCommandExecutor:
     """The executor of one operator's commands, which returns the result of each."""
 
     def __init__(self, host: Host, operator: str) -> None:
-        """`operator`: the Slack user id of the person at the terminal."""
         self._host = host
         self._finder = OperatorCallFinder(host, operator)
         self._acts = CommandDeliveryBuilder(host, operator)

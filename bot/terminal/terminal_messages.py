@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -163,28 +163,13 @@ REQUEST_RETRIED = "Trying again."
 RESULT_DELAYED = "It is stored, but takes longer than usual. `countersign show` shows the outcome."
 COMMAND_FAILED = "That could not be done, and nothing was changed. The bot's log says why."
 
-
-def send_back_needs_words_sentence(most: int) -> str:
-    """Return the refusal to send back a question, or a plan with no or too many words."""
-    return f"Say what to do differently, in at most {most} characters."
-
-
-def edit_saved_sentence(effect: str, new_target: str) -> str:
-    """Return the sentence that an edit is stored; votes on the earlier revision no longer count."""
-    return f"Saved: {effect}\nIt still waits for approval, as {new_target}"
-
-
-def hidden_values_sentence(covered: Sequence[str]) -> str:
-    """Return the refusal of an approval at the terminal, as that hides the values `covered`."""
-    return (
-        f"Not all of it is shown here ({', '.join(covered)}). Approve it in Slack: Review shows all"
-        " of it to those who decide."
-    )
-
-
-def text_too_long_sentence(most: int, typed: int) -> str:
-    """Return the sentence for a text that is too long."""
-    return f"At most {most} characters, please; these are {typed}."
+SEND_BACK_NEEDS_WORDS = "Say what to do differently, in at most {} characters."
+EDIT_SAVED = "Saved: {}\nIt still waits for approval, as {}"  # the effect, and its new id
+VALUES_HIDDEN = (
+    "Not all of it is shown here ({}). Approve it in Slack: Review shows all of it to those who"
+    " decide."
+)
+TEXT_TOO_LONG = "At most {} characters, please; these are {}."
 
 
 def vote_decided_call_sentence(verb: CallVerb, effect: str) -> str:
