@@ -235,34 +235,28 @@ BUILD_INFO = MetricDefinition(
 )
 
 RECORDED_METRICS = (
-    *(
-        DECISIONS_TOTAL,
-        DECISION_SECONDS,
-        CALLS_TOTAL,
-        REFUSALS_TOTAL,
-        RUNS_TOTAL,
-        ACKNOWLEDGEMENT_SECONDS,
-        TICK_SECONDS,
-        LOOKUP_SECONDS,
-    ),
-    *(
-        LOOKUP_FAILURES_TOTAL,
-        TURN_SECONDS,
-        MODEL_ERRORS_TOTAL,
-        MODEL_TOKENS_TOTAL,
-        TOOL_RUNS_TOTAL,
-        TOOL_SECONDS,
-        SLACK_REQUEST_SECONDS,
-        SLACK_ERRORS_TOTAL,
-    ),
-    *(
-        SLACK_PAUSES_TOTAL,
-        POLICY_RELOADS_TOTAL,
-        UNSTORED_TOTAL,
-        LATE_RUNS_TOTAL,
-        SETUP_PROBLEMS,
-        BUILD_INFO,
-    ),
+    DECISIONS_TOTAL,
+    DECISION_SECONDS,
+    CALLS_TOTAL,
+    REFUSALS_TOTAL,
+    RUNS_TOTAL,
+    ACKNOWLEDGEMENT_SECONDS,
+    TICK_SECONDS,
+    LOOKUP_SECONDS,
+    LOOKUP_FAILURES_TOTAL,
+    TURN_SECONDS,
+    MODEL_ERRORS_TOTAL,
+    MODEL_TOKENS_TOTAL,
+    TOOL_RUNS_TOTAL,
+    TOOL_SECONDS,
+    SLACK_REQUEST_SECONDS,
+    SLACK_ERRORS_TOTAL,
+    SLACK_PAUSES_TOTAL,
+    POLICY_RELOADS_TOTAL,
+    UNSTORED_TOTAL,
+    LATE_RUNS_TOTAL,
+    SETUP_PROBLEMS,
+    BUILD_INFO,
 )
 # read from the record, so that each replica reports the same; all others are of one process
 INSTALLATION_METRICS = (
@@ -402,9 +396,8 @@ class PrometheusMetrics(Exporter):
             self._increment_counter(CALLS_TOTAL, data["to"])
         if fact.event in _STATUS_BY_DECISION_EVENT and fact.since is not None:
             waited = (fact.at - fact.since).total_seconds()
-            self._of[DECISION_SECONDS.name].labels(_STATUS_BY_DECISION_EVENT[fact.event]).observe(
-                waited
-            )
+            status = _STATUS_BY_DECISION_EVENT[fact.event]
+            self._get_labelled_metric(DECISION_SECONDS, status).observe(waited)
         if fact.event in _STATUS_BY_RUN_END_EVENT:
             self._increment_counter(RUNS_TOTAL, _STATUS_BY_RUN_END_EVENT[fact.event])
         if fact.event in _REFUSAL_KIND_BY_EVENT:
@@ -434,10 +427,6 @@ class BacklogCollector(Collector):
     """A Prometheus collector of what waits in the database; each scrape also tests a write."""
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
-        """Start without a known oldest unsent message.
-
-        The age of such a message counts from the scrape that first sees it.
-        """
         self._store, self._now = store, now
         self._lock = threading.Lock()
         self._oldest: tuple[int, datetime] | None = None
@@ -449,7 +438,7 @@ class BacklogCollector(Collector):
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return the gauges' names without reading anything."""
-        return map(_build_gauge_family, COLLECTED_METRICS)
+        return map(_build_gauge, COLLECTED_METRICS)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges' values; if reading fails, only `countersign_database_up` with 0."""
@@ -468,7 +457,7 @@ class BacklogCollector(Collector):
         yield _build_gauge(
             OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(backlog.oldest_asked, now)
         )
-        runs = _build_gauge_family(OPEN_RUNS)
+        runs = _build_gauge(OPEN_RUNS)
         for status in OPEN_RUN_STATUSES:
             runs.add_metric([status], backlog.runs.get(status, 0))
         yield runs
@@ -487,12 +476,8 @@ class BacklogCollector(Collector):
             return _compute_age_seconds(self._oldest[1] if self._oldest else None, now)
 
 
-def _build_gauge_family(measure: MetricDefinition) -> GaugeMetricFamily:
-    return GaugeMetricFamily(measure.name, measure.help_text, labels=measure.labels or None)
-
-
-def _build_gauge(measure: MetricDefinition, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(measure.name, measure.help_text, value=value)
+def _build_gauge(measure: MetricDefinition, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.name, measure.help_text, value, measure.labels or None)
 
 
 def _compute_age_seconds(since: datetime | None, now: datetime) -> float:

@@ -30,7 +30,6 @@ class WorkspacesMetrics(Collector):
     """The metrics of all workspaces of a process; any thread."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        """`now` returns the current time, from which ages are computed."""
         self.all = PrometheusMetrics(now)
         self.calls = Counter(
             CALLS_METRIC,
