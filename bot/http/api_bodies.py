@@ -81,8 +81,7 @@ class ProblemError(Exception):
 
 def build_field_problem(field: str, message: str) -> ProblemError:
     """Return the 422 problem that one field of the body is wrong."""
-    error = FieldError(field=field, message=message)
-    return build_validation_problem([error])
+    return build_validation_problem([FieldError(field=field, message=message)])
 
 
 def build_validation_problem(errors: Sequence[FieldError]) -> ProblemError:

@@ -60,7 +60,6 @@ class LengthHeaderMiddleware:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: the app for all requests to this process."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -352,7 +351,6 @@ class BotTokenCheck:
     """
 
     def __init__(self, slack: SlackClient) -> None:
-        """Begin with OK: the bot has just signed in with its token."""
         self._slack, self._last = slack, OK
 
     def __call__(self) -> str:

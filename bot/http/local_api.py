@@ -51,7 +51,6 @@ class SocketApiServer:
     """The HTTP server at the bot's Unix socket; one per process, from the first connection on."""
 
     def __init__(self, host: Host, listening: socket.socket) -> None:
-        """Begin to answer requests at the socket `listening`."""
         self._host = host
         self._ending = threading.Event()
         operator = host.settings.operator

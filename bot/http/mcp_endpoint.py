@@ -110,7 +110,6 @@ def _get_headers(context: Context) -> Mapping[str, str]:
     return request.headers
 
 
-MAX_BODY_BYTES = 1_000_000
 MAX_CONCURRENT_KEY_CHECKS = 2
 
 
@@ -137,7 +136,7 @@ class McpEndpoint:
             on_call_tool=self._handle_call_tool,
         )
         self._manager = StreamableHTTPSessionManager(
-            server, stateless=True, max_request_body_size=MAX_BODY_BYTES
+            server, stateless=True, max_request_body_size=api_gate.MAX_BODY_BYTES
         )
         self._begun = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None

@@ -75,7 +75,6 @@ class SignatureChecker:
     """
 
     def __init__(self, secret: str, clock: Clock) -> None:
-        """`secret`: the signing secret of the Slack app."""
         self._unix = _SlackSdkClock(clock)
         self._verifier = SignatureVerifier(secret, self._unix)
         self._lock = threading.Lock()

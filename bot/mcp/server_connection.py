@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -215,7 +216,7 @@ class AcceptedToolConnection:
             build_server_address(server),
             open_within=max(server.timeout, MIN_OPEN_TIMEOUT_SECONDS),
             changed=self._start_tool_comparison,
-            put_off=self._log_unreachable,
+            put_off=partial(log.warning, "the server %s cannot be reached: %s", server.name),
             elicit=self._handle_elicitation if server.answer_within else None,
         )
         self._disabled_tools: dict[str, str] = {}  # tool -> how it differs from what was accepted
@@ -308,9 +309,6 @@ class AcceptedToolConnection:
     def _build_unreachable_error(self, why: str) -> ToolError:
         name, because = self._server.name, f" ({why})" if why else ""
         return ToolError(f"The server {name} cannot be reached now{because}. Nothing was done.")
-
-    def _log_unreachable(self, why: str) -> None:
-        log.warning("the server %s cannot be reached: %s", self._server.name, why)
 
     def _start_tool_comparison(self) -> None:
         """Compare the server's tools with the accepted ones soon, unless that is under way."""

@@ -34,7 +34,6 @@ class WorkspacePaths:
     """ASGI app that passes requests below a workspace's path to its app, all others to `rest`."""
 
     def __init__(self, rest: ASGIApp, use_app: UseApp) -> None:
-        """`rest`: the app for all other paths."""
         self._rest, self._use_app = rest, use_app
         self._turns = CapacityLimiter(MAX_CONCURRENT_STARTS)
         self._others: httpx2.AsyncClient | None = None  # made late: it takes a tenth of a second
