@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -60,21 +60,17 @@ class UndecidableCallError(Exception):
     """
 
 
+@dataclass(frozen=True, slots=True)
 class PolicyReplay:
     """Replays a policy over recorded calls, to report which it would have decided otherwise."""
 
-    def __init__(
-        self,
-        sources: call_gates.PolicyFactSources,
-        authority: Authority,
-        tools: Registry,
-        words: MentionStyle,
-    ) -> None:
-        self._sources = sources
-        self._authority = authority
-        self._tools = tools
-        self._words = words
-        self._histories: dict[tuple[str, str | None, str], list[call_history.PastCall]] = {}
+    _sources: call_gates.PolicyFactSources
+    _authority: Authority
+    _tools: Registry
+    _words: MentionStyle
+    _histories: dict[tuple[str, str | None, str], list[call_history.PastCall]] = field(
+        default_factory=dict
+    )
 
     def build_report_lines(self, since: datetime) -> Iterator[str]:
         """Yield the lines of the report on all calls proposed since this (aware) time."""

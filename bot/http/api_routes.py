@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -49,24 +50,19 @@ Idempotency = Annotated[
 ]
 
 
+@dataclass
 class ApiRoutes:
     """The API's endpoints, called on the server's event loop; their work is done on threads."""
 
-    def __init__(
-        self,
-        asking: ProgramRequestService,
-        callers: ApiKeyChecker,
-        waiting: RequestWatcher,
-        is_stopping: Callable[[], bool],
-    ) -> None:
-        """`is_stopping` returns true once the process stops; then no request waits any more."""
-        self._program_requests = asking
-        self._callers = callers
-        self._watcher = waiting
+    _program_requests: ProgramRequestService
+    _callers: ApiKeyChecker
+    _watcher: RequestWatcher
+    _is_stopping: Callable[[], bool]  # true once the process stops; then no request waits any more
+
+    def __post_init__(self) -> None:
         # others wait in line; two limits, since asking may wait for Slack and must not delay looks
         self._ask_limiter = CapacityLimiter(MAX_CONCURRENT_ASKS)
         self._look_limiter = CapacityLimiter(MAX_CONCURRENT_LOOKS)
-        self._is_stopping = is_stopping
 
     def build_router(self) -> APIRouter:
         """Return a router with all endpoints."""

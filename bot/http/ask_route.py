@@ -143,23 +143,13 @@ class ProgramCallSpec:
         return self.tool if isinstance(self.tool, str) else self.tool.name
 
 
+@dataclass(frozen=True, slots=True)
 class ProgramRequestService:
     """The service behind the API's request endpoints; one per process, thread-safe."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        programs: ProgramRequests,
-        expect: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`directory` looks up people and channels; `programs` asks people about calls.
-
-        `expect` is called after each request whose key has a webhook.
-        """
-        self._store, self._clock = programs.store, programs.clock
-        self._directory = directory
-        self._programs = programs
-        self._expect = expect
+    _directory: Directory  # looks up people and channels
+    _programs: ProgramRequests  # asks people about calls
+    _expect: Callable[[], None] = lambda: None  # called after requests whose key has a webhook
 
     def ask(
         self,
@@ -182,9 +172,9 @@ class ProgramRequestService:
         except (LookupFailedError, LookupPendingError) as error:
             raise api_bodies.build_slack_unavailable_problem(error) from error
         if key.webhook:
-            with self._store.write() as tx:
+            with self._programs.store.write() as tx:
                 webhooks.register_request_for_webhooks(
-                    tx, key.id, program_request.run_id, at=self._clock.now()
+                    tx, key.id, program_request.run_id, at=self._programs.clock.now()
                 )
             self._expect()
         return api_bodies.build_request_shown(program_request.load_status()), program_request.is_new
@@ -222,16 +212,16 @@ class ProgramRequestService:
         few requests have these statuses, a page may hold fewer than `limit`, or none, even if
         another page follows. Raises ProblemError.
         """
-        before = self._clock.now() + timedelta(days=1), ""
+        before = self._programs.clock.now() + timedelta(days=1), ""
         if after:
-            with self._store.read() as tx:
+            with self._programs.store.read() as tx:
                 run = runs.find_run(tx, after)
                 if run is None or not program_requests.is_request_of_key(tx, run, key):
                     raise api_bodies.build_field_problem(
                         "after", f"This key has no request {after}."
                     )
             before = run.created_at, run.id
-        with self._store.read() as tx:
+        with self._programs.store.read() as tx:
             scanned = program_requests.list_requests_under_key_name(
                 tx, key, before, MAX_SCANNED_REQUESTS
             )
@@ -252,7 +242,7 @@ class ProgramRequestService:
 
     def find_request_by_idempotency_key(self, key: ProgramApiKey, idempotency: str) -> str | None:
         """Return the id of the request that this key made with `idempotency`; None for none."""
-        with self._store.read() as tx:
+        with self._programs.store.read() as tx:
             return program_requests.find_request_by_idempotency_key(tx, key, idempotency)
 
     def claim_call(
@@ -346,7 +336,7 @@ class ProgramRequestService:
         except program_calls.RequesterNotPermittedError as error:
             raise api_bodies.build_field_problem("requester", str(error)) from None
         except program_calls.RequestRateLimitError as error:
-            raise build_rate_limit_problem(key, error.since, self._clock.now()) from None
+            raise build_rate_limit_problem(key, error.since, self._programs.clock.now()) from None
         except program_calls.RequestKeyReusedError as error:
             raise api_bodies.ProblemError(
                 HTTPStatus.CONFLICT, str(error), topic="asking-twice"

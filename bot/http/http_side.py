@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -183,24 +184,15 @@ MAX_READY_DELAY_SECONDS = 5.0  # how late the work loop may be before no work is
 MAX_ALIVE_DELAY_SECONDS = 120.0  # how late the work loop may be before it counts as dead
 
 
+@dataclass(frozen=True, slots=True)
 class HealthPages:
     """This process's health checks, and the pages that show their results."""
 
-    def __init__(
-        self,
-        loop: Signal,
-        tick: float,
-        database: CachedCheck,
-        slack: CachedCheck,
-        stopping: Callable[[], bool],
-    ) -> None:
-        """`loop`: the signal that the bot's work loop clears at least every `tick` seconds.
-
-        `stopping` returns true once the process is about to end.
-        """
-        self._loop, self._tick = loop, tick
-        self._database, self._slack = database, slack
-        self._stopping = stopping
+    _loop: Signal  # cleared by the bot's work loop at least every `_tick` seconds
+    _tick: float
+    _database: CachedCheck
+    _slack: CachedCheck
+    _stopping: Callable[[], bool]  # returns true once the process is about to end
 
     def get_pages(self) -> dict[str, RenderPage]:
         """Return the pages /healthz and /readyz."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from http import HTTPStatus
@@ -154,26 +155,18 @@ class ServedElsewhereError(Exception):
         self.url = url
 
 
+@dataclass
 class SlackEndpoint:
     """The endpoint for Slack's requests; one per process, on the server's loop."""
 
-    def __init__(
-        self,
-        bolt: DeliveryReceiver,
-        signatures: SignatureChecker,
-        arrivals: UnacknowledgedDeliveries,
-        own: Collection[str] = (),
-    ) -> None:
-        """`bolt` has the listeners; `arrivals` counts what is not acknowledged yet.
+    _bolt: DeliveryReceiver  # has the listeners
+    _signatures: SignatureChecker
+    _arrivals: UnacknowledgedDeliveries  # counts what is not acknowledged yet
+    _own: Collection[str] = ()  # the ids that the bot has as a user and as a bot
+    is_open: bool = field(default=True, init=False)
 
-        `own`: the ids that the bot has as a user and as a bot.
-        """
-        self._bolt = bolt
-        self._signatures = signatures
-        self._arrivals = arrivals
-        self._own = own
+    def __post_init__(self) -> None:
         self._turns = CapacityLimiter(MAX_CONCURRENT_REQUESTS)
-        self.is_open = True
 
     def close(self) -> None:
         """Refuse all further requests with 503, so that Slack sends them elsewhere or again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -34,24 +35,17 @@ UNAVAILABLE_NOTICE = (
 UseApp = Callable[[str], AbstractContextManager["App"]]
 
 
+@dataclass(frozen=True, slots=True)
 class WorkspaceDispatcher:
     """Passes each of Slack's payloads to the app of the installation it is for; for any thread."""
 
-    def __init__(
-        self,
-        record: InstallationRecord,
-        use_app: UseApp,
-        handle_lifecycle_event: Callable[[dict[str, Any]], None],
-        client: WebClient,
-    ) -> None:
-        """`use_app` gives a workspace's app, started if need be; `client` has no token.
-
-        `handle_lifecycle_event` gets the events that end an installation or change its workspaces.
-        """
-        self._record, self._use_app = record, use_app
-        self._handle_lifecycle_event = handle_lifecycle_event
-        # Bolt's Socket Mode handler reads these from its Bolt app
-        self.client, self.logger = client, logging.getLogger("slack_bolt")
+    _record: InstallationRecord
+    _use_app: UseApp  # gives a workspace's app, started if need be
+    # gets the events that end an installation or change its workspaces
+    _handle_lifecycle_event: Callable[[dict[str, Any]], None]
+    # Bolt's Socket Mode handler reads these two from its Bolt app
+    client: WebClient  # without a token
+    logger: logging.Logger = field(default=logging.getLogger("slack_bolt"), init=False)
 
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Return the response to one payload; a status of 500 or more has Slack send it again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.clock import Clock
@@ -24,23 +25,17 @@ MAX_RETRY_INTERVAL = timedelta(minutes=10)
 REFUSED_RETRY_INTERVAL = timedelta(hours=1)  # after an answer that will stay the same
 
 
+@dataclass
 class TokenRotation:
     """Renews the tokens on record; each process may have one of these."""
 
-    def __init__(
-        self,
-        record: InstallationRecord,
-        cipher: TokenCipher,
-        oauth: OAuthClient,
-        clock: Clock,
-        on_renewed: Callable[[Installation], None],
-    ) -> None:
-        """`on_renewed` gets each row with new tokens, on the thread that renews.
-
-        Other processes see that the row's `token_revision` has grown.
-        """
-        self._record, self._cipher, self._oauth = record, cipher, oauth
-        self._clock, self._on_renewed = clock, on_renewed
+    _record: InstallationRecord
+    _cipher: TokenCipher
+    _oauth: OAuthClient
+    _clock: Clock
+    # gets each row with new tokens, on the thread that renews; other processes see that its
+    # `token_revision` has grown
+    _on_renewed: Callable[[Installation], None]
 
     def renew_due_tokens(self) -> None:
         """Renew the tokens that are due. It asks Slack, which may take some seconds for each."""

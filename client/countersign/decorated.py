@@ -16,7 +16,8 @@ import inspect
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
 from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
@@ -38,29 +39,18 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
     If the awaiting task is cancelled, the thread goes on by itself.
     """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = loop.create_future()
+    running: Future[T] = Future()
+    running.set_running_or_notify_cancel()  # from here on a cancelled task does not cancel it
     context = contextvars.copy_context()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if ended.done():  # the future was cancelled in the meantime
-            return
-        if error is not None:
-            ended.set_exception(error)
-        else:
-            ended.set_result(result)  # type: ignore[arg-type] # T itself may be None
-
     def run() -> None:
-        result, error = None, None
         try:
-            result = context.run(work)
+            running.set_result(context.run(work))
         except Exception as raised:  # noqa: BLE001 # it is raised where it is awaited
-            error = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
+            running.set_exception(raised)
 
     threading.Thread(target=run, name="countersigned", daemon=True).start()
-    return await ended
+    return await asyncio.wrap_future(running)
 
 
 P = ParamSpec("P")
@@ -151,19 +141,14 @@ def humanize_identifier(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+@dataclass
 class _GatedFunction:
     """A decorated function, its description for people, and the terms on which they are asked."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        parameters: Mapping[str, inspect.Parameter],
-        action: OwnAction,
-        terms: GatedCallOptions,
-    ) -> None:
-        self._function, self._parameters = function, parameters
-        self._action, self._terms = action, terms
-        self._signature = inspect.signature(function)
+    _function: Callable[..., Any]
+    _parameters: Mapping[str, inspect.Parameter]
+    _action: OwnAction
+    _terms: GatedCallOptions
 
     @cached_property
     def _codec(self) -> FunctionJsonCodec:
@@ -174,7 +159,7 @@ class _GatedFunction:
 
         Raises TypeError and pydantic.ValidationError.
         """
-        given = self._signature.bind(*args, **kwargs)
+        given = inspect.signature(self._function).bind(*args, **kwargs)
         given.apply_defaults()
         values = {name: given.arguments[name] for name in self._parameters}
         action = replace(self._action, schema=self._codec.schema)
