@@ -246,8 +246,6 @@ class ApiKeyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
-        if scope["type"] != "http":
-            return
         try:
             await self._authenticate_request(scope)
             with reserve_place(self._places):

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -49,23 +50,22 @@ class NotInstalledError(NotServedError):
     """Raised for a workspace in which the bot is not installed."""
 
 
+@dataclass(eq=False)
 class HostedWorkspace:
     """A workspace and, while it runs, its app. Any thread."""
 
-    def __init__(
-        self,
-        workspace: str,
-        clock: Clock,
-        build: Callable[[str], App],
-        on_stopped: Callable[[str, datetime | None], None],
-    ) -> None:
-        """`build` makes and starts the app; raises StartupError and what the database raises.
+    workspace: str
+    _clock: Clock  # never goes back
+    # makes and starts the workspace's app; raises StartupError and what the database raises
+    _build: Callable[[str], App]
+    # called once the workspace's app has stopped, before it is started again, with the time when it
+    # has to run again (None: at once)
+    _on_stopped: Callable[[str, datetime | None], None]
+    token_revision: int = 0  # revision of the token that the app uses
+    scopes: str = ""  # scopes that the app was started with
+    due_at: datetime | None = None  # while it is asleep: when it has to be awake
 
-        `on_stopped` is called once the app has stopped, before it is started again, with the time
-        when it has to run again (None: at once). Both get the workspace. `clock` never goes back.
-        """
-        self.workspace, self._clock = workspace, clock
-        self._build, self._on_stopped = build, on_stopped
+    def __post_init__(self) -> None:
         self._start_lock = threading.Lock()  # held while the app is started or stopped
         self._unused = threading.Condition()
         self._app: App | None = None
@@ -73,9 +73,6 @@ class HostedWorkspace:
         self._used_at = time.monotonic()
         self._problem = ""  # why the app could not be started
         self._retry_at: datetime | None = None  # when to try again; None if it did not fail
-        self.token_revision = 0  # revision of the token that the app uses
-        self.scopes = ""  # scopes that the app was started with
-        self.due_at: datetime | None = None  # while it is asleep: when it has to be awake
 
     @property
     def is_awake(self) -> bool:

@@ -12,6 +12,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from html import escape
@@ -113,28 +114,24 @@ def describe_scopes(scopes: list[str]) -> Iterator[str]:
     yield from left
 
 
+@dataclass
 class InstallPages:
     """The web pages from which people install the bot in a workspace; one per process."""
 
-    def __init__(
-        self,
-        record: InstallationRecord,
-        cipher: TokenCipher,
-        oauth: OAuthClient,
-        clock: Clock,
-        address: PageAddress,
-        on_installed: Callable[[Installation], None],
-    ) -> None:
-        """`address`: where browsers reach this installation.
+    _record: InstallationRecord
+    _cipher: TokenCipher
+    _oauth: OAuthClient
+    _clock: Clock
+    _address: PageAddress  # where browsers reach this installation
+    # gets the stored row before the page says that it is done, on a thread of the server's, which
+    # it should not hold for long
+    _on_installed: Callable[[Installation], None]
 
-        `on_installed` gets the stored row before the page says that it is done, on a thread of the
-        server's; it should not take long.
-        """
-        self._record, self._cipher, self._oauth = record, cipher, oauth
-        self._clock, self._address, self._on_installed = clock, address, on_installed
-        self._scopes, self._redirect_uri = read_manifest_scopes(), address.url + REDIRECT_PATH
+    def __post_init__(self) -> None:
+        self._scopes, url = read_manifest_scopes(), self._address.url
+        self._redirect_uri = url + REDIRECT_PATH
         self._turns = CapacityLimiter(MAX_CONCURRENT_LOGINS)
-        self._is_https = address.url.startswith("https:")
+        self._is_https = url.startswith("https:")
         # other hosts cannot set a cookie with this name
         self._cookie = "__Host-countersign-install" if self._is_https else "countersign-install"
 
