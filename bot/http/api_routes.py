@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
@@ -29,6 +29,7 @@ MAX_LOOK_SECONDS = 60
 CLAIM_TIMEOUT_SECONDS = 10.0  # how long a claim waits for its check
 DISCONNECT_CHECK_SECONDS = 5.0  # how often to check that the waiting program is still connected
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 Answers = dict[int | str, dict[str, Any]]
 
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The id of a request.")]
@@ -54,7 +55,7 @@ Idempotency = Annotated[
 class ApiRoutes:
     """The API's endpoints, called on the server's event loop; their work is done on threads."""
 
-    _program_requests: ProgramRequestService
+    _service: ProgramRequestService
     _callers: ApiKeyChecker
     _watcher: RequestWatcher
     _is_stopping: Callable[[], bool]  # true once the process stops; then no request waits any more
@@ -141,9 +142,8 @@ class ApiRoutes:
         ] = "",
     ) -> api_bodies.RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""
-        return await self._run_with_valid_key(
-            key, lambda: self._program_requests.list_requests(key, after, status or (), limit)
-        )
+        list_requests = self._service.list_requests
+        return await self._run_with_valid_key(list_requests, key, after, status or (), limit)
 
     async def get_request(
         self, key: Key, request_id: Id, request: Request, wait: Wait = 0
@@ -153,13 +153,14 @@ class ApiRoutes:
         A tool's call is waited for until it has ended, a handed-over one until it may be claimed,
         and until it has ended if it was.
         """
+        load_request = self._service.load_request
         if not wait:
-            return await self._load_request(key, request_id)
+            return await self._run_with_valid_key(load_request, key, request_id)
         until = time.monotonic() + wait
         with self._watcher.watch_request(key.id, request_id) as changed:
             while True:
                 changed.clear()
-                shown = await self._load_request(key, request_id)
+                shown = await self._run_with_valid_key(load_request, key, request_id)
                 seconds_left = until - time.monotonic()
                 if (
                     not api_bodies.should_program_keep_waiting(shown)
@@ -175,15 +176,11 @@ class ApiRoutes:
 
     async def get_receipts(self, key: Key, request_id: Id) -> api_bodies.ReceiptsShown:
         """What was decided about the call, and how it ended, signed. 409 before it is decided."""
-        found = await self._run_with_valid_key(
-            key, lambda: self._program_requests.write_receipts(key, request_id)
-        )
-        return api_bodies.ReceiptsShown(**found)
+        return await self._run_with_valid_key(self._service.write_receipts, key, request_id)
 
     async def get_public_keys(self, key: Key) -> api_bodies.PublicKeysShown:
         """The public keys that receipts are signed with; they are no secret."""
-        found = await self._run_with_valid_key(key, self._program_requests.build_public_keys)
-        return api_bodies.PublicKeysShown(**found)
+        return await self._run_with_valid_key(self._service.build_public_keys, key)
 
     async def claim(
         self, key: Key, request_id: Id, sent: api_bodies.ClaimSent
@@ -195,7 +192,7 @@ class ApiRoutes:
         until = time.monotonic() + CLAIM_TIMEOUT_SECONDS
         while True:
             claimed = await self._run_with_valid_key(
-                key, lambda: self._program_requests.claim_call(key, request_id, sent)
+                self._service.claim_call, key, request_id, sent
             )
             if claimed is not None:
                 signed = await self.get_receipts(key, request_id)
@@ -216,54 +213,38 @@ class ApiRoutes:
         self, key: Key, request_id: Id, sent: api_bodies.OutcomeSent
     ) -> api_bodies.RequestShown:
         """Report how a call went that this claimant has claimed."""
-        return await self._run_with_valid_key(
-            key, lambda: self._program_requests.report_outcome(key, request_id, sent)
-        )
+        return await self._run_with_valid_key(self._service.report_outcome, key, request_id, sent)
 
     async def find_request_by_idempotency_key(
         self, key: ProgramApiKey, idempotency: str
     ) -> str | None:
-        """Return the id of the request that this key made with `idempotency`; None for none.
-
-        Used by hooks.
-        """
-        return await self._run_on_thread(
-            lambda: self._program_requests.find_request_by_idempotency_key(key, idempotency)
-        )
+        """Return the id of the request that this key made with `idempotency`; None for none."""
+        find_request = self._service.find_request_by_idempotency_key
+        return await to_thread.run_sync(find_request, key, idempotency, limiter=self._look_limiter)
 
     async def cancel(self, key: Key, request_id: Id) -> api_bodies.RequestShown:
         """Cancel a request that has not ended and is not being executed."""
-        return await self._run_on_thread(
-            lambda: self._program_requests.cancel_request(key, request_id)
-        )
+        cancel_request = self._service.cancel_request
+        return await to_thread.run_sync(cancel_request, key, request_id, limiter=self._look_limiter)
 
     async def _ask_people(
         self, key: ProgramApiKey, sent: Any, response: Response, idempotency: str
     ) -> api_bodies.RequestShown:
         def ask() -> tuple[api_bodies.RequestShown, bool]:
             self._callers.check_hourly_limit(key, idempotency, while_open=sent.while_open)
-            return self._program_requests.ask(key, sent, idempotency)
+            return self._service.ask(key, sent, idempotency)
 
         found, is_new = await to_thread.run_sync(ask, limiter=self._ask_limiter)
         response.status_code = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return found
 
-    async def _load_request(self, key: ProgramApiKey, run_id: str) -> api_bodies.RequestShown:
-        return await self._run_with_valid_key(
-            key,
-            lambda: api_bodies.build_request_shown(
-                self._program_requests.get_request(key, run_id).load_status()
-            ),
-        )
-
-    async def _run_with_valid_key(self, key: ProgramApiKey, work: Callable[[], T]) -> T:
+    async def _run_with_valid_key(
+        self, work: Callable[[ProgramApiKey, *Given], T], key: ProgramApiKey, *given: *Given
+    ) -> T:
         """Run `work` on a thread; ProblemError if the key was revoked while the program waited."""
 
         def done() -> T:
             self._callers.check_not_revoked(key)
-            return work()
+            return work(key, *given)
 
-        return await self._run_on_thread(done)
-
-    async def _run_on_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._look_limiter)
+        return await to_thread.run_sync(done, limiter=self._look_limiter)

@@ -188,16 +188,20 @@ class ProgramRequestService:
             )
         return found
 
-    def write_receipts(self, key: ProgramApiKey, run_id: str) -> dict[str, Any]:
+    def load_request(self, key: ProgramApiKey, run_id: str) -> api_bodies.RequestShown:
+        """Return a request as it is now; raises ProblemError if this key did not make it."""
+        return api_bodies.build_request_shown(self.get_request(key, run_id).load_status())
+
+    def write_receipts(self, key: ProgramApiKey, run_id: str) -> api_bodies.ReceiptsShown:
         """Return the receipts of the request's call; raises ProblemError if there is none."""
         try:
-            return self.get_request(key, run_id).write_receipts()
+            return api_bodies.ReceiptsShown(**self.get_request(key, run_id).write_receipts())
         except NoReceiptError as error:
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 
-    def build_public_keys(self) -> dict[str, Any]:
-        """Return the public keys of the receipts as a JSON Web Key Set."""
-        return self._programs.receipts.build_public_keys()
+    def build_public_keys(self, _key: ProgramApiKey) -> api_bodies.PublicKeysShown:
+        """Return the public keys of the receipts as a JSON Web Key Set, the same for every key."""
+        return api_bodies.PublicKeysShown(**self._programs.receipts.build_public_keys())
 
     def list_requests(
         self,
@@ -231,7 +235,7 @@ class ProgramRequestService:
             if not is_own:
                 continue
             last = run.id
-            shown = api_bodies.build_request_shown(self.get_request(key, last).load_status())
+            shown = self.load_request(key, last)
             if not statuses or shown.status in statuses:
                 matching.append(shown)
             if len(matching) == limit:
