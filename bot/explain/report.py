@@ -108,13 +108,13 @@ def compute_report(asked: Iterable[CallInReport], since: datetime, until: dateti
     """Compute the report on these calls, which were proposed in [since, until)."""
     decided = [each for each in asked if is_decided_by_people(each)]
     tools = group_by(decided, lambda each: each.tool)
-    votes = [(vote, _measure_voting_time(call, vote)) for call in decided for vote in call.votes]
+    votes = [(vote, measure_voting_time(call, vote)) for call in decided for vote in call.votes]
     total = count_calls("", decided)
     return Report(
         since,
         until,
         total,
-        hasty=sum(_is_hasty(duration) for _, duration in votes),
+        hasty=sum(is_hasty(duration) for _, duration in votes),
         votes=len(votes),
         tools=tuple(
             sorted(
@@ -163,19 +163,15 @@ def _measure_decision_time(call: CallInReport) -> timedelta | None:
     return call.votes[-1].at - first.created_at if is_decided and call.votes and first else None
 
 
-def _measure_voting_time(call: CallInReport, vote: VoteInReport) -> timedelta | None:
+def measure_voting_time(call: CallInReport, vote: VoteInReport) -> timedelta | None:
     """Return the time from when the voted revision was made to the vote; None if unknown."""
     draft = call.revisions_by_number.get(vote.revision)
     return vote.at - draft.created_at if draft else None
 
 
-def _is_hasty(taken: timedelta | None) -> bool:
-    return taken is not None and taken < HASTY_VOTE_THRESHOLD
-
-
-def is_hasty(call: CallInReport, vote: VoteInReport) -> bool:
+def is_hasty(taken: timedelta | None) -> bool:
     """Return whether a vote came under three seconds after the revision it is about was made."""
-    return _is_hasty(_measure_voting_time(call, vote))
+    return taken is not None and taken < HASTY_VOTE_THRESHOLD
 
 
 def _build_approver_stats(
@@ -195,7 +191,7 @@ def _build_approver_stats(
                 rejected=verbs[CallVerb.REJECT, False] + verbs[CallVerb.REJECT, True],
                 edited=edited[person],
                 alone=alone,
-                hasty=sum(_is_hasty(duration) for _, duration in own_votes),
+                hasty=sum(is_hasty(duration) for _, duration in own_votes),
                 speed=_compute_speed(duration for _, duration in own_votes),
             )
         )

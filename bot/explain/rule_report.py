@@ -100,6 +100,7 @@ def _compute_rule_stats(
 ) -> RuleStats:
     approvals = [x for call in calls for x in call.votes if x.verb is CallVerb.APPROVE]
     approvers = Counter(vote.person for vote in approvals)
+    times = (report.measure_voting_time(call, vote) for call in calls for vote in call.votes)
     amounts, titles = dict[str, Extent](), dict[str, str]()
     for call in calls:
         if report.get_call_fate(call) is report.CallFate.APPROVED:
@@ -112,7 +113,7 @@ def _compute_rule_stats(
         counts=report.count_calls(rule, calls),
         approvals=len(approvals),
         alone=sum(not vote.opened for vote in approvals),
-        hasty=sum(report.is_hasty(call, vote) for call in calls for vote in call.votes),
+        hasty=sum(map(report.is_hasty, times)),
         approvers=tuple(sorted(approvers.items(), key=lambda each: (-each[1], each[0]))),
         amounts=dict(sorted(amounts.items())),
         titles=titles,

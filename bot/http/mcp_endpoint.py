@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 from bot import __version__
 from bot.http import api_gate
 from bot.http.api_bodies import ProblemError
-from bot.tools import Effect, Registry, Tool
+from bot.tools import Effect, Tool
 from bot.tools.person_question import ASK_PERSON
 from countersign.client import Countersign
 from countersign.mcp_proxy.held_calls import (
@@ -221,7 +221,9 @@ class McpEndpoint:
         caller = self._callers.get_authenticated_key([f"Bearer {key}"])
         return [
             _build_mcp_tool(each)
-            for each in _list_bot_tools(self._tools)
+            for each in self._tools
+            # no sub-agents, and `ask_person` is one of TOOLS
+            if each.agent is None and each.name != ASK_PERSON.name
             if caller.may_ask_for(each.name)
         ]
 
@@ -248,11 +250,6 @@ def _is_ip_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _list_bot_tools(tools: Registry) -> list[Tool[Any]]:
-    """Return the tools that the bot runs for hosts: all but sub-agents and `ask_person`."""
-    return [each for each in tools if each.agent is None and each.name != ASK_PERSON.name]
 
 
 def _build_mcp_tool(tool: Tool[Any]) -> types.Tool:

@@ -32,24 +32,18 @@ def build_vote_delivery(
     verb: CallVerb, target: button_codec.CallTarget, words: str, run: Run, person: str
 ) -> Delivery:
     """Return the delivery of `person`'s vote; `words`: the note of an approval, else the reason."""
-    words_delivery: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
+    typed: dict[str, Any] = {InputElementId.TEXT: {"value": words}}
+    state: State = {InputBlockId.WORDS: typed}
     if verb is CallVerb.APPROVE:
-        return build_dialog_submission_delivery(
-            DialogId.REVIEW, target, {InputBlockId.NOTE: words_delivery}, run, person
-        )
-    if verb is CallVerb.BREAK_GLASS:
-        state: State = {InputBlockId.WORDS: words_delivery}
-        return build_dialog_submission_delivery(DialogId.BREAK_GLASS, target, state, run, person)
-    chosen: dict[str, Any] = {
-        InputElementId.PRESET: {"selected_option": {"value": OTHER_REASON_VALUE}}
-    }
-    return build_dialog_submission_delivery(
-        DialogId.REJECT,
-        target,
-        {InputBlockId.REASON: chosen, InputBlockId.WORDS: words_delivery},
-        run,
-        person,
-    )
+        dialog, state = DialogId.REVIEW, {InputBlockId.NOTE: typed}
+    elif verb is CallVerb.BREAK_GLASS:
+        dialog = DialogId.BREAK_GLASS
+    else:
+        chosen: dict[str, Any] = {
+            InputElementId.PRESET: {"selected_option": {"value": OTHER_REASON_VALUE}}
+        }
+        dialog, state = DialogId.REJECT, {InputBlockId.REASON: chosen, **state}
+    return build_dialog_submission_delivery(dialog, target, state, run, person)
 
 
 def build_send_back_delivery(

@@ -267,19 +267,17 @@ class ChatFollower:
         run = event.run
         if run.id != self._run_id and (run.channel, run.thread_ts) != self._place:
             return
+        found: ChatEvent | None = None  # wakes read_new_events, which then reads the rows
         match event:
             case WordsEvent(EventKind.WORDS, text=text):
-                self._live_events.put(ChatEvent(ChatEventKind.WORDS, event.run.id, text))
+                found = ChatEvent(ChatEventKind.WORDS, run.id, text)
             case WordsEvent(EventKind.WORDS_VOID):
-                self._live_events.put(ChatEvent(ChatEventKind.VOID, event.run.id))
+                found = ChatEvent(ChatEventKind.VOID, run.id)
             case StepEvent(EventKind.STEP_TOLD, step=step):
-                self._live_events.put(ChatEvent(ChatEventKind.STEP, event.run.id, step.so_far))
+                found = ChatEvent(ChatEventKind.STEP, run.id, step.so_far)
             case StepEvent(EventKind.STEP_BEGAN, step=step):
-                self._live_events.put(
-                    ChatEvent(ChatEventKind.STEP, event.run.id, step.doing or step.title)
-                )
-            case _:
-                self._live_events.put(None)  # wakes read_new_events, which then reads the rows
+                found = ChatEvent(ChatEventKind.STEP, run.id, step.doing or step.title)
+        self._live_events.put(found)
 
     def _list_stored_events(self) -> Iterator[ChatEvent]:
         """Yield what is new in the rows: ended calls, messages, pending calls, the run's status."""

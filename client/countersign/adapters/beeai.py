@@ -127,7 +127,7 @@ async def _run_keeping_messages(
     running = agent.run(said)
     running.on("start", lambda start, _: captured.update(state=start.state))
     running.on(
-        _is_model_reply,
+        lambda event: event.name == "success" and isinstance(event.creator, ChatModel),
         lambda success, _: captured.update(said=success.value),
         NESTED_EVENT_OPTIONS,
     )
@@ -140,10 +140,6 @@ async def _run_keeping_messages(
         for each in captured["said"].get_tool_calls():  # asks for this turn's other calls too
             await _run_waiting_call(agent, each)
         return KeptRun([each.to_plain() for each in messages])
-
-
-def _is_model_reply(event: Any) -> bool:
-    return event.name == "success" and isinstance(event.creator, ChatModel)
 
 
 def _is_undecided(error: BaseException | None) -> bool:
