@@ -105,16 +105,13 @@ class SignatureChecker:
             self._seen[signature] = int(timestamp) + MAX_AGE_SECONDS, SignedRequestStatus.UNDER_WAY
             return SignedRequestStatus.NEVER
 
-    def mark_request_acknowledged(self, signature: str) -> None:
-        """Remember that the request with this signature was acknowledged."""
+    def settle_signed_request(self, signature: str, *, is_acknowledged: bool) -> None:
+        """Remember a request as acknowledged; forget one that failed, as it may be sent again."""
         with self._lock:
-            if signature in self._seen:
+            if not is_acknowledged:
+                self._seen.pop(signature, None)
+            elif signature in self._seen:
                 self._seen[signature] = self._seen[signature][0], SignedRequestStatus.ACKNOWLEDGED
-
-    def forget_signature(self, signature: str) -> None:
-        """Forget a signature, so that its request, which failed, may be sent again."""
-        with self._lock:
-            self._seen.pop(signature, None)
 
 
 log = logging.getLogger("countersign.http")
@@ -218,7 +215,7 @@ class SlackEndpoint:
             raise HTTPException(
                 HTTPStatus.SERVICE_UNAVAILABLE if is_sent_on else HTTPStatus.CONFLICT
             )
-        done = False
+        is_acknowledged = False
         try:
             headers = {
                 each: request.headers[each] for each in PASSED_ON_HEADERS if each in request.headers
@@ -226,13 +223,10 @@ class SlackEndpoint:
             response = await to_thread.run_sync(
                 self._dispatch_to_bolt, body, headers, limiter=self._turns
             )
-            done = response.status_code < HTTPStatus.BAD_REQUEST
+            is_acknowledged = response.status_code < HTTPStatus.BAD_REQUEST
             return response
         finally:
-            if done:
-                self._signatures.mark_request_acknowledged(signature)
-            else:
-                self._signatures.forget_signature(signature)
+            self._signatures.settle_signed_request(signature, is_acknowledged=is_acknowledged)
 
     def _dispatch_to_bolt(self, body: str, headers: dict[str, Any]) -> Response:
         """Have the listeners store and acknowledge a request; on a thread, as storing may block."""

@@ -147,8 +147,8 @@ def build_parser(
 
 
 INTERRUPTED_EXIT_CODE = 130  # Ctrl-C ended the command
-MISUSE_EXIT_CODE = 2  # if no command was typed
 BROKEN_PIPE_EXIT_CODE = 141  # the reader closed the command's output, as `head` does
+NO_COMMAND = CommandEntry("", "")  # for its exit codes, if no command was typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +157,8 @@ class ParsedCommandLine:
 
     words: list[str]
     name: str  # "" if no command was typed
+    entry: CommandEntry
     commands: Mapping[str, CommandEntry]
-
-    @property
-    def entry(self) -> CommandEntry | None:
-        """The command that is named; None if there is none."""
-        return self.commands.get(self.name)
-
-    @property
-    def misuse_exit_code(self) -> int:
-        """The exit code for a command line that makes no sense."""
-        return self.entry.misuse_exit_code if self.entry else MISUSE_EXIT_CODE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # stderr was closed; print(file=None) would write to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 # open to the end
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
-    broken = typed.entry.failure_exit_code if typed.entry else None
+    broken = typed.entry.failure_exit_code
     try:
         if broken is None:
             return _run_reporting_errors(typed)
@@ -186,12 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse_command_line(words: list[str]) -> ParsedCommandLine:
     first = next((each for each in words if not each.startswith("-")), "")
-    if first in COMMANDS:  # then entry points of other distributions are not looked up
-        return ParsedCommandLine(words, first, COMMANDS)
-    commands = list_installed_commands()
-    return ParsedCommandLine(
-        words, next((each for each in words if each in commands), ""), commands
-    )
+    # for one of ours, entry points of other distributions are not looked up
+    commands = COMMANDS if first in COMMANDS else list_installed_commands()
+    name = next((each for each in words if each in commands), "")
+    return ParsedCommandLine(words, name, commands.get(name, NO_COMMAND), commands)
 
 
 def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
@@ -214,7 +203,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
 
 def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     """Run a command, or end with the usage; known errors are printed as sentences."""
-    serves = typed.entry is not None and typed.entry.is_server
+    serves = typed.entry.is_server
     # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     sys.path.append(os.getcwd())
     if serves:
@@ -241,10 +230,10 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
     """Load and run the typed command, or end with the usage if it was mistyped."""
     entry, words = typed.entry, typed.words
     with process.pause_garbage_collection():
-        loaded = {typed.name: entry.load()} if entry else {}
+        loaded = {typed.name: entry.load()} if typed.name else {}
     parser = build_parser(loaded, typed.commands)
     behind: list[str] | None = None
-    if entry and entry.takes_command and "--" in words:
+    if entry.takes_command and "--" in words:
         at = words.index("--")
         words, behind = words[:at], words[at + 1 :]
     try:
@@ -256,10 +245,10 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
         if behind is not None:
             arguments.behind = behind
     except SystemExit as end:
-        raise SystemExit(typed.misuse_exit_code if end.code else 0) from None
+        raise SystemExit(entry.misuse_exit_code if end.code else 0) from None
     try:
         return loaded[typed.name].run(arguments)
     except UsageError as error:
         own: argparse.ArgumentParser = arguments.command_parser
         own.print_usage(sys.stderr)
-        own.exit(typed.misuse_exit_code, f"{own.prog}: error: {error}\n")
+        own.exit(entry.misuse_exit_code, f"{own.prog}: error: {error}\n")
