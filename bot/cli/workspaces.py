@@ -135,9 +135,8 @@ class _Workspaces:
         if row.state is InstallationState.REMOVED:
             return console.print_error(f"The bot was uninstalled in {row.workspace}.")
         done = self._record.set_state(row.workspace, state, self._now)
-        is_paused = state is InstallationState.PAUSED
         word = "active"
-        if is_paused:
+        if state is InstallationState.PAUSED:
             word = "paused: what is waiting there is kept, but new messages are not read"
         console.print_line(f"{row.workspace} is {word}." if done else f"It is already {state}.")
         return 0

@@ -63,17 +63,14 @@ class FunctionJsonCodec:
         }
         validated = self._arguments_adapter.validate_python(plain_values)
         if lost := _find_lost_value(self._arguments_adapter.dump_python(validated, warnings=False)):
-            raise self._build_type_error(lost)
+            raise _build_type_error(self._arguments_class.__name__, lost)
         try:
             json_values: dict[str, Any] = self._arguments_adapter.dump_python(
                 validated, mode="json", by_alias=True
             )
         except (PydanticSerializationError, UnicodeDecodeError) as error:  # of bytes
-            raise self._build_type_error(str(error)) from None
+            raise _build_type_error(self._arguments_class.__name__, str(error)) from None
         return json_values
-
-    def _build_type_error(self, why: str) -> TypeError:
-        return _build_type_error(self._arguments_class.__name__, why)
 
     def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""

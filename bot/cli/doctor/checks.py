@@ -9,6 +9,7 @@ import shutil
 import socket
 import sqlite3
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -95,19 +96,16 @@ def _check_server_tools(
     server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
 ) -> Iterator[CheckResult]:
     about, remedy = f"server {server.name}", f"Review it: `countersign mcp accept {server.name}`"
-    names: dict[server_file.ToolChangeKind, list[str]] = {}
+    names = defaultdict[server_file.ToolChangeKind, list[str]](list)
     for each in server_file.list_tool_changes(accepted, found):
-        names.setdefault(each.kind, []).append(each.name)
-    off = [
-        *names.get(server_file.ToolChangeKind.CHANGED, ()),
-        *names.get(server_file.ToolChangeKind.GONE, ()),
-    ]
+        names[each.kind].append(each.name)
+    off = names[server_file.ToolChangeKind.CHANGED] + names[server_file.ToolChangeKind.GONE]
     if off:
         some = escape_control_characters(", ".join(off))
         yield build_warning_result(
             about, f"changed or gone since they were accepted, so switched off: {some}", remedy
         )
-    if new := names.get(server_file.ToolChangeKind.NEW):
+    if new := names[server_file.ToolChangeKind.NEW]:
         yield build_warning_result(
             about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
         )
@@ -157,14 +155,12 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
             with source.open(writes=not database.read_only) as session:
                 catalog, version = session.catalog, session.describe_server_and_role()
                 changeable = session.can_change_tables()
-        except ExcessiveRoleRightsError as error:
-            remedy = " ".join(["Run as its owner:", *error.remedy])
-            yield build_failure_result(about, str(error), remedy)
-            continue
         except ToolError as error:
             remedy = (
                 "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             )
+            if isinstance(error, ExcessiveRoleRightsError):
+                remedy = " ".join(["Run as its owner:", *error.remedy])
             yield build_failure_result(about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())

@@ -130,32 +130,22 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
 def _build_error_check(
     error: OpenAIError, settings: Settings, asked: ModelRequest
 ) -> check.CheckResult:
-    name = asked.model
-    if model_errors.is_tool_use_unsupported(error):
-        return check.build_failure_result(
-            "model",
-            model_errors.tools_unsupported_sentence(name).rstrip("."),
-            "Choose another model in OPENAI_MODEL",
-        )
     match error:
+        case _ if model_errors.is_tool_use_unsupported(error):
+            text = model_errors.tools_unsupported_sentence(asked.model).rstrip(".")
+            remedy = "Choose another model in OPENAI_MODEL"
         case AuthenticationError():
-            return check.build_failure_result(
-                "model", "the API does not accept the key", "Correct OPENAI_API_KEY"
-            )
+            text, remedy = "the API does not accept the key", "Correct OPENAI_API_KEY"
         case APIStatusError():
-            return _build_refusal_check(
-                name, f"HTTP {error.status_code}", model_errors.extract_error_reason(error), asked
-            )
+            reason = model_errors.extract_error_reason(error)
+            return _build_refusal_check(f"HTTP {error.status_code}", reason, asked)
         case APITimeoutError():
-            text = f"{name} gave no answer within {settings.model_timeout:g} s"
-            return check.build_failure_result(
-                "model", text, "Give it more time with COUNTERSIGN_MODEL_TIMEOUT"
-            )
+            text = f"{asked.model} gave no answer within {settings.model_timeout:g} s"
+            remedy = "Give it more time with COUNTERSIGN_MODEL_TIMEOUT"
         case _:
+            text = f"the API cannot be reached ({describe_network_error(error)})"
             remedy = "Check the network, a proxy, or OPENAI_BASE_URL"
-            return check.build_failure_result(
-                "model", f"the API cannot be reached ({describe_network_error(error)})", remedy
-            )
+    return check.build_failure_result("model", text, remedy)
 
 
 def _build_answer_check(
@@ -167,7 +157,7 @@ def _build_answer_check(
     if answer.get("status") == "failed" or not isinstance(answer.get(answer_key), list):
         why = (answer.get("error") or {}).get("message") or "no response"
         reason = " ".join(str(why).split()).rstrip(".")
-        return _build_refusal_check(request.model, "a failure", reason, request)
+        return _build_refusal_check("a failure", reason, request)
     token_count = (answer.get("usage") or {}).get(size)
     to = f" to a request of {token_count:,} tokens," if isinstance(token_count, int) else ""
     how = f"{request.model} answers by {dialect.name},{to} {len(request.tools)} tools included"
@@ -196,8 +186,9 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
         yield check.build_warning_result("model", text, remedy)
 
 
-def _build_refusal_check(name: str, how: str, why: str, asked: ModelRequest) -> check.CheckResult:
-    text = f"{name} answered {how}{f' ({why})' if why else ''} to a request of the usual size"
+def _build_refusal_check(how: str, why: str, asked: ModelRequest) -> check.CheckResult:
+    reason = f" ({why})" if why else ""
+    text = f"{asked.model} answered {how}{reason} to a request of the usual size"
     remedy = (
         "Check whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
         f" is large enough for the instructions and the schemas of {len(asked.tools)} tools"
