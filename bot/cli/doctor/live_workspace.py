@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
@@ -21,6 +21,7 @@ from bot.slack.client import get_retry_after_seconds, is_permanent_refusal, is_r
 from bot.slack_codes import extract_error_code
 from countersign.cli.console import print_error
 
+P = ParamSpec("P")
 T = TypeVar("T")
 OK = "ok"
 SKIPPED_LABEL = "left out"
@@ -52,11 +53,13 @@ class LiveStepRunner:
     all_steps: list[LiveStep] = field(default_factory=list)
     retry_after: float = 0.0  # the last Retry-After from Slack, in seconds
 
-    def run_step(self, step: str, method: str, call: Callable[[], T]) -> T | None:
+    def run_step(
+        self, step: str, method: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
         """Run `call` as a step and note the result; return what it gave, None if it failed."""
         begun = time.perf_counter()
         try:
-            result = call()
+            result = call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is is told, and the rest goes on
             refused = isinstance(error, SlackApiError) and is_permanent_refusal(error)
             took = time.perf_counter() - begun
@@ -197,15 +200,11 @@ class LiveTrial:
             self.steps.record_skipped_step("change it, react to it", "chat.update", "no message")
             return
         at: dict[str, Any] = {"channel": self.channel, "ts": self.root_ts}
-        take(
-            "change it",
-            "chat.update",
-            lambda: client.chat_update(**at, text=f"{TRIAL_MESSAGE_TEXT} (changed)"),
-        )
+        changed = f"{TRIAL_MESSAGE_TEXT} (changed)"
+        take("change it", "chat.update", client.chat_update, **at, text=changed)
         mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root_ts, "name": "eyes"}
-        if take("react to it", "reactions.add", lambda: client.reactions_add(**mark)) is not None:
-            step = "remove the reaction"
-            take(step, "reactions.remove", lambda: client.reactions_remove(**mark))
+        if take("react to it", "reactions.add", client.reactions_add, **mark) is not None:
+            take("remove the reaction", "reactions.remove", client.reactions_remove, **mark)
 
     def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
         """Post a message with the trial's key in its metadata; return its ts, "" if that failed."""
@@ -232,12 +231,7 @@ class LiveTrial:
                 "status, session and stream", "assistant.*", "no message"
             )
             return
-        at: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root_ts}
-        take(
-            "show a status",
-            "assistant.threads.setStatus",
-            lambda: client.assistant_threads_setStatus(**at, status=BUSY_STATUS_TEXT),
-        )
+        self._set_thread_status("show a status", BUSY_STATUS_TEXT)
         self.has_status = self.steps.may_have_taken_effect()
         self._set_session_status("start a session", "processing")
         self.has_session = self.steps.may_have_taken_effect()
@@ -254,12 +248,9 @@ class LiveTrial:
             self.steps.record_skipped_step("continue and end it", "chat.stopStream", "no stream")
             return
         of: dict[str, Any] = {"channel": self.channel, "ts": self.stream_ts}
-        take(
-            "continue it",
-            "chat.appendStream",
-            lambda: client.chat_appendStream(**of, markdown_text="two."),
-        )
-        if take("end it", "chat.stopStream", lambda: client.chat_stopStream(**of)) is not None:
+        more = {**of, "markdown_text": "two."}
+        take("continue it", "chat.appendStream", client.chat_appendStream, **more)
+        if take("end it", "chat.stopStream", client.chat_stopStream, **of) is not None:
             self.stream_ts = ""
 
     def upload_file(self) -> None:
@@ -268,35 +259,31 @@ class LiveTrial:
         if not self.root_ts:
             self.steps.record_skipped_step("upload a file", method, "no message")
             return
-
-        def send() -> None:
-            self.client.files_upload_v2(
-                channel=self.channel,
-                thread_ts=self.root_ts,
-                filename=f"{self.key}.txt",
-                content="Countersign is testing an upload.\n",
-                title="Countersign is testing an upload",
-            )
-
-        self.steps.run_step("upload a file", method, send)
+        self.steps.run_step(
+            "upload a file",
+            method,
+            self.client.files_upload_v2,
+            channel=self.channel,
+            thread_ts=self.root_ts,
+            filename=f"{self.key}.txt",
+            content="Countersign is testing an upload.\n",
+            title="Countersign is testing an upload",
+        )
 
     def publish_home(self) -> None:
         """Publish the person's Home tab; the bot redraws the tab when it is opened next."""
-        self.steps.run_step(
-            "publish Home", "views.publish", lambda: self._publish_home_text(TRIAL_MESSAGE_TEXT)
-        )
+        self._publish_home_text("publish Home", TRIAL_MESSAGE_TEXT)
         self.has_home = self.steps.may_have_taken_effect()
 
     def remove_everything(self) -> None:
         """Remove all that the trial made in Slack, including messages whose ts was lost."""
-        take = self.steps.run_step
         if self.has_status:
-            take("clear the status", "assistant.threads.setStatus", self._clear_status)
+            self._set_thread_status("clear the status", EMPTY_STATUS_TEXT)
         if self.has_session:
             self._set_session_status("end the session", "active")
         if self.has_home:
             text = "Countersign fills this page when you open it again."
-            take("clear Home", "views.publish", lambda: self._publish_home_text(text))
+            self._publish_home_text("clear Home", text)
         if not self.channel:
             return
         self.steps.retry_after = 0.0
@@ -378,10 +365,10 @@ class LiveTrial:
 
         return self.steps.run_step(step, method, end) is not None
 
-    def _clear_status(self) -> None:
-        self.client.assistant_threads_setStatus(
-            channel_id=self.channel, thread_ts=self.root_ts, status=EMPTY_STATUS_TEXT
-        )
+    def _set_thread_status(self, step: str, status: str) -> None:
+        call, method = self.client.assistant_threads_setStatus, "assistant.threads.setStatus"
+        place: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root_ts}
+        self.steps.run_step(step, method, call, **place, status=status)
 
     def _set_session_status(self, step: str, state: str) -> None:
         arguments = {
@@ -391,12 +378,13 @@ class LiveTrial:
             "initiator_user_id": self.user,
         }
         method = "agents.sessions.setStatus"
-        self.steps.run_step(step, method, lambda: self.client.api_call(method, json=arguments))
+        self.steps.run_step(step, method, self.client.api_call, method, json=arguments)
 
-    def _publish_home_text(self, text: str) -> None:
+    def _publish_home_text(self, step: str, text: str) -> None:
         section = {"type": "section", "text": {"type": "plain_text", "text": text}}
         view = {"type": "home", "blocks": [section]}
-        self.client.views_publish(user_id=self.user, view=view)
+        publish = self.client.views_publish
+        self.steps.run_step(step, "views.publish", publish, user_id=self.user, view=view)
 
 
 def _get_trial_key(message: dict[str, Any]) -> str:
