@@ -27,7 +27,7 @@ from bot.toml_file import FileProblems, unreadable_file_sentence
 from bot.tools.names import SlackIdKind, SlackIdResolver
 from bot.tools.slack_lookup import CachedDirectory
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import UsageError, print_error, print_line, print_lines
+from countersign.cli.console import CommandError, UsageError, print_line, print_lines
 from storage import call_history
 from storage.models import Run
 
@@ -50,11 +50,10 @@ def _run_test(arguments: argparse.Namespace) -> int:
         if problems:
             raise TypedCallError("\n".join(problems.list_sentences()))
     except (OSError, UnicodeDecodeError) as error:
-        print_error(unreadable_file_sentence(str(path), error))
-        return BAD_INPUT_EXIT_CODE
+        why = unreadable_file_sentence(str(path), error)
+        raise CommandError(why, BAD_INPUT_EXIT_CODE) from None
     except TypedCallError as error:
-        print_error(error)
-        return BAD_INPUT_EXIT_CODE
+        raise CommandError(error, BAD_INPUT_EXIT_CODE) from None
     for index, case, lines in results:
         place = f" ({path}:{problems.get_line(('case', index))})" if lines else ""
         print_line(f"{'WRONG' if lines else 'ok   '} {case.name}{place}")
@@ -191,8 +190,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         arguments.person = _resolve_person_id(core.directory, arguments.person)
         channel = _resolve_channel_id(core.directory, arguments.channel)
     except TypedCallError as error:
-        print_error(error)
-        return BAD_INPUT_EXIT_CODE
+        raise CommandError(error, BAD_INPUT_EXIT_CODE) from None
     now = core.clock.now()
     request = Run(
         team=core.authority.team,

@@ -28,7 +28,7 @@ from bot.http.api_routes import ApiRoutes
 from bot.http.ask_route import ProgramRequestService, RequestWatcher
 from countersign import hook_formats
 from countersign.durations import parse_duration
-from countersign.request import RequestStatus
+from countersign.request import UNDECIDED_STATUSES, RequestStatus
 from storage.database_errors import is_temporary_database_error
 from storage.programs import ProgramApiKey
 from storage.record import Store
@@ -200,7 +200,6 @@ def _get_answer_timeout(scope: Scope) -> float:
 
 KEEPALIVE_INTERVAL_SECONDS = 15  # for a connection that waits for people
 CLAIM_LEASE_SECONDS = 900  # how long a tool may run before people are asked how it ended
-UNDECIDED_STATUSES = (RequestStatus.PREPARING, RequestStatus.PENDING)
 OPEN_STATUSES = (*UNDECIDED_STATUSES, RequestStatus.APPROVED)
 ALLOWED_STATUSES = (RequestStatus.APPROVED, RequestStatus.RUNNING)
 OUTCOME_NOT_REPORTED_TEXT = "Claude Code does not say how it went."

@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
+from bot.tools.tables import clip_line
 from countersign import hook_formats, request
 from countersign.hook_formats import (
     APPROVAL_EVENTS,
@@ -79,12 +80,9 @@ class ToolUse:
     def reason(self) -> str:
         """Return what Claude says of this use and its folder, for the approver; "" for neither."""
         said = self.tool_input.get("description") if self.tool in TOOLS_WITH_DESCRIPTION else None
-        line = " ".join(said.split()) if isinstance(said, str) else ""
+        line = clip_line(said, MAX_DESCRIPTION_CHARS) if isinstance(said, str) else ""
         if not line:
             return f"Claude Code works in {self.folder}." if self.folder else ""
-        line = (
-            line if len(line) <= MAX_DESCRIPTION_CHARS else f"{line[: MAX_DESCRIPTION_CHARS - 1]}…"
-        )
         where = f", and works in {self.folder}" if self.folder else ""
         return f"Claude Code says: “{line}”{where}."
 
