@@ -129,7 +129,6 @@ def _print_history(store: ReadOnlyStore, request_or_call: str) -> int:
 
 
 def _format_on_one_line(value: Any) -> str:
-    """Return a value as text on one line, with hidden characters shown."""
     return show_hidden_characters(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     )

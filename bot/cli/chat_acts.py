@@ -70,22 +70,21 @@ class CallNumbers:
     """The numbers of one chat's calls at its prompt: 1, 2 and so on, in order of arrival."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []  # call ids without their revision, by number
+        # by call id without revision, in order of the numbers
         self.latest_calls: dict[str, TerminalCall] = {}
 
     def assign_number(self, call: TerminalCall) -> int:
         """Remember a call as it is shown, and return its number."""
         name = call.id.rpartition(":")[0]
-        if name not in self._names:
-            self._names.append(name)
         self.latest_calls[name] = call
-        return self._names.index(name) + 1
+        return list(self.latest_calls).index(name) + 1
 
     def find_call(self, number: str) -> TerminalCall | None:
         """Return the call with this number; for "" the only one that can be acted on; else None."""
-        if number.isdecimal() and 0 < int(number) <= len(self._names):
-            return self.latest_calls[self._names[int(number) - 1]]
-        open_ = [each for each in self.latest_calls.values() if each.may]
+        found = list(self.latest_calls.values())
+        if number.isdecimal() and 0 < int(number) <= len(found):
+            return found[int(number) - 1]
+        open_ = [each for each in found if each.may]
         return open_[0] if not number and len(open_) == 1 else None
 
 

@@ -69,7 +69,6 @@ class LineEditor:
         return line
 
     def _read_prefilled_line(self, asked: str, typed: str) -> str:
-        """Read a line that already begins with the text `typed`."""
         self._readline.set_startup_hook(lambda: self._readline.insert_text(typed))
         try:
             self._asks = True
@@ -98,7 +97,6 @@ class LineEditor:
             raise _LineInterruptedError
 
     def _erase_prompt(self, prompt: str) -> None:
-        """Clear the terminal lines with the prompt and the text typed so far."""
         rows = len(prompt + self._typed) // max(1, shutil.get_terminal_size().columns)
         up = f"\x1b[{rows}A" if rows else ""
         sys.stdout.write(f"\r{up}\x1b[J")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import cache, partial
+from functools import cached_property
 from typing import Any
 
 from bot.cards import slack_text
@@ -32,24 +32,21 @@ from storage.states import CallStatus
 class NamedChannelMentionStyle(PlainMentionStyle):
     """Names of people and groups as plain text, and of channels too if Slack can be asked."""
 
-    def __init__(self, directory: CachedDirectory) -> None:
-        """Use `directory`; the list of channels is fetched once, when the first one is named."""
-        super().__init__(directory)
-        self._channels = cache(partial(_load_channel_names, directory))
+    _directory: CachedDirectory
+
+    @cached_property
+    def _channels(self) -> Mapping[str, Mapping[str, Any]]:
+        try:
+            return self._directory.list_channels()
+        except LookupFailedError:
+            return {}
 
     def format_channel(self, channel: str) -> str:
         """Return a channel's name and id; "a direct message" and the id for one of those."""
         if channel.startswith("D"):
             return f"a direct message ({channel})"
-        name = self._channels().get(channel)
+        name = str(self._channels.get(channel, {}).get("name", ""))
         return f"#{slack_text.show_hidden_characters(name)} ({channel})" if name else channel
-
-
-def _load_channel_names(directory: CachedDirectory) -> dict[str, str]:
-    try:
-        return {each: str(found["name"]) for each, found in directory.list_channels().items()}
-    except LookupFailedError:
-        return {}
 
 
 def add_json_option(parser: argparse._ActionsContainer) -> None:

@@ -116,7 +116,6 @@ def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinde
 
 
 def _render_block(thing: block_kit.Json, find_name: NameFinder) -> str:
-    """Return a Slack block, or a part of one, as HTML."""
     draw = partial(_render_block, find_name=find_name)
     match thing:
         case {"type": "divider"}:

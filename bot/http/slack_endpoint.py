@@ -199,7 +199,6 @@ class SlackEndpoint:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     async def _verify_and_dispatch(self, request: Request, body: str) -> Response:
-        """Check the signature, then pass the request to the listeners."""
         timestamp, signature = request.headers[TIMESTAMP_HEADER], request.headers[SIGNATURE_HEADER]
         if not self._signatures.is_valid_signature(body, timestamp, signature):
             raise HTTPException(HTTPStatus.UNAUTHORIZED)

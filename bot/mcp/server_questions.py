@@ -281,11 +281,7 @@ log = logging.getLogger("countersign.servers")
 
 
 class _NoAnswerError(Exception):
-    """Raised if a server's question gets no answer; holds the result to send to the server."""
-
-    def __init__(self, result: ElicitResult) -> None:
-        super().__init__(result.action)
-        self.result = result
+    """Raised if a server's question gets no answer, with the result to send to the server."""
 
 
 class RunningServerCall:
@@ -327,7 +323,8 @@ class RunningServerCall:
                     log.warning("a question from the server %s is declined: %s", name, error)
                     return ElicitResult(action="decline")
                 except _NoAnswerError as ended:
-                    return ended.result
+                    result: ElicitResult = ended.args[0]
+                    return result
 
     async def _collect_answers(self, fields: ElicitRequestParams) -> Content:
         if not isinstance(fields, ElicitRequestFormParams):

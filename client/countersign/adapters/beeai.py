@@ -143,7 +143,6 @@ async def _run_keeping_messages(
 
 
 def _is_undecided(error: BaseException | None) -> bool:
-    """Return whether an error is an Undecided, or wraps one."""
     if isinstance(error, BaseExceptionGroup):
         return any(map(_is_undecided, error.exceptions))
     return isinstance(error, Undecided) or (error is not None and _is_undecided(error.__cause__))

@@ -464,7 +464,6 @@ class ServerConnection:
 
 
 def _append_http_status(why: str, status: int) -> str:
-    """Return why a server was not reached, with the HTTP status if there is one."""
     return f"{why}, HTTP {status}" if status else why
 
 
