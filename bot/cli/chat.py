@@ -10,6 +10,7 @@ import argparse
 import socket
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -30,18 +31,17 @@ from countersign.cli.console import escape_control_characters, print_line
 from storage.states import RUN_OPEN_STATUSES, RunStatus
 
 
+@dataclass(slots=True)
 class ChatEventFeed:
     """The connection that delivers the events of one chat; closed by `close`."""
 
-    def __init__(self, bot: Path) -> None:
-        """`bot`: the path of the bot's socket. Nothing is connected yet."""
-        self.run_id = ""  # the newest request of the chat
-        self.is_bot_gone = False  # the bot has closed the connection
-        self.lines: chat_painter.LineReader | None = None
-        self._bot = bot
-        self._socket: socket.socket | None = None
-        self._reported: set[str] = set()
-        self._calls: dict[str, TerminalCall] = {}
+    _bot: Path  # of the bot's socket
+    run_id: str  # the newest request of the chat; "" before there is one
+    is_bot_gone: bool = False  # the bot has closed the connection
+    lines: chat_painter.LineReader | None = None
+    _socket: socket.socket | None = None
+    _reported: set[str] = field(default_factory=set)
+    _calls: dict[str, TerminalCall] = field(default_factory=dict)
 
     def follow_request(self, run: str) -> None:
         """Connect to the events of this request's chat, unless already connected.
@@ -125,8 +125,7 @@ class Conversation:
         """`bot`: the path of its socket; `run`: a request whose chat goes on, "" for a new chat."""
         self._bot = bot
         self._painter = painter
-        self._feed = ChatEventFeed(bot)
-        self._feed.run_id = run
+        self._feed = ChatEventFeed(bot, run)
         self._input = chat_painter.LineReader(sys.stdin.fileno())
         self._is_at_terminal = sys.stdin.isatty()
         self._editor = chat_painter.build_line_editor()

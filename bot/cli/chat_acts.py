@@ -31,12 +31,9 @@ EDIT_INSTRUCTIONS_TEXT = "Enter keeps the value; type - alone to clear it, or / 
 
 
 def ask_for_field_values(
-    fields: Sequence[TerminalField], ask: Callable[[str], str | None], painter: Painter
+    fields: Sequence[TerminalField], ask: AskForLine, painter: Painter
 ) -> dict[str, str] | None:
-    """Ask for each field, and return the typed values by name; None if the person broke off.
-
-    `ask` shows a question and returns the line that is typed, None at the end of input.
-    """
+    """Ask for each field, and return the typed values by name; None if the person broke off."""
     if not fields:
         painter.draw_program_sentence("There is nothing to fill in here.")
         return None

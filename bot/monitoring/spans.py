@@ -100,10 +100,7 @@ _CURRENT_WORKSPACE: ContextVar[str] = ContextVar("workspace", default="")  # use
 
 
 class Exporter:
-    """A receiver of reports about work, called on the thread that did the work, which waits.
-
-    Subclasses override the methods they need.
-    """
+    """A receiver of reports about work, called on the thread that did the work, which waits."""
 
     def report_span(self, span: Span) -> None:
         """Receive a span that has ended."""

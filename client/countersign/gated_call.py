@@ -105,22 +105,19 @@ class ClaimedGatedCall:
             log.warning("request %s was run, but could not be reported: %s", self.request.id, error)
 
 
+@dataclass(eq=False)
 class GatedCall:
     """One call of a decorated function, which asks people and then claims the call."""
 
-    def __init__(
-        self,
-        action: OwnAction,
-        arguments: dict[str, Any],
-        terms: GatedCallOptions,
-        given: BoundArguments,
-    ) -> None:
-        """Prepare the call; `given` holds its arguments as Python values."""
-        self.bound_arguments = given
-        self.earlier_result: Any = None  # the result of the same call earlier in this run
-        self._action, self._arguments, self._terms = action, arguments, terms
+    _action: OwnAction
+    _arguments: dict[str, Any]
+    _terms: GatedCallOptions
+    bound_arguments: BoundArguments  # the same arguments as Python values
+    earlier_result: Any = None  # the result of the same call earlier in this run
+
+    def __post_init__(self) -> None:
         self._given_up = threading.Event()
-        self._circumstances = terms.merge_circumstances()
+        self._circumstances = self._terms.merge_circumstances()
         self._request: Request | None = None
         self._claimed: ClaimedGatedCall | None = None
 

@@ -183,21 +183,17 @@ class HeldOutcome(Generic[T]):
     reported_result: Any  # what the record gets
 
 
+@dataclass
 class HeldCallRunner:
     """Holds tool calls until people have decided, then runs each once; for one event loop."""
 
-    def __init__(
-        self, countersign: Countersign, around: dict[str, str], hold: float, server: str = ""
-    ) -> None:
-        """`around`: requester, channel, reason of all requests; `hold`: seconds a host waits.
+    countersign: Countersign
+    around: dict[str, str]  # requester, channel, reason of all requests
+    hold: float  # seconds that a host waits
+    server: str = ""  # the server behind the proxy, as text that each life of the process repeats
 
-        `server`: the server behind the proxy, as text that is the same in each life of this
-        process.
-        """
-        self.countersign = countersign
-        self.around = around
-        self.hold = hold
-        self.host_calls = OpenHostCalls(countersign, around, server)
+    def __post_init__(self) -> None:
+        self.host_calls = OpenHostCalls(self.countersign, self.around, self.server)
 
     async def run_after_approval(
         self,
