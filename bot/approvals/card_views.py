@@ -48,7 +48,7 @@ def is_approvable_on_card(tools: Registry, tx: Transaction, call: Call, now: dat
 
 
 def _add_missing_votes(
-    tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str]
+    tx: Transaction, run: Run, view: CallView, ids: Mapping[str, str], now: datetime
 ) -> CallView:
     """Return the view with the votes that each stage lacks, if stages may decide in any order."""
     if view.progress is None:
@@ -58,9 +58,13 @@ def _add_missing_votes(
     if not isinstance(gate, Ask) or not gate.any_order:
         return view
     approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
+    waited = measure_waiting_time(gate, call, now)
     lacking = (
-        (stage.quorum - len(people), stage.approvers.notified)
-        for stage, people in zip(gate.stages, approved, strict=True)
+        (
+            stage.quorum - len(people),
+            gate.get_approvers_of_stages([at], waited, run.requester).shown,
+        )
+        for at, (stage, people) in enumerate(zip(gate.stages, approved, strict=True))
         if len(people) < stage.quorum
     )
     missing = tuple(
@@ -88,14 +92,12 @@ def _build_approver_fields(
         return {}
     tally = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
     waited = measure_waiting_time(gate, call, now)
-    who = gate.get_approvers_of_stages(tally.asked_stages, waited).notified
-    own = gate.self_approval or who.requester
+    who = gate.get_approvers_of_stages(tally.asked_stages, waited, run.requester).shown
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
-        "approver_users": tuple(user for user in users if user != run.requester or own),
+        "approver_users": tuple(users),
         "approver_groups": tuple(ids[handle] for handle in who.groups if handle in ids),
         "approver_channel": run.channel if who.channel else "",
-        "self_approval": own,
         "notes": list_card_notes(tx, run, call.plan_id, body.get("away", {}), now),
         "open_question_count": count_waiting_questions(tx, call.plan_id),
     }
@@ -109,9 +111,11 @@ def describe_people_in_review(
     if not isinstance(gate, Ask):
         return asked, ""
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    who = gate.get_approvers_of_stages(seen.asked_stages, measure_waiting_time(gate, call, now))
-    told = [*who.notified.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
-    return asked, notices.review_approvers_line(told, who.silent)
+    waited = measure_waiting_time(gate, call, now)
+    who = gate.get_approvers_of_stages(seen.asked_stages, waited, run.requester)
+    told = [*who.shown.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
+    also = [] if who.shown is who else who.silent
+    return asked, notices.review_approvers_line(told, also)
 
 
 def _has_call_waiting_for_others(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> bool:
@@ -130,7 +134,9 @@ def build_card_view(
     run = runs.find_run(tx, row.run_id)
     call_views = [build_call_view(tools, tx, call_id) for call_id in body["calls"]]
     views = [
-        _add_missing_votes(tx, run, view, body["groups"]) for view in call_views if view and run
+        _add_missing_votes(tx, run, view, body["groups"], now)
+        for view in call_views
+        if view and run
     ]
     if plan is None or run is None or not views:
         return None

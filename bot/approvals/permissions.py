@@ -221,21 +221,31 @@ class PermissionChecker:
         gate = load_gate(call.gate)
         with self.store.read() as tx:
             run = runs.get_run(tx, call.run_id)
-            votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+            involved = calls.get_call_editors_and_votes(tx, call)
         if not isinstance(gate, Ask):
             return ""
-        who = gate.get_approvers_of_stages(
+        votes = involved.votes
+        out = {who for vote in votes for who in (vote.person, vote.counted_person)}
+        out |= set() if gate.editor_counts else involved.editors
+        named = gate.get_approvers_of_stages(
             tally_votes(gate, votes).asked_stages,
             measure_waiting_time(gate, call, self.clock.now()),
-        ).notified
-        if who.channel:
+            run.requester,
+        )
+        if named.channel:
             return f"the other members of {channel_mention(run.channel)}"
         try:
-            candidates = self.authority.list_approver_candidates(
-                gate, who, requester=run.requester, channel=run.channel
-            ) - {vote.person for vote in votes}
-            people = self.authority.list_first_colleagues(candidates, MAX_PEOPLE_NAMED + 1)
+            for who in (named.notified, named):  # the silent ones only if there is nobody else
+                candidates = self.authority.list_approver_candidates(
+                    gate, who, requester=run.requester, channel=run.channel
+                )
+                people = self.authority.list_first_colleagues(
+                    candidates - out, MAX_PEOPLE_NAMED + 1
+                )
+                if people:
+                    break
         except LookupFailedError:
+            who = named.shown
             return ", ".join([*map(user_mention, who.users), *(f"@{each}" for each in who.groups)])
         others = " and others" if len(people) > MAX_PEOPLE_NAMED else ""
         return ", ".join(user_mention(user) for user in people[:MAX_PEOPLE_NAMED]) + others

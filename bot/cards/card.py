@@ -186,13 +186,8 @@ def _list_request_small_print(view: CardView) -> list[str]:
         else []
     )
     approvers += [f"{more} more"] if more > 0 else []
-    own = (
-        " – not the person who asked"
-        if not view.self_approval and view.requester in view.approver_users
-        else ""
-    )
     requester_parts = [] if view.requester_messages else [call_blocks.describe_requester(view)]
-    return [*requester_parts, f"Approvers: {', '.join(approvers) or 'nobody'}{own}", *view.notes]
+    return [*requester_parts, f"Approvers: {', '.join(approvers) or 'nobody'}", *view.notes]
 
 
 def _render_multi_call_head(view: CardView, undecided: Sequence[CallView]) -> block_kit.Json:

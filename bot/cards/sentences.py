@@ -111,7 +111,7 @@ def vote_shared_with_delegate_reply(by: str, verb: str) -> str:
 def not_an_approver_reply(approver_mentions: str) -> str:
     """Return the reply to a person who may not decide; takes mrkdwn of who may ("" for nobody)."""
     if not approver_mentions:
-        return "You cannot decide this one, and at the moment nobody else can."
+        return "You cannot decide this one, and at the moment nobody else can approve it."
     return f"You cannot decide this one. These people can: {approver_mentions}."
 
 

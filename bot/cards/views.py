@@ -293,7 +293,6 @@ class CardView:
     approver_users: tuple[str, ...] = ()
     approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
     approver_channel: str = ""  # channel id whose members may decide
-    self_approval: bool = False
     notes: tuple[str, ...] = ()  # what else matters to approvers; mrkdwn of our own words
     # the requester's words: what began the request, and what they wrote last
     requester_messages: tuple[str, ...] = ()

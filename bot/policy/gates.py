@@ -67,6 +67,18 @@ class Approvers(_FrozenModel):
         groups = tuple(each for each in self.groups if f"@{each}" not in self.silent)
         return self.model_copy(update={"users": users, "groups": groups, "silent": ()})
 
+    def copy_without_user(self, user: str) -> Approvers:
+        """Return the approvers without one whom they name by id."""
+        lists = {"users": self.users, "silent": self.silent}
+        kept = {key: tuple(one for one in each if one != user) for key, each in lists.items()}
+        return self.model_copy(update=kept)
+
+    @property
+    def shown(self) -> Approvers:
+        """Return the approvers whom cards name: the notified ones; all if that would be nobody."""
+        told = self.notified
+        return told if told.names or told.channel or told.requester else self
+
     def __or__(self, other: Approvers) -> Approvers:
         """Return the union of both lists of approvers, in order and without duplicates.
 
@@ -200,11 +212,19 @@ class Ask(_FrozenModel):
         """Return the stages (from 0) that are open from the beginning."""
         return tuple(range(len(self.stages))) if self.any_order else (0,)
 
-    def get_approvers_of_stages(self, stages: Iterable[int], waited: timedelta) -> Approvers:
-        """Return who may approve in any of these stages (from 0) after waiting that long."""
+    def get_approvers_of_stages(
+        self, stages: Iterable[int], waited: timedelta, requester: str = ""
+    ) -> Approvers:
+        """Return who may approve in any of these stages (from 0) after waiting that long.
+
+        `requester`: who asked; not among the people of a stage where they may not approve.
+        """
         found = Approvers()
         for stage in stages:
-            found |= self.get_stage_approvers(stage, waited)
+            who = self.get_stage_approvers(stage, waited)
+            if not (self.self_approval or who.requester):
+                who = who.copy_without_user(requester)
+            found |= who
         return found
 
     def describe_duration(self, seconds: int) -> str:

@@ -186,9 +186,11 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
     if not isinstance(gate, Ask):
         return None
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
+    run = runs.find_run(tx, call.run_id)
     return gate.get_approvers_of_stages(
         call_state.tally_votes(gate, votes).asked_stages,
         call_state.measure_waiting_time(gate, call, now),
+        run.requester if run else "",
     )
 
 

@@ -69,7 +69,7 @@ def test_a_refusal_names_the_people_who_can_still_decide(world: World) -> None:
     alone = alone.model_copy(update={"stages": (alone.stages[0].model_copy(update={"quorum": 2}),)})
     left = get_refusal(world, "not_approver", world.add_calls(alone, votes=[make_vote(ANA)]).call())
     assert (
-        left == "You cannot decide this one, and at the moment nobody else can."
+        left == "You cannot decide this one, and at the moment nobody else can approve it."
     )  # without a list of names
     second = world.add_calls(both, votes=[make_vote(ANA)])
     assert get_refusal(world, "not_yet", second.call()) == sentences.not_your_stage_reply(
