@@ -159,10 +159,12 @@ class GateDescriber:
         gate = self.gate
         no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
         own = "Nobody approves their own request."
-        if any(stage.approvers.requester for stage in gate.stages):
-            own = "The person who asked may approve where a step names them."
-        elif gate.self_approval:
-            own = "The person who asked may approve it."
+        if gate.self_approval:
+            own = "The person who asked may approve it, if listed."
+        elif any(
+            who.requester for who in (gate.approvers, *(e.approvers for e in gate.escalation))
+        ):
+            own = "The person who asked may approve only where “the person who asked” is listed."
         return " ".join(filter(None, (own, no, _REASON_REQUIREMENT_TEXTS.get(gate.reasons))))
 
     def _describe_shortage(self) -> Iterator[str]:
@@ -225,9 +227,10 @@ class GateDescriber:
     def _describe_times(self) -> str:
         gate = self.gate
         text = f"no answer within {gate.describe_duration(gate.deadline)} is a no."
-        if gate.reminders:
-            text += f" Reminders after {', '.join(map(gate.describe_duration, gate.reminders))}."
-        if gate.reminders or gate.escalation:
+        due = gate.list_notification_delay_seconds()
+        if reminders := [each for each in gate.reminders if each in due]:
+            text += f" Reminders after {', '.join(map(gate.describe_duration, reminders))}."
+        if due:
             text += (
                 " It is urgent: people are reminded at night, too."
                 if gate.urgent
@@ -247,6 +250,8 @@ class GateDescriber:
 
     def _describe_escalations(self) -> Iterator[str]:
         for step in self.gate.escalation:
+            if step.after >= self.gate.deadline:  # shortened by a rule that adds
+                continue
             who = describe_approvers(step.approvers, self.words, self.run.channel)
             now = self._describe_current_approvers(step.approvers)
             after = self.gate.describe_duration(step.after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from storage.models import Run
 from storage.states import CallStatus, MessageKind
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.runs.harness import LoopHarness
-from tests.storage.builders import AT, TEAM
+from tests.storage.builders import AT, TEAM, click
 
 LATER = f'escalation = [{{after = "3m", approvers = ["{DAN}"]}}]'
 NOT_BEFORE = "⚠ Nobody can approve this until others may decide as well."
@@ -63,6 +64,54 @@ def test_an_explanation_agrees_with_the_proposed_call(
         assert shown == {"C0SUPPORT"}
     else:
         assert shown == people
+    harness.stop()
+
+
+SOON = 'escalation = [{after = "3m", approvers = ["requester"]}]'
+
+
+@pytest.mark.parametrize(
+    ("terms", "said", "approves"),
+    [
+        ('approvers = ["channel"]', "Nobody approves their own request.", False),
+        ('approvers = ["requester"]', "only where “the person who asked” is listed.", True),
+        (f'approvers = ["{ANA}"]\n{SOON}', "only where “the person who asked” is listed.", True),
+        ('approvers = ["channel"]\nself_approval = true', "may approve it, if listed.", True),
+        (f'approvers = ["{ANA}"]\nself_approval = true', "may approve it, if listed.", False),
+    ],
+)
+def test_an_explanation_says_whether_the_requester_may_approve(
+    tmp_path: Path, terms: str, said: str, approves: bool
+) -> None:
+    """Also once an escalation is due."""
+    harness = LoopHarness(tmp_path / "db")
+    harness.core.policy.policy = parse(f"[defaults]\n{terms}\n")
+    [line] = [each for each in explain_note(harness) if "rejection ends it." in each]
+    assert said in line
+    harness.model.script = [[("note", "as shown")]]
+    harness.say("please")
+    harness.loop.tick()
+    harness.work()
+    [call] = harness.all()[1]
+    harness.clock.at += timedelta(minutes=4)
+    harness.arrive(lambda key: click(key, "approve", f"{call.id}:1", BEN))
+    harness.loop.tick()
+    assert (harness.all()[1][0].status is CallStatus.APPROVED) is approves
+    harness.stop()
+
+
+def test_what_would_come_after_the_deadline_is_not_explained(tmp_path: Path) -> None:
+    """A rule that adds has shortened it to half an hour."""
+    harness = LoopHarness(tmp_path / "db")
+    late = f'{{after = "40m", approvers = ["{DAN}"]}}, {{after = "20m", approvers = ["{CLEO}"]}}'
+    times = f'reminders = ["10m", "30m"]\nescalation = [{late}]'
+    added = '[[rule]]\nname = "soon"\nverdict = "add"\ndeadline = "30m"\n'
+    harness.core.policy.policy = parse(
+        f'[defaults]\napprovers = ["{ANA}"]\ndeadline = "1h"\n{times}\n{added}'
+    )
+    text = "\n".join(explain_note(harness))
+    assert "no answer within 30 minutes is a no. Reminders after 10 minutes. " in text
+    assert re.findall(r"After (.*?) without an answer", text) == ["20 minutes"]
     harness.stop()
 
 
