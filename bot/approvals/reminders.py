@@ -50,7 +50,7 @@ class SilentPeople:
     """People whom a reminder does not name: they have voted, are away or are asleep."""
 
     voted: frozenset[str]
-    away: frozenset[str]
+    away: frozenset[str]  # also those who may not approve, because they edited the call
     asleep: frozenset[str] = frozenset()
 
 
@@ -110,8 +110,8 @@ class ReminderSender:
         away = self._list_away_approvers(
             run, gate, gate.get_approvers_of_stages(tally.open_stages, waiting).notified
         )
-        still_away = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
-        silent, told_moments = SilentPeople(voted, still_away), call.told_moments + len(passed)
+        unavailable = self._list_unavailable_people(call, gate, away, now)
+        silent, told_moments = SilentPeople(voted, unavailable), call.told_moments + len(passed)
         next_at = call_state.find_next_notification_time(gate, asked_at, told_moments)
         asleep, morning = self._find_sleepers(run, gate, news, silent, now, call.deadline)
         if morning:  # everybody is asleep: only the next stage is notified now
@@ -160,7 +160,7 @@ class ReminderSender:
         waited = gate.measure_waiting_time(alone.created_at, now)
         people = gate.get_approvers_of_stages(range(len(gate.stages)), waited).notified
         away = self._list_away_approvers(run, gate, people)
-        still_away = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
+        unavailable = self._list_unavailable_people(call, gate, away, now)
         sentence = partial(
             notices.look_request_notice,
             person=alone.person,
@@ -168,7 +168,7 @@ class ReminderSender:
             is_reminder=call.told_moments > 0,
         )
         reminder = DueReminder(ReminderKind.LOOK, sentence, people)
-        silent = SilentPeople(frozenset({alone.person}), still_away)
+        silent = SilentPeople(frozenset({alone.person}), unavailable)
         asleep, morning = self._find_sleepers(run, gate, [reminder], silent, now)
         if morning:
             told_moments, due = call.told_moments, min(due, morning)
@@ -208,6 +208,16 @@ class ReminderSender:
             gate, who, requester=run.requester, channel=run.channel
         )
         return card_routing.list_away_people(self._authority, named)
+
+    def _list_unavailable_people(
+        self, call: Call, gate: Ask, away: card_routing.AwayPeople, now: datetime
+    ) -> frozenset[str]:
+        """Return who is still away, or may not approve because they edited the call."""
+        found = frozenset(user for user, _ in card_routing.filter_people_still_away(away, now))
+        if gate.editor_counts:
+            return found
+        with self._store.read() as tx:
+            return found | calls.list_editors(tx, call.id)
 
     def _resolve_recipients(
         self, run: Run, gate: Ask, due: DueReminder, out: SilentPeople

@@ -13,6 +13,7 @@ from tests.stories.steps import (
     arrived,
     ask,
     cards_of,
+    later,
     now_at,
     open_modal,
     reject,
@@ -37,6 +38,12 @@ post_to = "approvers"
 tool = "async_note"
 verdict = "ask"
 stages = [{approvers = ["@shop-leads"]}, {approvers = ["@shop-leads"]}]
+
+[[rule]]
+tool = "refuse"
+verdict = "ask"
+stages = [{approvers = ["UANA00001"]}, {approvers = ["@finance", "UDAN00001"]}]
+reminders = ["10m"]
 """
 
 
@@ -150,6 +157,19 @@ def test_an_edit_goes_back_to_the_first_stage(harness: Harness, fakes: FakeTools
         vote(harness, who, drawn)
     harness.said(SUPPORT, thread, "That is all.")
     assert (fakes.did("note", "was"), fakes.did("note", "is")) == (0, 1)
+
+
+def test_an_editor_is_not_told_that_their_approval_is_needed(harness: Harness) -> None:
+    """Cleo of the second stage has edited it, so Dan alone is named, also by the reminder."""
+    thread = ask(harness, ("refuse", {"text": "draft"}))
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "cleo", SUPPORT, card, "edit")
+    harness.person("cleo").submit(typed(text="edited"))
+    arrived(harness)
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    assert "➡️ <@UDAN00001>: your approval" in words(harness.said(SUPPORT, thread, TURN))
+    later(harness, 600)
+    harness.said(SUPPORT, thread, "⏰ <@UDAN00001>: this is still waiting for a decision")
 
 
 def test_a_restart_does_not_notify_a_stage_twice(harness: Harness, fakes: FakeTools) -> None:
