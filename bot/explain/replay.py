@@ -28,6 +28,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from bot.tools.names import SlackIdResolver
 from storage import call_history, calls, runs
+from storage.columns import copy_row_with_changes
 from storage.record import Call, Run, Transaction
 from storage.states import CallStatus, VoteOutcome
 
@@ -117,7 +118,7 @@ class PolicyReplay:
             rejected = run and call_history.find_gate_of_last_rejected_call(tx, run.root_id)
         if run is None:
             raise UndecidableCallError("its request is not on record")
-        gate, *edited = (self._judge_at_proposal(run, call, tool, args) for args in versions)
+        gate, *edited = (self._judge_at(run, call, tool, *each) for each in versions)
         for now in edited:
             if isinstance(gate, Ask) and not isinstance(now, Allow):  # else nobody could edit it
                 gate = now if isinstance(now, Deny) else combine_gates(gate, now)
@@ -126,24 +127,28 @@ class PolicyReplay:
         kind, change = _classify_difference(was, gate)
         if not kind:
             return "", ""
+        if call.revision > len(versions):
+            raise UndecidableCallError("asked or run again later, by the policy of then")
         if isinstance(gate, Ask):
             change += self._describe_lacking_approvals(was, gate, run, call)
-        effect = self._words.quote_text(tool.effect_sentence(versions[-1]))
+        effect = self._words.quote_text(tool.effect_sentence(versions[-1][0]))
         who = self._words.format_person(run.requester)
         return kind, f"{format_in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}"
 
     def _load_recorded_decision(
         self, tx: Transaction, call: Call, tool: Tool[Any]
-    ) -> tuple[Allow | Ask | Deny, list[BaseModel]]:
+    ) -> tuple[Allow | Ask | Deny, list[tuple[BaseModel, datetime]]]:
         """Return the gate on record and the call's arguments, also those before each edit.
 
-        Raises UndecidableCallError.
+        Each with the time since which the call has them. Raises UndecidableCallError.
         """
         revisions = calls.list_revisions(tx, call.id)
-        texts = [text for text, _ in groupby(each.arguments for each in revisions)]
+        firsts = [next(same) for _, same in groupby(revisions, key=lambda each: each.arguments)]
         try:
-            if texts:
-                return load_gate(call.gate), [load_arguments(tool, each) for each in texts]
+            if firsts:
+                return load_gate(call.gate), [
+                    (load_arguments(tool, each.arguments), each.created_at) for each in firsts
+                ]
             if call.status is not CallStatus.REFUSED or not call.note.startswith(
                 _POLICY_REFUSAL_PREFIX
             ):
@@ -153,17 +158,20 @@ class PolicyReplay:
                 raise UndecidableCallError("its arguments are not on record")
             names = SlackIdResolver(self._sources.directory, None)
             args, _ = parse_arguments_and_reason(tool, words, names)
-            return Deny(rule="", reason=call.note.removeprefix(_POLICY_REFUSAL_PREFIX)), [args]
+            return Deny(rule="", reason=call.note.removeprefix(_POLICY_REFUSAL_PREFIX)), [
+                (args, call.created_at)
+            ]
         except (ValidationError, CallRefusedError):
             raise UndecidableCallError(f"{call.tool} no longer takes its arguments") from None
 
-    def _judge_at_proposal(
-        self, run: Run, call: Call, tool: Tool[Any], args: BaseModel
+    def _judge_at(
+        self, run: Run, call: Call, tool: Tool[Any], args: BaseModel, at: datetime
     ) -> Allow | Ask | Deny:
-        """Return the gate of these arguments as of when the call was proposed.
+        """Return the gate of these arguments at the time when they were proposed or edited.
 
         Raises UndecidableCallError.
         """
+        call = copy_row_with_changes(call, created_at=at)
         facts = self._load_facts_at_proposal(run, call, tool, args)
         judged = self._sources.policy.policy.judge_call(facts)
         _require_certain_outcome(judged)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from countersign.cli.commands import main
 from storage.models import Call
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask, open_modal, reject, typed
+from tests.stories.steps import ask, later, now_at, open_modal, press, reject, typed
 from tests.stories.test_modes import mode
 
 OLD = """
@@ -308,6 +308,46 @@ deadline = "3h"
     assert "0 would have been decided differently, 1 the same; 0 not known." in same
     assert "Would have gone to other people (1):" in others
     assert "Refund 20.00 EUR of order 1031 — was asked, now refused by rule 'large'" in denied
+
+
+LATE = """
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "4h"
+[[rule]]
+name = "late"
+when = "now.getHours() >= 17"
+verdict = "ask"
+approvers = ["@finance"]
+"""
+BEFORE_FIVE = datetime(2026, 11, 24, 16, tzinfo=UTC)
+
+
+def test_an_edit_is_replayed_at_its_own_time(tmp_path: Path) -> None:
+    """It was asked before five, and edited after it, so both rules have asked about it."""
+    with closing(Harness(tmp_path, FakeTools().tools, LATE, begin=BEFORE_FIVE)) as harness:
+        thread = ask(harness, ("note", {"text": "one"}))
+        card = harness.card(SUPPORT, thread)
+        later(harness, 3700)
+        open_modal(harness, "ben", SUPPORT, card, "edit")
+        assert harness.person("ben").submit(typed(text="two"))["outcome"] == "closed"
+        harness.said(SUPPORT, thread, "✏️")
+        same = build_report(harness, LATE)
+    assert "0 would have been decided differently, 1 the same; 0 not known." in same
+
+
+def test_a_call_that_was_asked_again_later_is_not_told(tmp_path: Path) -> None:
+    """Approved before five, it would have started after it, and another rule asked about it."""
+    with closing(Harness(tmp_path, FakeTools().tools, LATE, begin=BEFORE_FIVE)) as harness:
+        thread = ask(harness, ("note", {"text": "one"}), ("put", {"text": "two"}))
+        card = harness.card(SUPPORT, thread)
+        press(harness, "ana", SUPPORT, card, "approve")
+        later(harness, 3700)
+        reject(harness, "ana", SUPPORT, now_at(harness, SUPPORT, card["ts"]), "no")
+        harness.slack.wait(lambda: harness.calls_in(thread)[0].revision == 2)
+        same = build_report(harness, LATE)
+    assert "0 would have been decided differently, 1 the same; 1 not known." in same
+    assert "• 1: asked or run again later, by the policy of then" in same
 
 
 def test_a_call_after_a_rejection_is_replayed_without_offers(tmp_path: Path) -> None:
