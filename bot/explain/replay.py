@@ -111,13 +111,11 @@ class PolicyReplay:
         if tool is None:
             raise UndecidableCallError(f"the tool {call.tool} no longer exists")
         with self._sources.store.read() as tx:
-            run = runs.find_run(tx, call.run_id)
-            if run is not None and run.purged_at is not None:
+            run = runs.get_run(tx, call.run_id)
+            if run.purged_at is not None:
                 raise UndecidableCallError("what it was about was purged")
             was, versions = self._load_recorded_decision(tx, call, tool)
-            rejected = run and call_history.find_gate_of_last_rejected_call(tx, run.root_id)
-        if run is None:
-            raise UndecidableCallError("its request is not on record")
+            rejected = call_history.find_gate_of_last_rejected_call(tx, run.root_id)
         gate, *edited = (self._judge_at(run, call, tool, *each) for each in versions)
         for now in edited:
             if isinstance(gate, Ask) and not isinstance(now, Allow):  # else nobody could edit it

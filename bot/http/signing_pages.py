@@ -419,9 +419,9 @@ class SigningPages:
                 also,
             )
         shown = calls.find_call_with_revision(tx, link.call_id)
-        run = runs.find_run(tx, shown.call.run_id) if shown else None
-        if shown is None or run is None:
+        if shown is None:
             return None
+        run = runs.get_run(tx, shown.call.run_id)
         whole = build_call_view_for_approvers(self.core.tools, tx, shown)
         asked, who = describe_people_in_review(tx, run, shown.call, now)
         if link.verb == CallVerb.BREAK_GLASS:

@@ -114,8 +114,7 @@ class CommandDeliveryBuilder:
         plan_target = parse_call_target(command.target)
         with self._host.store.read() as tx:
             plan = calls.find_plan(tx, plan_target.call) if plan_target else None
-            run = runs.find_run(tx, plan.run_id) if plan else None
-            if plan_target is None or plan is None or run is None:
+            if plan_target is None or plan is None:
                 raise CommandRefusedError(terminal_messages.UNKNOWN_PLAN)
             if plan.revision != plan_target.revision:
                 raise CommandRefusedError(terminal_messages.PLAN_CHANGED)
@@ -125,7 +124,7 @@ class CommandDeliveryBuilder:
                 if each.status is CallStatus.PENDING and not is_question_to_person(each)
             ]
             self._require_nothing_hidden(tx, waiting)
-            deliveries = []
+            run, deliveries = runs.get_run(tx, plan.run_id), []
             for row in outbox.list_cards_of_plan(tx, plan.id):
                 on_card = outbox.parse_message_body(row)["calls"]
                 if shown := [each for each in waiting if each.id in on_card]:
@@ -259,10 +258,9 @@ class CommandDeliveryBuilder:
         target = parse_call_target(name)
         with self._host.store.read() as tx:
             call = calls.find_call(tx, target.call) if target else None
-            run = runs.find_run(tx, call.run_id) if call else None
-        if target is None or call is None or run is None or parse_stored_gate(call) is None:
-            raise CommandRefusedError(terminal_messages.UNKNOWN_CALL)
-        return target, call, run
+            if target is None or call is None or parse_stored_gate(call) is None:
+                raise CommandRefusedError(terminal_messages.UNKNOWN_CALL)
+            return target, call, runs.get_run(tx, call.run_id)
 
     def _describe_votes(
         self, verb: CallVerb, targets: Sequence[CallTarget], rows: Sequence[Delivery]

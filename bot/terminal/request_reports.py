@@ -118,11 +118,9 @@ def list_waiting_call_reports(
 ) -> list[WaitingCallReport]:
     """Return a workspace's pending calls, the first deadline first, then the UNKNOWN ones."""
     found = list_waiting_and_unknown_calls(tx, team, now, MAX_LISTED_CALLS)
-    pairs = [(call, runs.find_run(tx, call.run_id)) for call in found]
     return [
-        _build_waiting_call_report(tx, tools, call, run, now)
-        for call, run in pairs
-        if run is not None
+        _build_waiting_call_report(tx, tools, call, runs.get_run(tx, call.run_id), now)
+        for call in found
     ]
 
 
@@ -186,11 +184,10 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
     if not isinstance(gate, Ask):
         return None
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-    run = runs.find_run(tx, call.run_id)
     return gate.get_approvers_of_stages(
         call_state.tally_votes(gate, votes).asked_stages,
         call_state.measure_waiting_time(gate, call, now),
-        run.requester if run else "",
+        runs.get_run(tx, call.run_id).requester,
     )
 
 

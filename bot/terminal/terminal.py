@@ -94,9 +94,9 @@ class OperatorCallFinder:
         host, now = self._host, self._host.clock.now()
         with host.store.read() as tx:
             call = calls.find_call(tx, call_id)
-            run = runs.find_run(tx, call.run_id) if call else None
-            if call is None or run is None:
+            if call is None:
                 return None
+            run = runs.get_run(tx, call.run_id)
             # a call refused before policy was asked has nothing else to show
             view = build_call_view(host.tools, tx, call_id) if parse_stored_gate(call) else None
             question = find_question(tx, call_id) if is_question_to_person(call) else None
