@@ -117,6 +117,14 @@ def replace_body_of_unread_message(tx: Transaction, delivery: Delivery, body: st
     tx.execute(_UPDATE_UNSETTLED_BODY, {"seq_": delivery.seq, "body_": body})
 
 
+def replace_delivery(tx: Transaction, old: Delivery | None, new: Delivery) -> None:
+    """Store the changed columns of a delivery, which takes the key of an `old` one, if any."""
+    if old is not None:
+        tx.update_rows(Delivery, {"seq": old.seq}, key=f"replaced:{new.seq}:{old.key}")
+    columns = {"key": new.key, "user": new.user, "thread_ts": new.thread_ts, "body": new.body}
+    tx.update_rows(Delivery, {"seq": new.seq}, **columns)
+
+
 def hold_message_until_next_turn(
     tx: Transaction, delivery: Delivery, run_id: str, *, asked_in: str = ""
 ) -> None:

@@ -28,6 +28,7 @@ from storage.states import DeliveryStatus
 
 MESSAGE_CHANGE_SUBTYPES = ("message_changed", "message_deleted")
 NO_REQUEST_CHANGED_NOTE = "no request's message changed"
+NOT_ADDRESSED_NOTE = "not addressed to the bot"
 
 
 def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
@@ -67,9 +68,51 @@ class MessageChangeOutcome:
 
     note: str  # for the operator
     ended: Run | None = None  # the run that this ended
+    message: dict[str, Any] | None = None  # the event of the message that the delivery is now
 
 
-def apply_message_change_to_request(
+def process_message_change(
+    tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
+) -> MessageChangeOutcome:
+    """Process an edit or deletion of a Slack message.
+
+    An edit that adds the bot's mention becomes a message for the bot, which is not handled yet.
+    Any other change is applied to its request, and done.
+    """
+    if message := _take_edit_as_message(tx, delivery, event, bot_user):
+        return MessageChangeOutcome("the bot's mention was added", message=message)
+    outcome = _apply_message_change_to_request(tx, delivery, event, at=at, bot_user=bot_user)
+    inbox.finish_delivery_and_erase_body(tx, delivery, outcome.note)
+    return outcome
+
+
+def _take_edit_as_message(
+    tx: Transaction, delivery: Delivery, event: Mapping[str, Any], bot_user: str
+) -> dict[str, Any] | None:
+    """Make a delivery of an edit the message itself, if nobody could tell before that it is for us.
+
+    That is so if the edit adds the bot's mention. Slack sends `app_mention` as well, but with the
+    key of a message that may be handled already. Returns the message's event; None if it is not so.
+    """
+    after, before = event.get("message") or {}, event.get("previous_message") or {}
+    mention = f"<@{bot_user}"
+    was_mentioned = not before or mention in (before.get("text") or "")
+    if was_mentioned or mention not in (after.get("text") or ""):
+        return None
+    key = transcripts.build_message_key(delivery.team, delivery.channel, after["ts"])
+    original = inbox.find_delivery(tx, key)
+    if original is not None and original.note != NOT_ADDRESSED_NOTE:
+        return None
+    place = {each: event[each] for each in ("channel", "channel_type") if each in event}
+    message = {**after, "type": "message", **place}
+    delivery.key, delivery.user = key, str(after.get("user") or "")
+    delivery.thread_ts = str(after.get("thread_ts") or after["ts"])
+    delivery.body = json.dumps(json.loads(delivery.body) | {"event": message})
+    inbox.replace_delivery(tx, original, delivery)
+    return message
+
+
+def _apply_message_change_to_request(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
 ) -> MessageChangeOutcome:
     """Apply an edit or deletion of a Slack message to its request.

@@ -97,13 +97,13 @@ class MessageIntake:
             with self.store.write() as tx:
                 if not inbox.is_delivery_still_new(tx, delivery):
                     return None
-                heeded = message_changes.apply_message_change_to_request(
+                heeded = message_changes.process_message_change(
                     tx, delivery, event, at=self.clock.now(), bot_user=self.bot_user
                 )
-                inbox.finish_delivery_and_erase_body(tx, delivery, heeded.note)
-            if heeded.ended is not None:
-                self.ended(heeded.ended)
-            return None
+            self._over += [heeded.ended] if heeded.ended is not None else []
+            if heeded.message is None:
+                return None
+            event = heeded.message
         by_nobody = event.get("bot_id") or delivery.user in ("", self.bot_user)
         if by_nobody or event.get("subtype") not in views.HUMAN_MESSAGE_SUBTYPES:
             return "not a person's message"
@@ -191,7 +191,7 @@ class MessageIntake:
             run = shared_channels.find_newest_run_for_message(tx, delivery, is_shared=is_shared)
             refusal = self._refuse_bystander(tx, delivery, run, text)
             if not refusal:
-                return "not addressed to the bot"
+                return message_changes.NOT_ADDRESSED_NOTE
             outbox.queue_private_reply(tx, delivery, refusal)
         return "words decide nothing"
 

@@ -208,3 +208,41 @@ def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     hold.release()
     arrived(harness)
     assert not harness.calls_in(alone)
+
+
+def test_an_edit_that_adds_the_mention_is_a_request(harness: Harness) -> None:
+    """Also in a thread, where the bot has seen the message before it was for it; and only once,
+    though Slack tells of the edit twice and its author goes on editing.
+    """
+    ben, ana = harness.person("ben"), harness.person("ana")
+    thread = ana.say(SUPPORT, "order 1042 came broken")
+    reply = ben.say(SUPPORT, "please refund it", thread)
+    root = ben.say(SUPPORT, "@ana who can refund 1042?")
+    arrived(harness)
+    asked = len(harness.planner.requests)
+    for begun, ts in ((thread, reply), (root, root)):
+        harness.planner.script(Turn(text="I am on it."))
+        ben.edit(SUPPORT, ts, "@bot refund it, please")
+        harness.said(SUPPORT, begun, "I am on it.")
+        ben.edit(SUPPORT, ts, "refund it")
+        ben.edit(SUPPORT, ts, "@bot refund it")
+        arrived(harness)
+        [run] = harness.all(Run, Run.thread_ts == begun)
+        assert run.requester == "UBEN00001"
+    first, _ = harness.planner.requests[asked:]
+    assert "order 1042 came broken" in str(first["input"])
+
+
+def test_a_request_that_an_edit_made_can_be_deleted(harness: Harness) -> None:
+    """It is withdrawn like any other."""
+    ben = harness.person("ben")
+    thread = harness.person("ana").say(SUPPORT, "order 1042 came broken")
+    reply = ben.say(SUPPORT, "note it", thread)
+    arrived(harness)
+    harness.planner.script(Turn(calls=[("note", {"text": "broken"})]))
+    ben.edit(SUPPORT, reply, "@bot note it")
+    harness.card(SUPPORT, thread)
+    ben.delete(SUPPORT, reply)
+    harness.said(SUPPORT, thread, "The message was deleted, so the request is withdrawn")
+    arrived(harness)
+    assert statuses(harness, thread) == [CallStatus.CANCELLED]

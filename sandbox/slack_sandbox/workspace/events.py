@@ -160,14 +160,7 @@ def message_posted(world: World, message: Message, named: set[str]) -> None:
     """Tell each app in the channel of a message; where its bot is `named`, by app_mention too."""
     channel = world.channels[message.channel]
     for where, app in listeners(world, channel):
-        mention: Json | None = None
-        bots = {each.apps[app.id].bot_user for each in world.sharing(channel)}
-        if (
-            (bots if world.shared.one_event else {app.bot_user}) & named
-            and channel.kind in ("channel", "group")
-            and message.body.get("user") != app.bot_user
-        ):
-            mention = _in_channel(world, message) | {"type": "app_mention"}
+        mention = _mention(world, app, message, named)
         if app.bot_user not in channel.members:
             if mention:
                 channel.missed_mentions[app.id] = mention
@@ -175,6 +168,27 @@ def message_posted(world: World, message: Message, named: set[str]) -> None:
         if mention:
             emit(where, app, mention, channel)
         _message(where, app, _in_channel(world, message), channel)
+
+
+def mention_edited(world: World, message: Message, named: set[str]) -> None:
+    """Send app_mention again for an edited message, as Slack does, to apps whose bot is `named`."""
+    channel = world.channels[message.channel]
+    for where, app in listeners(world, channel):
+        mention = _mention(world, app, message, named)
+        if mention and app.bot_user in channel.members:
+            emit(where, app, mention, channel)
+
+
+def _mention(world: World, app: App, message: Message, named: set[str]) -> Json | None:
+    channel = world.channels[message.channel]
+    bots = {each.apps[app.id].bot_user for each in world.sharing(channel)}
+    if (
+        (bots if world.shared.one_event else {app.bot_user}) & named
+        and channel.kind in ("channel", "group")
+        and message.body.get("user") != app.bot_user
+    ):
+        return _in_channel(world, message) | {"type": "app_mention"}
+    return None
 
 
 def _message(world: World, app: App, event: Json, channel: Channel) -> None:

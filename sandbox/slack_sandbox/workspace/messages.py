@@ -135,6 +135,8 @@ def edit(
     if message.only_for:
         world.touch([message.only_for])
         return
+    if marked:
+        events.mention_edited(world, message, mentions(text, blocks)[0])
     events.message_changed(world, message, before)
     world.touch(audience(world.channels[message.channel]))
 

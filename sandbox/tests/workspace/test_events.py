@@ -25,6 +25,17 @@ def test_a_mention_comes_as_two_events(sandbox: Sandbox) -> None:
     assert "channel_type" not in mention.event
 
 
+def test_an_edited_mention_comes_again(sandbox: Sandbox) -> None:
+    """An edit that leaves or adds a mention sends app_mention with `edited` and the old ts."""
+    ts = sandbox.person("ben").say("support", "refund 1042")
+    sandbox.person("ben").edit("support", ts, "@bot refund 1042")
+    assert sent(sandbox)[1:] == [("app_mention", None), ("message", "message_changed")]
+    mention = sandbox.deliveries[1].event
+    assert (mention["ts"], mention["edited"]["user"]) == (ts, "UBEN00001")
+    sandbox.person("ben").edit("support", ts, "refund 1043")
+    assert sent(sandbox)[3:] == [("message", "message_changed")]
+
+
 def test_a_mention_in_a_dm_is_one_event(sandbox: Sandbox) -> None:
     """A mention in a DM is a message.im and nothing else."""
     sandbox.person("ben").dm("@bot hello")
