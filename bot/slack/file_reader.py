@@ -179,7 +179,7 @@ class FileReader:
         `file` is Slack's description of the file, `until` a time of `time.monotonic`.
         """
         try:
-            if file.get("file_access") == CHECK_FILE_INFO:
+            if _is_incomplete(file):
                 file = self._client.files_info(file=file["id"])["file"]
             return self._download_file(file, until)
         except SlackApiError as error:
@@ -195,9 +195,9 @@ class FileReader:
     def _download_file(self, metadata: SlackFile, until: float) -> FileReadResult:
         if why := _find_skip_reason(metadata):
             return build_unread_result(metadata, why)
-        got = self._fetcher.fetch(
-            str(metadata.get("url_private") or ""), file_items.MAX_FILE_BYTES, until
-        )
+        if not (url := str(metadata.get("url_private") or "")):
+            raise NotFetchedError("Slack does not say where it is")
+        got = self._fetcher.fetch(url, file_items.MAX_FILE_BYTES, until)
         is_page = metadata.get("mimetype") == "text/html" or metadata.get("filetype") == "html"
         if got.is_web_page and not (is_page and len(got.data) == _get_file_size(metadata)):
             raise NotFetchedError("a web page came instead of it", file_items.MISSING_SCOPE_REASON)
@@ -223,6 +223,16 @@ def format_file_name(file: SlackFile) -> str:
         show_hidden_characters(name)[: file_items.MAX_FILE_NAME_CHARS]
         or file_items.UNNAMED_FILE_LABEL
     )
+
+
+def _is_incomplete(file: SlackFile) -> bool:
+    """Return whether a message's description of its file lacks what is needed to read the file.
+
+    That is so in a channel shared with another company, and while Slack works on an upload.
+    """
+    if file.get("file_access") == CHECK_FILE_INFO:
+        return True
+    return not (file.get("url_private") or _find_skip_reason(file))
 
 
 def _find_skip_reason(metadata: SlackFile) -> str:

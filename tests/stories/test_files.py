@@ -9,8 +9,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from bot.agent import file_items
 from bot.demo.model_server import Turn
+from slack_sandbox.web_api import file_store
 from slack_sandbox.workspace import events
 from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
@@ -263,6 +266,31 @@ def test_files_that_cannot_be_read_are_named_with_the_reason(harness: Harness) -
         file_items.HIDDEN_FILE_REASON,
         file_items.HIDDEN_FILE_REASON,
     ]
+
+
+def test_a_file_that_slack_still_works_on_is_looked_up(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message came with an id and a name only. If Slack then does not say where it is either,
+    that is the reason; it is not taken for a file of another place.
+    """
+    menu = harness.person("ana").share(SUPPORT, "the menu", {"menu.txt": b"Pie, 7 EUR"})
+    [file] = harness.person("ana").files_of(SUPPORT, menu)
+    told = {"id": file["id"], "name": "menu.txt"}
+    bot = harness.slack.world.app.bot_user
+
+    def ask_about_it(text: str) -> str:
+        harness.planner.script(Turn(text="So it is."))
+        with harness.slack.world.lock:
+            emit_file_share(harness, f"<@{bot}> {text}", [told])
+        arrived(harness)
+        harness.slack.wait(lambda: text in str(read_last_input(harness)[-1]))
+        harness.settle()
+        return read_texts(harness)
+
+    assert "> Pie, 7 EUR" in ask_about_it("what is there to eat?")
+    monkeypatch.setattr(file_store, "shown_with_shares", lambda *_: told)
+    assert file_items.DOWNLOAD_FAILED_REASON in ask_about_it("what is on the menu?")
 
 
 def emit_file_share(harness: Harness, text: str, files: list[dict[str, Any]]) -> str:
