@@ -44,6 +44,7 @@ _FILLER_WORD_PATTERN = re.compile(
 _WORD_PATTERN = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
 
 MAX_FILE_NAME_CHARS = 80
+MAX_FORWARDED_CHARS = 4_000
 _CHANNEL_MENTION_PATTERN = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
 _MRKDWN_LINK_PATTERN = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
@@ -51,37 +52,63 @@ _MRKDWN_LINK_PATTERN = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(ht
 def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named.
 
-    "" if nothing in it can be seen.
+    What it forwards is quoted on one line. "" if nothing in it can be seen.
     """
-    text = event.get("text") or ""
+    files = [
+        f"[attached file, called {format_quoted_file_name(file)}]"
+        for file in event.get("files") or []
+    ]
+    forwarded = [
+        line
+        for each in event.get("attachments") or []
+        if each.get("is_share")
+        for line in _list_forwarded_lines(each, bot_user)
+    ]
+    text = _convert_mrkdwn_to_text(event.get("text") or "", bot_user)
+    words = "\n".join([text, *forwarded, *files]).strip()
+    return words if strip_invisible_characters(words).strip() else ""
+
+
+def _convert_mrkdwn_to_text(text: str, bot_user: str) -> str:
+    """Return a message's text without the bot's mention and markup, as it can be stored."""
     if "<" in text:
         text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", text)
         text = _CHANNEL_MENTION_PATTERN.sub(r"#\1", text)
         text = _MRKDWN_LINK_PATTERN.sub(lambda m: m[1] or m[2], text)
     # half a surrogate pair cannot be encoded
-    text = html.unescape(text).encode("utf-8", "replace").decode().strip()
+    return html.unescape(text).encode("utf-8", "replace").decode().strip()
+
+
+def _list_forwarded_lines(forwarded: Mapping[str, Any], bot_user: str) -> list[str]:
+    """Return what a forwarded message says, and the names of its files, which are not read."""
+    text = _convert_mrkdwn_to_text(
+        forwarded.get("text") or forwarded.get("fallback") or "", bot_user
+    )
+    quoted = _format_quoted_text(text, MAX_FORWARDED_CHARS) or "“”"
     files = [
-        f"[attached file, called {format_quoted_file_name(file)}]"
-        for file in event.get("files") or []
+        f"[file of the forwarded message, not read, called {format_quoted_file_name(file)}]"
+        for file in forwarded.get("files") or []
     ]
-    words = "\n".join([text, *files]).strip()
-    return words if strip_invisible_characters(words).strip() else ""
+    return [f"[forwarded message: {quoted}]", *files]
 
 
 def format_quoted_file_name(file: Mapping[str, Any]) -> str:
-    """Return a file's name in quotation marks: on one line, shortened, hidden characters shown.
+    """Return a file's name in quotation marks; “unnamed” if nothing in it can be seen."""
+    return _format_quoted_text(str(file.get("name") or ""), MAX_FILE_NAME_CHARS) or "“unnamed”"
 
-    Quotation marks and brackets in it are replaced, so that a file's name cannot pass for the words
-    of the person who attaches it. “unnamed” if nothing in it can be seen.
+
+def _format_quoted_text(text: str, limit: int) -> str:
+    """Return a text in quotation marks: on one line, shortened, hidden characters shown.
+
+    Quotation marks and brackets in it are replaced, so that it cannot pass for the words of the
+    person who sends it. "" if nothing in it can be seen.
     """
-    name = " ".join(str(file.get("name") or "").encode("utf-8", "replace").decode().split())
+    line = " ".join(text.encode("utf-8", "replace").decode().split())
     for mark, instead in (("“", "'"), ("”", "'"), ('"', "'"), ("[", "("), ("]", ")")):
-        name = name.replace(mark, instead)
-    return (
-        f"“{shorten_text(show_hidden_characters(name), MAX_FILE_NAME_CHARS)}”"
-        if strip_invisible_characters(name).strip()
-        else "“unnamed”"
-    )
+        line = line.replace(mark, instead)
+    if not strip_invisible_characters(line).strip():
+        return ""
+    return f"“{shorten_text(show_hidden_characters(line), limit)}”"
 
 
 def strip_invisible_characters(text: str) -> str:
