@@ -180,7 +180,10 @@ class FileReader:
         """
         try:
             if _is_incomplete(file):
-                file = self._client.files_info(file=file["id"])["file"]
+                metadata = self._client.files_info(file=file["id"])["file"]
+                if not _is_posted_where_named(metadata, file.get("named_in")):
+                    raise NotFetchedError("its message names it and does not have it")
+                file = metadata
             return self._download_file(file, until)
         except SlackApiError as error:
             problem: object = extract_error_code(error)
@@ -233,6 +236,17 @@ def _is_incomplete(file: SlackFile) -> bool:
     if file.get("file_access") == CHECK_FILE_INFO:
         return True
     return not (file.get("url_private") or _find_skip_reason(file))
+
+
+def _is_posted_where_named(metadata: SlackFile, place: Mapping[str, str] | None) -> bool:
+    """Return whether the message at `place`, which names a file, has it; True for no place.
+
+    Its author may name any file, also one that only the bot can see.
+    """
+    if place is None:
+        return True
+    shares = [each.get(place["channel"]) or () for each in (metadata.get("shares") or {}).values()]
+    return any(share.get("ts") == place["ts"] for each in shares for share in each)
 
 
 def _find_skip_reason(metadata: SlackFile) -> str:

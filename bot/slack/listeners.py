@@ -446,10 +446,30 @@ def _serialize_event(body: dict[str, Any]) -> str:
     """Return an event as the JSON text to store, with a message's text and not its blocks."""
     kept = {name: value for name, value in body.items() if name not in _UNSTORED_PAYLOAD_KEYS}
     event = kept["event"] = _remove_blocks(body["event"])
+    named = _list_files_in_blocks(body["event"]) if event.get("type") == "app_mention" else []
+    if named and not event.get("files"):
+        event["files"] = named
     for name in ("message", "previous_message"):
         if isinstance(event.get(name), dict):
             event[name] = _remove_blocks(event[name])
     return _dump_storable_json(kept)
+
+
+def _list_files_in_blocks(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return descriptions of the files that a message's blocks name, to be looked up.
+
+    Slack sends some mentions with files in their blocks alone, ahead of the `message` that has them
+    in full and counts as a repetition.
+    """
+    parts = list(event.get("blocks") or ())
+    found = []
+    for part in parts:
+        parts += part.get("elements") or ()
+        if part.get("type") == "file" and part.get("file_id"):
+            posted = {"channel": event.get("channel"), "ts": event.get("ts")}
+            name = str(part.get("text") or "")
+            found.append({"id": part["file_id"], "name": name, "named_in": posted})
+    return found
 
 
 def _dump_storable_json(kept: dict[str, Any]) -> str:

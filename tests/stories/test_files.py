@@ -19,7 +19,7 @@ from storage.models import Audit, Item
 from storage.states import CallStatus, RunStatus
 from storage.transcripts import AttachedFile, WithheldReason
 from tests.model_stand_in.planner import ApiFeature
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, statuses
 
@@ -291,6 +291,38 @@ def test_a_file_that_slack_still_works_on_is_looked_up(
     assert "> Pie, 7 EUR" in ask_about_it("what is there to eat?")
     monkeypatch.setattr(file_store, "shown_with_shares", lambda *_: told)
     assert file_items.DOWNLOAD_FAILED_REASON in ask_about_it("what is on the menu?")
+
+
+def test_a_mention_that_comes_without_its_files_is_read_with_them(harness: Harness) -> None:
+    """Slack has sent such mentions ahead of the message itself, with the file in the blocks alone.
+    A file that a message only names is not read: its author may not be allowed to see it.
+    """
+    ben, ana = harness.person("ben"), harness.person("ana")
+    ts = ben.share(SUPPORT, "here it is", {"pie.txt": b"Pie, 8 EUR"})
+    secret = ana.share(FINANCE, "for us", {"pay.txt": b"Pay, 9000 EUR"})
+    arrived(harness)
+    ids = [ben.files_of(SUPPORT, ts)[0]["id"], ana.files_of(FINANCE, secret)[0]["id"]]
+    named = [{"type": "file", "file_id": each} for each in ids]
+    body = {
+        "type": "app_mention",
+        "user": "UBEN00001",
+        "text": "<@UBOT00001>",
+        "channel": SUPPORT,
+        "ts": ts,
+        "event_ts": ts,
+        "blocks": [
+            {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": named}]}
+        ],
+    }
+    harness.planner.script(Turn(text="A pie."))
+    slack = harness.slack.world
+    with slack.lock:
+        events.emit(slack, slack.app, body, slack.channel(SUPPORT))
+    harness.said(SUPPORT, ts, "A pie.")
+    harness.settle()
+    assert "> Pie, 8 EUR" in read_texts(harness)
+    assert "9000" not in str(read_last_input(harness))
+    assert file_items.DOWNLOAD_FAILED_REASON in read_texts(harness)
 
 
 def emit_file_share(harness: Harness, text: str, files: list[dict[str, Any]]) -> str:
