@@ -370,8 +370,8 @@ def is_answered_without_storing(action: dict[str, Any]) -> bool:
 def _build_event_delivery(body: dict[str, Any]) -> Delivery:
     event, team = body["event"], views.get_receiving_workspace_id(body)
     is_message = event.get("type") in ("message", "app_mention")
-    user = event.get("user", "")
-    channel, ts = event.get("channel", ""), event.get("ts", "")
+    # null is the same as no value
+    user, channel, ts = (event.get(each) or "" for each in ("user", "channel", "ts"))
     key = f"event:{body['event_id']}"
     if is_message and event.get("subtype") in views.HUMAN_MESSAGE_SUBTYPES and ts:
         # a mention comes twice, as app_mention and as message, but is one request

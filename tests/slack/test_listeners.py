@@ -168,6 +168,12 @@ def test_a_reply_belongs_to_its_thread() -> None:
     assert parse_row(build_event()).thread_ts == "100.1"
 
 
+def test_an_event_may_have_nulls() -> None:
+    """They are the same as values that are left out."""
+    row = parse_row(build_event("subteam_updated", user=None, channel=None, ts=None))
+    assert (row.user, row.channel, row.thread_ts) == ("", "", "")
+
+
 def test_other_events_are_keyed_by_their_event_id() -> None:
     """User and channel may come as ids or as objects."""
     changed = parse_row(build_event("user_change", user={"id": "UANA00001", "deleted": True}))
