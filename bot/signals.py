@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -205,14 +205,16 @@ class Alarm:
         with self._lock:
             if not self._is_over:
                 self._scheduler.start()
-                self._scheduler.add_job(self._wake, IntervalTrigger(seconds=interval))
+                trigger = IntervalTrigger(seconds=interval, timezone=UTC)  # TZ may have no name
+                self._scheduler.add_job(self._wake, trigger)
 
     def schedule_wake(self, wait: timedelta, name: str) -> None:
         """Call `wake` once after `wait`, a day at most; replaces an earlier call of that `name`."""
         at = SystemClock().now() + min(wait, MAX_WAKE_DELAY)
         with self._lock:
             if self._scheduler.state == STATE_RUNNING:
-                self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)
+                trigger = DateTrigger(at, timezone=UTC)
+                self._scheduler.add_job(self._wake, trigger, id=name, replace_existing=True)
 
     def stop(self) -> None:
         """Stop calling `wake`."""

@@ -6,7 +6,24 @@ import sys
 import threading
 from datetime import timedelta
 
+import pytest
+
 from bot.signals import Alarm
+
+
+@pytest.mark.parametrize("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "Mars/Olympus"])
+def test_the_alarm_does_not_need_a_time_zone_with_a_name(
+    monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    """`TZ` may be a POSIX rule, or a zone that the machine does not have."""
+    monkeypatch.setenv("TZ", zone)
+    monkeypatch.setattr("tzlocal.unix._cache_tz", None)
+    woken = threading.Event()
+    alarm = Alarm(woken.set)
+    alarm.start(3600)
+    alarm.schedule_wake(timedelta(), "deadline")
+    assert woken.wait(30)
+    alarm.stop()
 
 
 def test_the_alarm_wakes_when_the_newest_time_of_a_name_is_due() -> None:
