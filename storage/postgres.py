@@ -242,12 +242,12 @@ class PostgresDatabase(Backend):
         return plain.render_as_string(hide_password=True)
 
     def open(self, *, exclusive: bool) -> None:
-        """Check the server's version and its encoding.
+        """Check the server's version, its encoding, and that sessions are not pooled.
 
         Raises SchemaError if the server cannot be used.
         """
         self._timeline, self.older_error = "", None
-        with self._temporary_session() as session:
+        with self._temporary_session() as session, self._temporary_session() as other:
             found, _ = session.run_psycopg_statement(
                 "SELECT current_setting('server_version_num'), getdatabaseencoding()"
             )
@@ -259,6 +259,11 @@ class PostgresDatabase(Backend):
                 )
             if encoding != "UTF8":
                 raise SchemaError(f"{name} uses {encoding}; {needs} UTF8")
+            if postgres_session.are_pooled(session, other):
+                raise SchemaError(
+                    f"{name} is behind a pooler that changes the session between transactions; "
+                    f"{needs} the server itself, or PgBouncer with pool_mode = session"
+                )
 
     def load_local_signing_key(self) -> bytes:
         """Raise KeyFileError: all processes share the key given in the settings."""

@@ -208,3 +208,15 @@ def connect_session(schema: str = DEFAULT_SCHEMA, **given: Any) -> PostgresServe
     session.run_long_statements("; ".join((f"SET search_path TO {schema}", *SESSION_SETTINGS)))
     session.read_timeline()
     return session
+
+
+def are_pooled(*sessions: PostgresServerSession) -> bool:
+    """Return whether a pooler runs the statements of these sessions in any of the server's.
+
+    There a session's settings and prepared statements may be those of another one.
+    """
+    first, second = (
+        [each.run_psycopg_statement("SELECT pg_backend_pid()")[0][0][0] for each in sessions]
+        for _ in range(2)
+    )
+    return first != second or len(set(first)) < len(first)
