@@ -38,6 +38,7 @@ SESSION_SETTINGS = (
     f"SET statement_timeout TO '{STATEMENT_TIMEOUT_SECONDS}s'",
     "SET synchronous_commit TO on",
     "SET client_min_messages TO warning",
+    "SET quote_all_identifiers TO off",  # else the schema's names are spelled in another way
 )
 # the number that a server changes when it takes over from another or recovers to a moment; and
 # whether each commit waits for a standby. Nothing while it is a standby itself

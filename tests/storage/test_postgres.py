@@ -113,6 +113,15 @@ def test_each_character_is_stored_whatever_encoding_clients_are_given(
         assert stored.body == '{"text": "40 € 🎉 Ω"}'
 
 
+def test_a_record_opens_again_where_the_server_quotes_all_names(server: Server) -> None:
+    """Its schema is described in other words there, and is the same."""
+    server.fresh("quoting")
+    with server.connect() as owner:
+        owner.execute("ALTER DATABASE quoting SET quote_all_identifiers TO on")
+    for _ in range(2):
+        make_store(server, "quoting").open().close()
+
+
 def test_a_closed_store_writes_nothing_and_others_go_on(two: tuple[Store, Store]) -> None:
     """It can be opened again."""
     late, other = two
