@@ -130,7 +130,7 @@ def _yaml(text: str) -> Any:
 def read_manifest(path: Path) -> Json:
     """The manifest in a YAML or JSON file; ManifestError for one that Slack would not take."""
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
         manifest: Any = json.loads(text) if path.suffix == ".json" else _yaml(text)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from None

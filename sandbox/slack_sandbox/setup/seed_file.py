@@ -152,7 +152,7 @@ def read_seed(path: Path) -> tuple[Seed, list[SeedApp]]:
     Raises SeedError for a file that cannot be used.
     """
     try:
-        file = _File.model_validate(tomllib.loads(path.read_text()))
+        file = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
         return _seed(file), [_app(app, path.parent) for app in file.apps]
     except OSError as error:
         raise SeedError(f"{path}: {error.strerror}") from None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,27 @@ def test_a_missing_seed_file_is_named(tmp_path: Path) -> None:
     """The error names the missing file."""
     with pytest.raises(SeedError, match=r"none\.toml: No such file or directory"):
         read_seed(tmp_path / "none.toml")
+
+
+def test_files_are_read_as_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    """A seed file and its manifest, in a process whose own encoding is ASCII."""
+    manifest = tmp_path / "manifest.yml"
+    manifest.write_text("display_information: {name: Bücher}\n" + MANIFEST, "utf-8")
+    seed = tmp_path / "seed.toml"
+    seed.write_text(
+        '# für alle\n[[people]]\nname = "ida"\n[[apps]]\nmanifest = "manifest.yml"\n',
+        "utf-8",
+    )
+    script = (
+        "import sys; from pathlib import Path; from slack_sandbox.setup.seed_file import read_seed;"
+        "print(ascii(read_seed(Path(sys.argv[1]))[1][0].manifest['display_information']['name']))"
+    )
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script, seed],
+        env=os.environ | ascii_only,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout == "'B\\xfccher'\n", ended.stderr
