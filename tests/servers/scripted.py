@@ -31,6 +31,8 @@ def answer_message(folder: Path, message: dict[str, Any]) -> list[str]:
     def result(**found: Any) -> list[str]:
         return [json.dumps({"jsonrpc": "2.0", "id": number, "result": found})]
 
+    if method in script.get("ends_at", []):
+        return [END]
     if method in script.get("instead", {}):
         return result(**script["instead"][method])
     if method == "initialize":

@@ -302,6 +302,14 @@ def test_an_answer_that_cannot_be_read_is_reported_in_words(
     assert "secret" not in outcome.why
 
 
+def test_a_server_that_ends_at_a_newer_request_is_started_without_it(tmp_path: Path) -> None:
+    """As some servers of the older protocol do when they are asked anything before `initialize`."""
+    write_script(tmp_path, ends_at=["server/discover"])
+    outcomes = call_tools(over_stdio(tmp_path), "fits", "fits")
+    assert [type(each) for each in outcomes] == [ResultOutcome, ResultOutcome]
+    assert len((tmp_path / "starts").read_text().split()) == 2
+
+
 def test_a_failed_connection_delays_the_next_try(tmp_path: Path) -> None:
     """So a server that ends whenever it is asked is not started without end."""
     write_script(tmp_path)

@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.client import ConnectMode
 from mcp.client.session import ElicitationFnT
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -185,13 +186,14 @@ class ServerSession:
         patience: float,
         changed: Callable[[], None],
         elicit: ElicitationFnT | None,
+        mode: ConnectMode = "auto",
     ) -> None:
         """Start to open the connection; `changed` is called when the server's tools have changed.
 
         `patience`: seconds in which it has to be open. `elicit` handles the server's questions to
-        people; None: it may ask nobody.
+        people; None: it may ask nobody. `mode`: "legacy" speaks only the older protocol.
         """
-        self._address, self._timeout_seconds = address, patience
+        self._address, self._timeout_seconds, self._mode = address, patience, mode
         self._changed, self._elicit = changed, elicit
         self._ready, self._closing = asyncio.Event(), asyncio.Event()
         self._scope = anyio.CancelScope()
@@ -199,6 +201,7 @@ class ServerSession:
         self.wire = sent_calls.ServerTraffic()
         self.is_over = False
         self.end_reason = ""  # why it is over; "" if without an error
+        self.ended_at_start = False  # whether a started command ended before it was open
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._handle_end)
 
@@ -230,6 +233,7 @@ class ServerSession:
             message_handler=self._notice_changed_tool_list,
             elicitation_callback=self._elicit,
             cache=None,
+            mode=self._mode,
         )
         with self._scope:
             async with client, anyio.create_task_group() as group:
@@ -261,6 +265,8 @@ class ServerSession:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.end_reason = self.end_reason or describe_connection_error(error)
+            is_command = isinstance(self._address, CommandAddress)
+            self.ended_at_start = is_command and not self._ready.is_set()
         self._ready.set()
 
 
@@ -440,16 +446,24 @@ class ServerConnection:
             if session is None or session.is_over:
                 if (seconds_left := self._retry_at - time.monotonic()) > 0:
                     raise ServerNotReachedError(f"trying again in {seconds_left:.0f} seconds")
-                session = self._session = ServerSession(
-                    self._address, self._open_timeout, self._changed, self._elicit
-                )
+                session = self._start_session("auto")
             client = await session.wait_until_open()
+            if client is None and self._session is session and session.ended_at_start:
+                # some servers of the older protocol end at the first request of the newer one
+                session = self._start_session("legacy")
+                client = await session.wait_until_open()
             if client is not None:
                 return session, client
             self._session = None
             why = session.end_reason or "it ended at once"
             why = _append_http_status(why, session.wire.http_status)
         raise await self._note_failed_attempt(why)
+
+    def _start_session(self, mode: ConnectMode) -> ServerSession:
+        self._session = ServerSession(
+            self._address, self._open_timeout, self._changed, self._elicit, mode
+        )
+        return self._session
 
     async def _note_failed_attempt(self, why: str) -> ServerNotReachedError:
         """Return the error, and delay the next try, longer each time, unless a login is wanted."""
