@@ -46,7 +46,8 @@ def answer_message(folder: Path, message: dict[str, Any]) -> list[str]:
         )
     if method == "tools/list":
         if script.get("endless"):
-            return result(tools=[], nextCursor="on")
+            after = message.get("params", {}).get("cursor", "")
+            return result(tools=[], nextCursor=f"{after} on")
         asking = script.get("asking", []) if (folder / "client").read_text() else []
         shapes = script.get("shapes", {})
         return result(tools=[_tool(name, shapes) for name in [*script["tools"], *asking]])

@@ -270,6 +270,15 @@ def test_unreadable_tools_are_left_out_of_the_list(
     assert lines[0] == f"{said}: 'no_type', inputSchema.type: Field required"
 
 
+@pytest.mark.parametrize("cursor", ["", "on"])
+def test_a_cursor_that_is_returned_again_ends_the_list(cursor: str, tmp_path: Path) -> None:
+    """As of servers that name a next page whether or not there is one."""
+    listed = {"tools": [{"name": "fits", "inputSchema": PLAIN}], "nextCursor": cursor}
+    write_script(tmp_path, instead={"tools/list": listed})
+    [outcome] = call_tools(over_stdio(tmp_path), "fits")
+    assert isinstance(outcome, ResultOutcome), outcome
+
+
 def test_a_call_of_an_unreachable_server_was_not_sent(tmp_path: Path) -> None:
     """So the call may be made again. An endless list of tools counts as not reached."""
     write_script(tmp_path, endless=True)

@@ -30,15 +30,17 @@ async def list_server_tools(client: Client) -> list[Tool]:
     """
     tools: list[Tool] = []
     cursor: str | None = None
-    for _ in range(MAX_PAGES):
+    listed = set[str | None]()  # the cursors of the pages so far; some servers return one forever
+    while cursor not in listed:  # it is None again after the last page
+        if len(listed) == MAX_PAGES:
+            raise ToolListTooLongError(f"its list of tools has more than {MAX_PAGES} pages")
+        listed.add(cursor)
         page = await client.list_tools(cursor=cursor)
         tools += page.tools
         if len(tools) > MAX_TOOLS:
             raise ToolListTooLongError(f"it has more than {MAX_TOOLS:,} tools")
         cursor = page.next_cursor
-        if cursor is None:
-            return _leave_out_names_of_two(tools)
-    raise ToolListTooLongError(f"its list of tools has more than {MAX_PAGES} pages")
+    return _leave_out_names_of_two(tools)
 
 
 def _leave_out_names_of_two(tools: list[Tool]) -> list[Tool]:
