@@ -238,7 +238,7 @@ class HookRoutes:
             raise api_bodies.build_field_problem("body", str(error)) from None
         terms = parse_hook_options(request.query_params)
         if use.event not in hook_formats.APPROVAL_EVENTS:
-            return JSONResponse(await self._report_outcome(key, use))
+            return JSONResponse(await self._report_outcome(key, use, request))
         if prefers_async_response(request.headers):
             return await self._answer_or_accept(key, use, terms, request)
         return StreamingResponse(
@@ -347,19 +347,22 @@ class HookRoutes:
             await self._routes.report_outcome(key, found.id, outcome)
         return claude_code.build_hook_allow_answer(use, found, claimed.arguments)
 
-    async def _report_outcome(self, key: ProgramApiKey, use: claude_code.ToolUse) -> dict[str, Any]:
+    async def _report_outcome(
+        self, key: ProgramApiKey, use: claude_code.ToolUse, request: Request
+    ) -> dict[str, Any]:
         """Record the outcome of a tool use, if people were asked about it; the answer is empty."""
         request_id = await self._routes.find_request_by_idempotency_key(key, use.idempotency_key)
         if request_id is None:
             return {}
-        succeeded, how = use.describe_outcome()
-        outcome = api_bodies.OutcomeSent(
-            claimant=use.build_claimant_id(key.id), succeeded=succeeded, result=how
-        )
         try:
+            approved = (await self._routes.get_request(key, request_id, request)).arguments
+            succeeded, how = use.describe_outcome(approved)
+            outcome = api_bodies.OutcomeSent(
+                claimant=use.build_claimant_id(key.id), succeeded=succeeded, result=how
+            )
             await self._routes.report_outcome(key, request_id, outcome)
         except api_bodies.ProblemError as error:
-            log.warning("request %s: Claude Code says “%s”, but: %s", request_id, how, error)
+            log.warning("request %s: Claude Code's report is not taken: %s", request_id, error)
         return {}
 
 

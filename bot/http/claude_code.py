@@ -30,6 +30,7 @@ TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # for other tools, it is one
 _EVENT_NAME_PATTERN = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
 _MAX_EVENT_NAME_BYTES = 100  # together with its key
 UNKNOWN_EVENT_ERROR = "That is not what Claude Code sends before or after a tool."
+USED_DIFFERENTLY_TEXT = "Claude Code used the tool with another input than the approved one."
 RUNS_IN_BACKGROUND_TEXT = "It continues in the background, and its end is not seen."
 
 
@@ -86,13 +87,16 @@ class ToolUse:
         where = f", and works in {self.folder}" if self.folder else ""
         return f"Claude Code says: “{line}”{where}."
 
-    def describe_outcome(self) -> tuple[bool | None, str]:
-        """Return whether the use succeeded (None: not known), and a sentence on how it went.
+    def describe_outcome(self, approved: dict[str, Any]) -> tuple[bool | None, str]:
+        """Return whether the approved use succeeded (None: not known), and a sentence about it.
 
         For a failure, the sentence is the first line of its error; it never has the tool's output.
+        Claude Code may ignore an edited input, or take that of another hook.
         """
         if self.event is HookEventKind.DENIED:
             return False, "Claude Code's own auto mode did not let it be used."
+        if not is_same_json(approved, self.tool_input):
+            return None, USED_DIFFERENTLY_TEXT
         if self.event is HookEventKind.FAILED:
             lines = str(self.payload.get("error", "")).strip().splitlines()
             return False, lines[0][:MAX_ERROR_CHARS] if lines else "It failed."

@@ -177,9 +177,10 @@ class _HookCommand(_Command):
         """See _Command; the tool is used with the input in the answer."""
         if code:
             return ReportedEnd(f"exit {code}", said)
-        heard = _read_answer(self.place, self.text, json.loads(printed))
+        answer = json.loads(printed)
+        heard = _read_answer(self.place, self.text, answer)
         if heard.how == "allow":
-            used = json.dumps(_use(self.text, "PostToolUse"))
+            used = json.dumps(_use(self.text, "PostToolUse", answer))
             with self.begin("hook", typed=used) as process:
                 assert process.wait(PATIENCE) == 0
         return heard
@@ -211,16 +212,17 @@ class _HookByHttp(Asked):
             return self._told.result(PATIENCE)
 
     def _hear(self) -> ReportedEnd:
-        heard = _read_answer(self.place, self.text, self._say("PreToolUse"))
+        answer = self._say("PreToolUse")
+        heard = _read_answer(self.place, self.text, answer)
         if heard.how == "allow":
             with suppress(OSError, HTTPException):  # only the record depends on it
-                self._say("PostToolUse")
+                self._say("PostToolUse", answer)
         return heard
 
-    def _say(self, event: str) -> dict[str, Any]:
-        """Send this event as the agent's own hook; return the answer."""
+    def _say(self, event: str, answer: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send this event as the agent's own hook, after this answer; return the answer."""
         url = f"{self.place.line.url}/v1/hooks/claude-code?channel=%23support&wait=55m"
-        said = json.dumps(_use(self.text, event)).encode()
+        said = json.dumps(_use(self.text, event, answer)).encode()
         headers = {"Authorization": f"Bearer {self.place.key}", "Content-Type": "application/json"}
         request = HttpRequest(url, said, headers, method="POST")
         with urlopen(request, timeout=PATIENCE) as answer:
@@ -229,14 +231,17 @@ class _HookByHttp(Asked):
         return found
 
 
-def _use(text: str, event: str = "PreToolUse") -> dict[str, Any]:
-    """A coding agent's description of this use of a tool."""
+def _use(
+    text: str, event: str = "PreToolUse", answer: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A coding agent's description of this use of a tool, after the hook's `answer` if there is."""
+    given = {"text": text}
     return {
         "session_id": "5c1e",
         "cwd": "/home/ben/book",
         "hook_event_name": event,
         "tool_name": "mcp__book__write",
-        "tool_input": {"text": text},
+        "tool_input": _find_input(given, answer) if answer else given,
         "tool_use_id": f"toolu_{text.encode().hex()}",
         "tool_response": {},
     }
@@ -246,6 +251,11 @@ def _read_answer(place: Place, text: str, said: dict[str, Any]) -> ReportedEnd:
     """Read a hook's answer, and do what it allows."""
     answer = said["hookSpecificOutput"]
     if answer["permissionDecision"] == "allow":
-        given = answer.get("updatedInput", {"text": text})
-        return ReportedEnd("allow", place.did(given["text"]))
+        return ReportedEnd("allow", place.did(_find_input({"text": text}, said)["text"]))
     return ReportedEnd(answer["permissionDecision"], answer["permissionDecisionReason"])
+
+
+def _find_input(given: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """The input with which the tool is used after this answer."""
+    found: dict[str, Any] = said["hookSpecificOutput"].get("updatedInput", given)
+    return found

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bot.http.claude_code import USED_DIFFERENTLY_TEXT
 from storage.models import Call, Run
 from tests.client_keys import revoke_key
 from tests.stories.harness import SUPPORT, Harness
@@ -86,11 +87,27 @@ def test_a_tool_is_used_as_people_approved_it(bot: Harness, new_program: NewProg
     assert program.look({"id": run.id})["status"] == "running"
     bot.restart()  # neither side keeps the use in memory
     secret = {"stdout": "the secret of the shop", "stderr": ""}
-    report_outcome(program, "rm -rf build", tool_response=secret, duration_ms=4187)
+    used = said["updatedInput"]
+    more = {"tool_input": used, "tool_response": secret, "duration_ms": 4187}
+    report_outcome(program, "rm -rf build", **more)
     stands = program.look({"id": run.id}, 30)
     assert (stands["status"], stands["result"]) == ("succeeded", "done in 4.2 s")
     bot.settle()
     assert "the secret" not in str(bot.thread(SUPPORT, bot.run_of(run.id).thread_ts))
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PostToolUseFailure"])
+def test_a_use_with_another_input_than_the_approved_one_is_unknown(
+    event: str, bot: Harness, new_program: NewProgram
+) -> None:
+    """As when Claude Code does not take the edited input, or takes that of another hook."""
+    program = new_program()
+    command = f"rm -rf {event}"
+    request = {"id": approve_use(bot, program, command)}
+    used = {"command": f"sudo {command}", "timeout": 5000}
+    report_outcome(program, command, event, tool_input=used, error="Exit code 1")
+    stands = program.look(request, 30)
+    assert (stands["status"], stands["note"]) == ("unknown", USED_DIFFERENTLY_TEXT)
 
 
 def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, new_program: NewProgram) -> None:

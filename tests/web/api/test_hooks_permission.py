@@ -68,7 +68,7 @@ def test_the_permission_hook_returns_what_people_decided(
         )
         return
     assert call.status.value == "running"
-    done = build_use(command, "PostToolUse", tool_use_id=number, duration_ms=100)
+    done = build_use(command, "PostToolUse", tool_input=given, tool_use_id=number)
     assert program.ask("POST", PATH, done) == (200, {})
     assert bot.all(Call)[-1].status.value == "succeeded"
 
