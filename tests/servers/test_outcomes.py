@@ -65,8 +65,14 @@ RESULTS = {
         '"_meta": {"half": "\\ud83d \\\\ud83d \\ud83d\\ude00"}}]}}'
     ],
 }
+INCOMPLETE = {
+    "values_alone": build_result(structuredContent={"number": 7}),
+    "null_content": build_result(content=None, structuredContent={"number": 7}),
+    "null_error": build_result(content=TEXT, structuredContent={"number": 7}, isError=None),
+}
 ERRORS = {
     "is_error": build_result(content=TEXT, isError=True),
+    "is_error_alone": build_result(isError=True),
     "own_words": build_error(-1),
     **{
         f"code_{-code}": build_error(code)
@@ -85,7 +91,7 @@ UNCLEAR = {
     "code_is_text": build_error("seven"),
 }
 LEFT = {"ends": [END], "says_nothing": list[str]()}
-TOOLS = {**RESULTS, **ERRORS, **UNCLEAR, **LEFT}
+TOOLS = {**RESULTS, **INCOMPLETE, **ERRORS, **UNCLEAR, **LEFT}
 
 
 def write_script(folder: Path, **more: Any) -> None:
@@ -166,13 +172,17 @@ def test_each_kind_of_answer_has_its_outcome(address: Address, tmp_path: Path) -
 
     Each call is sent once.
     """
-    names = [*RESULTS, *ERRORS, *UNCLEAR]
+    names = [*RESULTS, *INCOMPLETE, *ERRORS, *UNCLEAR]
     found = dict(zip(names, call_tools(address, *names), strict=True))
     for name in RESULTS:
         outcome = found[name]
         assert isinstance(outcome, ResultOutcome), (name, outcome)
         assert extract_result_text(outcome.result) == "seven"
         assert bool(outcome.remark) == (name != "fits")
+    for name in INCOMPLETE:
+        outcome = found[name]
+        assert isinstance(outcome, ResultOutcome), (name, outcome)
+        assert outcome.result.structured_content == {"number": 7}
     cut = found["cut"]
     assert isinstance(cut, ResultOutcome)
     assert cut.result.content[0].meta == {"half": "\ufffd \\ud83d \U0001f600"}

@@ -200,6 +200,21 @@ class ServerTraffic:
         return error
 
 
+def _fill_in_call_result(item: SessionMessage | Exception) -> None:
+    """Add the empty `content` that some servers leave out of a call's result; the SDK needs one.
+
+    An `isError` of null counts as left out.
+    """
+    if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
+        return
+    result = item.message.result
+    if "isError" in result and result["isError"] is None:
+        del result["isError"]
+    is_call_result = isinstance(result.get("structuredContent"), dict) or "isError" in result
+    if is_call_result and result.get("content") is None:
+        result["content"] = []
+
+
 class _WatchedStream:
     """A stream to or from a server, on which its messages are noted."""
 
@@ -249,6 +264,7 @@ class WatchedReadStream(_WatchedStream):
     def _take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         item = self._note_message(item) if self._notes else item
         tool_list.leave_out_unreadable_tools(item, self._told)
+        _fill_in_call_result(item)
         return item
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:

@@ -279,7 +279,9 @@ class McpProxy:
                 return HeldOutcome(result, True, _build_reported_result(outcome.result))
             case sent_calls.FailedOutcome():
                 message = request.escape_control_characters(outcome.message)
-                result = outcome.result or build_text_result(message, is_error=True)
+                said = outcome.result
+                has_words = said is not None and (said.content or said.structured_content)
+                result = said if said and has_words else build_text_result(message, is_error=True)
                 return HeldOutcome(result, False, _build_reported_result(result))
             case sent_calls.NotSentOutcome():
                 raise NotRunError(
