@@ -107,6 +107,7 @@ class App:
     inspection: SetupInspector | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _thread_error: BaseException | None = None  # what one of the threads has ended with
 
     def start(self, *, connect: bool = True) -> None:
         """Start the threads, take up what the last process left open, and connect to Slack."""
@@ -136,9 +137,13 @@ class App:
         )
 
     def _run(self, body: Callable[[], None]) -> None:
-        """Run the body of one of the threads."""
+        """Run the body of one of the threads; if it ends with an error, so does the process."""
         with work_for_workspace(self.core.signals.tracer.workspace):
-            body()
+            try:
+                body()
+            except BaseException as error:
+                self._thread_error = error
+                raise
 
     def _record_start(self) -> None:
         """Record in the audit which version, commit and policy are at work from now on."""
@@ -159,8 +164,14 @@ class App:
         self.inspection.start()
 
     def wait(self) -> None:
-        """Block until `stop` or an interrupt; raise DBAPIError once the record may be too old."""
-        wait_for_end(self._ended, self.core.store.require_newest_rows)
+        """Block until `stop`, an interrupt, or what `require_able_to_work` raises."""
+        wait_for_end(self._ended, self.require_able_to_work)
+
+    def require_able_to_work(self) -> None:
+        """Raise what has ended one of the threads, or DBAPIError if the record may be too old."""
+        if self._thread_error is not None:
+            raise self._thread_error
+        self.core.store.require_newest_rows()
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

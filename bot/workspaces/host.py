@@ -173,11 +173,11 @@ class WorkspaceHost:
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt; raise DBAPIError once a record may be too old."""
-        wait_for_end(self._stopping, self._require_newest_rows)
+        wait_for_end(self._stopping, self._require_able_to_work)
 
-    def _require_newest_rows(self) -> None:
+    def _require_able_to_work(self) -> None:
         for each in self.list_hosted():
-            each.require_newest_rows()
+            each.require_able_to_work()
 
     def stop(self) -> None:
         """Refuse new input, let running work finish its current step, and close everything."""

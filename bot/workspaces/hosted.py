@@ -79,10 +79,10 @@ class HostedWorkspace:
         """Return whether its app is running."""
         return self._app is not None
 
-    def require_newest_rows(self) -> None:
-        """Raise DBAPIError if its app has found that the record may lack what it wrote."""
+    def require_able_to_work(self) -> None:
+        """Raise what keeps its app, if it is running, from working until the next start."""
         if app := self._app:
-            app.core.store.require_newest_rows()
+            app.require_able_to_work()
 
     @property
     def starts_at(self) -> datetime | None:
