@@ -26,6 +26,7 @@ from slack_sandbox.workspace.clock import ShiftedClock
 from slack_sandbox.workspace.seed import Seed, default_seed
 from storage.installations import Installation
 from tests.local_slack import read_countersign_manifest
+from tests.records import settings_of
 from tests.stories.harness import Harness, Machine
 
 OTHER = "T0SANDBOXB"
@@ -112,6 +113,10 @@ class TwoWorkspaces:
         """Return the host that serves both, started if it is not yet."""
         if self.host is None:
             self.environ = environ
+            for team in self.teams:  # else its app could open a record that is being copied there
+                folder = self.folder / "workspaces" / team
+                folder.mkdir(parents=True, exist_ok=True)
+                settings_of(folder / "countersign.db")
             settings = Settings.load(environ, transport=Transport.SOCKET)
             self.install_in_record(settings)
             self.host = WorkspaceHost(

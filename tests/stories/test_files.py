@@ -303,10 +303,11 @@ def test_a_mention_that_comes_without_its_files_is_read_with_them(harness: Harne
     arrived(harness)
     ids = [ben.files_of(SUPPORT, ts)[0]["id"], ana.files_of(FINANCE, secret)[0]["id"]]
     named = [{"type": "file", "file_id": each} for each in ids]
+    slack = harness.slack.world
     body = {
         "type": "app_mention",
         "user": "UBEN00001",
-        "text": "<@UBOT00001>",
+        "text": f"<@{slack.app.bot_user}>",
         "channel": SUPPORT,
         "ts": ts,
         "event_ts": ts,
@@ -315,7 +316,6 @@ def test_a_mention_that_comes_without_its_files_is_read_with_them(harness: Harne
         ],
     }
     harness.planner.script(Turn(text="A pie."))
-    slack = harness.slack.world
     with slack.lock:
         events.emit(slack, slack.app, body, slack.channel(SUPPORT))
     harness.said(SUPPORT, ts, "A pie.")
