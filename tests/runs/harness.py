@@ -13,6 +13,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 from sqlmodel import col
 
@@ -307,4 +308,18 @@ def approved(path: Path, name: str = "note") -> LoopHarness:
     made.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
     made.loop.tick()
     assert made.all()[1][0].status is CallStatus.APPROVED
+    return made
+
+
+def interrupted(path: Path, name: str) -> LoopHarness:
+    """A request whose approved call ran in a process that died before it stored the result.
+
+    It is started again.
+    """
+    made = approved(path, name)
+    made.pool.die = "after"
+    with pytest.raises(Crash):
+        made.work()
+    made.stop()
+    made.start()
     return made

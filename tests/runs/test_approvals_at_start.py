@@ -20,7 +20,7 @@ from storage import calls, grants, moves
 from storage.models import Call
 from storage.states import CallStatus, RunStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY
-from tests.runs.harness import Crash, LoopHarness, approved
+from tests.runs.harness import Crash, LoopHarness, approved, interrupted
 from tests.storage.builders import HOUR, click, submission
 
 C = CallStatus
@@ -377,12 +377,7 @@ def test_a_call_without_its_arguments_is_not_started(begin_request: Begin) -> No
 
 def test_an_interrupted_call_whose_tool_is_gone_is_unknown(tmp_path: Path) -> None:
     """It is not run again, though its tool might have been."""
-    harness = approved(tmp_path / "db", "put")
-    harness.pool.die = "after"
-    with pytest.raises(Crash):
-        harness.work()
-    harness.stop()
-    harness.start()
+    harness = interrupted(tmp_path / "db", "put")
     del harness.core.tools.tools["put"]
     call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)

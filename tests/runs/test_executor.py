@@ -18,7 +18,7 @@ from storage.models import Call
 from storage.states import CallStatus
 from tests.record_checks import find_first_broken_row
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
-from tests.runs.harness import Crash, LoopHarness, approved
+from tests.runs.harness import Crash, LoopHarness, approved, interrupted
 from tests.storage.builders import click, submission
 
 C = CallStatus
@@ -243,12 +243,7 @@ def test_after_a_crash_around_the_effect_only_idempotent_tools_rerun(
 
 def test_a_call_that_may_not_rerun_after_a_crash_is_unknown(tmp_path: Path) -> None:
     """It is no longer what was shown; that it was not run would not be true."""
-    harness = approved(tmp_path / "db", "put")
-    harness.pool.die = "after"
-    with pytest.raises(Crash):
-        harness.work()
-    harness.stop()
-    harness.start()
+    harness = interrupted(tmp_path / "db", "put")
     tamper(harness, "UPDATE call SET digest = 'x'")
     call = work_and_get_call(harness)
     assert (call.status, harness.effects[call.id]) == (C.UNKNOWN, 1)
