@@ -47,10 +47,10 @@ class DueReminder:
 
 @dataclass(frozen=True, slots=True)
 class SilentPeople:
-    """People whom a reminder does not name: they have voted, are away or are asleep."""
+    """People whom a reminder does not name: they have voted, are unavailable or are asleep."""
 
     voted: frozenset[str]
-    away: frozenset[str]  # also those who may not approve, because they edited the call
+    unavailable: frozenset[str]  # away, or not allowed to approve because they edited the call
     asleep: frozenset[str] = frozenset()
 
 
@@ -242,8 +242,9 @@ class ReminderSender:
             authority.list_delegates(able_approvers - voted) - voted - {run.requester} - out.asleep
         )
         here = able_approvers - voted - out.asleep
-        people = sorted((here - out.away) or here or (() if delegates else able_approvers - voted))
-        silent = (voted | out.away | out.asleep) - set(people)
+        others = () if delegates else able_approvers - voted
+        people = sorted((here - out.unavailable) or here or others)
+        silent = (voted | out.unavailable | out.asleep) - set(people)
         ids = dict(card_routing.find_group_ids_of_gate(authority, gate))
         groups = [
             (ids[handle], authority.directory.find_group(handle))
@@ -292,7 +293,7 @@ class ReminderSender:
                 people.add(due.assignee)
                 continue
             able_approvers = authority.list_able_approvers(gate, by_name, **asked) - silent.voted
-            people |= (able_approvers - silent.away) or able_approvers
+            people |= (able_approvers - silent.unavailable) or able_approvers
             people |= authority.list_delegates(able_approvers) - silent.voted - {run.requester}
         return card_routing.find_sleepers(authority, people, now, deadline)
 
