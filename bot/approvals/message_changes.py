@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.cards import answers, notices
-from bot.cards.views import extract_message_text
+from bot.cards.views import extract_message_text, mentions_bot
 from storage import (
     calls,
     endings,
@@ -28,7 +28,7 @@ from storage.states import DeliveryStatus
 
 MESSAGE_CHANGE_SUBTYPES = ("message_changed", "message_deleted")
 NO_REQUEST_CHANGED_NOTE = "no request's message changed"
-NOT_ADDRESSED_NOTE = "not addressed to the bot"
+NOT_ADDRESSED_NOTE = "not addressed to the bot"  # compared with stored rows
 
 
 def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
@@ -95,9 +95,7 @@ def _take_edit_as_message(
     key of a message that may be handled already. Returns the message's event; None if it is not so.
     """
     after, before = event.get("message") or {}, event.get("previous_message") or {}
-    mention = f"<@{bot_user}"
-    was_mentioned = not before or mention in (before.get("text") or "")
-    if was_mentioned or mention not in (after.get("text") or ""):
+    if not before or mentions_bot(before, bot_user) or not mentions_bot(after, bot_user):
         return None
     key = transcripts.build_message_key(delivery.team, delivery.channel, after["ts"])
     original = inbox.find_delivery(tx, key)
@@ -171,7 +169,7 @@ def _may_be_for_bot(
     bot_user: str,
 ) -> bool:
     """Return whether a message that never arrived may have been for the bot."""
-    if event.get("channel_type") == "im" or f"<@{bot_user}" in (before.get("text") or ""):
+    if event.get("channel_type") == "im" or mentions_bot(before, bot_user):
         return True
     thread = before.get("thread_ts") or ""
     return bool(

@@ -19,7 +19,12 @@ from bot.cards import question_message, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.field_layout import WHOLE_FORM, FieldErrors
-from bot.cards.views import HUMAN_MESSAGE_SUBTYPES, extract_message_text, is_only_cancellation
+from bot.cards.views import (
+    HUMAN_MESSAGE_SUBTYPES,
+    extract_message_text,
+    is_only_cancellation,
+    mentions_bot,
+)
 from bot.policy.authority import Authority, Denial, LookupFailedError, LookupPendingError
 from bot.tools import person_question
 from bot.tools.names import SlackIdResolver
@@ -212,11 +217,10 @@ class ReplyAnswerHandler:
         if delivery.kind is not DeliveryKind.MESSAGE:
             return False
         event = json.loads(delivery.body)["event"]
-        raw_text = event.get("text") or ""
         if event.get("subtype") not in HUMAN_MESSAGE_SUBTYPES or event.get("bot_id"):
             return False
         text = extract_message_text(event, self.bot_user)
-        if not text or f"<@{self.bot_user}" in raw_text or is_only_cancellation(text):
+        if not text or mentions_bot(event, self.bot_user) or is_only_cancellation(text):
             return False
         open_questions = self._list_open_questions(delivery)
         is_reply = event.get("thread_ts") not in (None, "", event.get("ts"))

@@ -69,6 +69,11 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
     return words if strip_invisible_characters(words).strip() else ""
 
 
+def mentions_bot(message: Mapping[str, Any], bot_user: str) -> bool:
+    """Return whether the text of a message mentions the bot."""
+    return f"<@{bot_user}" in (message.get("text") or "")
+
+
 def _convert_mrkdwn_to_text(text: str, bot_user: str) -> str:
     """Return a message's text without the bot's mention and markup, as it can be stored."""
     if "<" in text:
