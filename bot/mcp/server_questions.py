@@ -281,7 +281,11 @@ log = logging.getLogger("countersign.servers")
 
 
 class _NoAnswerError(Exception):
-    """Raised if a server's question gets no answer, with the result to send to the server."""
+    """Raised if a server's question gets no answer; holds the result to send to the server."""
+
+    def __init__(self, result: ElicitResult) -> None:
+        super().__init__(result.action)
+        self.result = result
 
 
 class RunningServerCall:
@@ -323,8 +327,7 @@ class RunningServerCall:
                     log.warning("a question from the server %s is declined: %s", name, error)
                     return ElicitResult(action="decline")
                 except _NoAnswerError as ended:
-                    result: ElicitResult = ended.args[0]
-                    return result
+                    return ended.result
 
     async def _collect_answers(self, fields: ElicitRequestParams) -> Content:
         if not isinstance(fields, ElicitRequestFormParams):

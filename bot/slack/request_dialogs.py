@@ -232,10 +232,9 @@ class RequestDialogFamily:
     ) -> PreparedDialog | DialogRefusal:
         """Return the form filled with an earlier call's values, if this person requested it."""
         with self._store.read() as tx:
-            call = find_call(tx, call_id)
-            run = get_run(tx, call.run_id) if call else None
-        if call is None or run is None:
-            return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
+            if (call := find_call(tx, call_id)) is None:
+                return DialogRefusal(sentences.OUTDATED_CARD_REPLY)
+            run = get_run(tx, call.run_id)
         if run.requester != person:
             sentence = sentences.ask_again_not_allowed_reply(run.requester)
             return DialogRefusal(sentence, call, "not_requester")

@@ -280,9 +280,9 @@ class McpProxy:
             case sent_calls.FailedOutcome():
                 message = request.escape_control_characters(outcome.message)
                 said = outcome.result
-                has_words = said is not None and (said.content or said.structured_content)
-                result = said if said and has_words else build_text_result(message, is_error=True)
-                return HeldOutcome(result, False, _build_reported_result(result))
+                if said is None or not (said.content or said.structured_content):
+                    said = build_text_result(message, is_error=True)
+                return HeldOutcome(said, False, _build_reported_result(said))
             case sent_calls.NotSentOutcome():
                 raise NotRunError(
                     UNREACHABLE_ERROR.format(why=request.escape_control_characters(outcome.why))
