@@ -24,6 +24,7 @@ import rfc8785
 encode_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MAX_DECIMAL_DIGITS = 4000  # on either side of the point: "1e999999999" would fill the memory
 KEY_MIN_CHARS = 32
+MAX_JSON_DEPTH = 32  # as deep as forms take it
 MAX_SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
 
@@ -111,7 +112,10 @@ def _parse_whole_number(digits: str) -> int | float:
 
 
 def parse_json_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object strictly: NonCanonicalValueError for duplicate keys and NaN."""
+    """Parse a JSON object strictly.
+
+    Raises NonCanonicalValueError for duplicate keys, NaN and more than MAX_JSON_DEPTH levels.
+    """
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(found)
@@ -124,6 +128,7 @@ def parse_json_object(text: str) -> dict[str, Any]:
 
     try:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
+        _require_shallow_json(value)
     except NonCanonicalValueError:
         raise
     # ValueError is also raised for a number of more than 4300 digits
@@ -132,6 +137,24 @@ def parse_json_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NonCanonicalValueError("the arguments must be a JSON object")
     return value
+
+
+def _require_shallow_json(value: Any) -> None:
+    """Raise NonCanonicalValueError for a value that is nested more than MAX_JSON_DEPTH levels deep.
+
+    How deep the interpreter itself can go depends on its version and on who calls.
+    """
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise NonCanonicalValueError(f"the JSON is nested more than {MAX_JSON_DEPTH} levels deep")
 
 
 def compute_digest_of_call(

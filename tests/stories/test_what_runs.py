@@ -324,6 +324,7 @@ MALFORMED_CALLS = [
     ("note", '{"text": NaN}'),
     ("note", '{"text": "a", "colour": "red"}'),
     ("note", "{}"),
+    *(("note", f'{{"text": {"[" * deep}{"]" * deep}}}') for deep in (40, 700, 5_000)),
     ("refund_order", '{"order_id": 1042, "amount": 1e400, "reason": "late"}'),
     ("refund_order", '{"order_id": 1042, "amount": "-1.00", "reason": "late"}'),
     ("refund_order", '{"order_id": 1042, "amount": "1.00", "reason": "whim"}'),
@@ -332,7 +333,7 @@ MALFORMED_CALLS = [
 
 
 def test_malformed_calls_are_refused_and_not_shown(harness: Harness, fakes: FakeTools) -> None:
-    """Invalid JSON, duplicate keys, no object, invalid values, unknown tools: the model is told."""
+    """Invalid or deeply nested JSON, duplicate keys, invalid values, unknown tools."""
     thread = ask(harness, *MALFORMED_CALLS, ("note", {"text": "the good one"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
