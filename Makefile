@@ -1,8 +1,8 @@
 # One command each; every one makes the environment first when it is not there.
 # What is compiled is kept: the tests start the bot some sixty times as a process of its own.
 unexport PYTHONDONTWRITEBYTECODE
-# the first of these that is 3.11 or newer
-PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
+# the first of these that is 3.11 to 3.14; of a newer one, not all that is needed can be installed
+PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
 # stories that make test-long tells over signed HTTP, with the record on PostgreSQL and with a model asked by Chat
 # Completions, too; all of them are by make test-variants
@@ -19,7 +19,7 @@ APART := $(BESIDE) tests/browser tests/integrations tests/cluster tests/models
 
 # what the demo and the bot need; `.venv/ready` adds the extras and what tests need
 .venv/demo: pyproject.toml client/pyproject.toml sandbox/pyproject.toml constraints.txt
-	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
+	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 to 3.14, and none was found; set PYTHON=..."; exit 1; }
 	@echo "Installing Countersign and what it needs into .venv: once, for about half a minute"
 	@$(PYTHON) -m venv .venv
 	@# what the demo imports is compiled when it starts: most of the rest never is
@@ -42,7 +42,7 @@ agent: .venv-agent/ready  ## an agent of another framework at this terminal, whi
 	@. var/demo/program.sh; cd var/demo; PYTHONPATH=../../client ../../.venv-agent/bin/python ../../docs/terminal_agent.py
 
 .venv-agent/ready:
-	@command -v "$(PYTHON)" >/dev/null || { echo "The agent needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
+	@command -v "$(PYTHON)" >/dev/null || { echo "The agent needs Python 3.11 to 3.14, and none was found; set PYTHON=..."; exit 1; }
 	@echo "Installing Pydantic AI into .venv-agent: once, for about half a minute"
 	@$(PYTHON) -m venv .venv-agent
 	@.venv-agent/bin/pip install --quiet --disable-pip-version-check 'pydantic-ai-slim[openai]>=2.68'

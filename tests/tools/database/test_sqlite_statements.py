@@ -110,7 +110,8 @@ DELETE FROM line WHERE order_id IN (SELECT id FROM orders WHERE status = 'pendin
 BEYOND = """
 load_extension fts3_tokenizer readfile writefile edit sqlite_offset sqlite_log sqlite_source_id
 sqlite_compileoption_get sqlite_compileoption_used rtreecheck rtreedepth rtreenode matchinfo
-snippet offsets optimize highlight bm25 fts5 fts5_source_id match regexp subtype eval shell
+snippet offsets optimize highlight bm25 fts5 fts5_source_id fts5_get_locale fts5_insttoken
+fts5_locale match regexp subtype eval shell
 icu_load_collation sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_drop_column
 sqlite_add_constraint sqlite_fail sqlite_filestat lsmode fsdir zipfile sqlar_compress dbpage nosuch
 """
