@@ -353,10 +353,10 @@ class ChangeTrialRunner:
         names = ", ".join(map(quote_name, table.key))
         typed = ", ".join(f"k{at}::{table.types[each]}" for at, each in enumerate(table.key))
         placeholders = ", ".join(f"k{at}" for at, _ in enumerate(table.key))
-        arrays = ", ".join("%s::text[]" for _ in table.key)
+        arrays = ", ".join("pg_catalog.unnest(%s::text[])" for _ in table.key)
         text = (
             f"SELECT {table.select_list} FROM {table.source} WHERE ({names}) IN (SELECT {typed} "
-            "FROM pg_catalog.unnest("
+            "FROM ROWS FROM ("
         ).replace("%", "%%")
         rows = self._tables.read_rows(
             f"{text}{arrays}) AS k({placeholders}))",
@@ -364,7 +364,10 @@ class ChangeTrialRunner:
         )
         places = {repr(key): at for at, key in enumerate(keys)}
         at = [table.columns.index(each) for each in table.key]
-        return sorted(rows, key=lambda row: places[repr(tuple(row[each] for each in at))])
+        # a key may be written otherwise than the equal one that was asked for: 1.0 for 1
+        return sorted(
+            rows, key=lambda row: places.get(repr(tuple(row[each] for each in at)), len(keys))
+        )
 
     def _read_previous_rows(self, trial: TrialRunResult, max_rows: int) -> None:
         for oid, table in self._tables.load_tables(list(trial.counts)).items():

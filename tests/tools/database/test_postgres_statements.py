@@ -418,3 +418,41 @@ def test_a_built_in_function_under_another_name_is_found(pg: World) -> None:
     )
     with pytest.raises(ToolError, match="the function ends calls pg_terminate_backend"):
         pg.query("SELECT ends(1, 1)")
+
+
+def test_rows_of_a_table_with_a_key_of_several_columns_are_found(pg: World) -> None:
+    """They are asked for by all columns of the key."""
+    pg.raw("CREATE TABLE seat (hall TEXT, number INTEGER, who TEXT, PRIMARY KEY (hall, number))")
+    pg.raw("INSERT INTO seat VALUES ('a', 1, 'Ana'), ('a', 2, 'Ben'), ('b', 1, 'Cleo')")
+    pg.raw("GRANT ALL ON seat TO agent")
+    sql = "UPDATE seat SET who = 'Dora' WHERE hall = 'a' AND number < 3"
+    shown = pg.preview(sql)
+    assert shown.text.splitlines() == [
+        "Changes 2 rows of seat.",
+        "1. hall a, number 1",
+        "   who  Ana → Dora",
+        "2. hall a, number 2",
+        "   who  Ben → Dora",
+    ]
+    assert pg.change(sql, shown.expects)["rows"] == 2
+    assert pg.preview("DELETE FROM seat WHERE number = 2").text.splitlines()[2:] == [
+        "a     2       Dora"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"), [("citext", "Ana@x", "ana@x"), ("numeric", "1", "1.00")]
+)
+def test_a_key_may_be_written_anew_as_an_equal_one(
+    pg: World, kind: str, before: str, after: str
+) -> None:
+    """The server takes both for the same; the card shows how each is written."""
+    pg.raw("CREATE EXTENSION citext")
+    pg.raw(f"CREATE TABLE member (key {kind} PRIMARY KEY)")
+    pg.raw(f"INSERT INTO member VALUES ('{before}')")
+    pg.raw("GRANT ALL ON member TO agent")
+    sql = f"UPDATE member SET key = '{after}'"
+    shown = pg.preview(sql)
+    assert shown.text.splitlines()[0] == "Changes 1 row of member."
+    assert [each for each in shown.text.splitlines() if each in (before, after)] == [before, after]
+    assert pg.change(sql, shown.expects)["rows"] == 1
