@@ -263,8 +263,8 @@ def get_target_table(statement: Statement, catalog: Catalog) -> Relation:
         raise StatementError(
             f"there is no table {statement.target.name}; the tool tables lists them"
         )
-    if table.kind not in ("table", "partitioned", "foreign"):
-        kind = f"{table.kind}{' table' * (table.kind == 'virtual')}"
+    if table.kind not in ("table", "partitioned"):
+        kind = f"{table.kind}{' table' * (table.kind != 'view')}"
         raise StatementError(f"{table.name} is a {kind}; only a plain table can be changed")
     _check_no_secret_guessing(statement, table, catalog)
     return table

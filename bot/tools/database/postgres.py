@@ -121,7 +121,7 @@ class PostgresSession(session.Session):
     ) -> tuple[row_changes.Change, ...]:
         for number, (each, _) in enumerate(named, 1):
             with row_changes.add_statement_number_to_errors(number, named):
-                self._check_reached_functions(each)
+                self.check_statement(each)  # planning takes the locks that the run would take
         return run_changes_tracking_rows(
             self._raw, self.catalog, named, self._run_change, self.database.max_changes
         )

@@ -64,11 +64,13 @@ _SELECT_INHERITING_TABLES = """
 _SELECT_COLUMN_NAMES = """
     SELECT DISTINCT attname::text FROM pg_catalog.pg_attribute
     WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped"""
-# locks on whole tables mean changes that the row counts do not show: TRUNCATE, ALTER
-_COUNT_TABLE_LOCKS = """
-    SELECT count(*) FROM pg_catalog.pg_locks
+# locks that mean changes that the row counts do not show: TRUNCATE, ALTER, writes to foreign tables
+_SELECT_UNWATCHED_LOCKS = """
+    SELECT mode = 'RowExclusiveLock' FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
-        AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')"""
+        AND (mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+            OR mode = 'RowExclusiveLock' AND relation IN (
+                SELECT oid FROM pg_catalog.pg_class WHERE relkind = 'f'))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,8 @@ class TouchedTableReader:
         self._family = [oid for (oid,) in self.query(_SELECT_INHERITING_TABLES, (name,))]
         self.found: dict[int, ReadableTable | None] = {}
         target = self.load_tables([self._family[0]])[self._family[0]]
-        if target is None or table.kind == "foreign":
-            raise ToolError(f"{table.name} is a {table.kind} table, whose rows cannot be watched")
+        if target is None:
+            raise ToolError(f"the rows of {table.name} cannot be watched")
         if len(self._family) > 1:  # the tables that inherit from it are read through it
             target = replace(target, source=target.name, relation=self._add_parts_columns(table))
             self.found[target.oid] = target
@@ -148,8 +150,9 @@ class TouchedTableReader:
         for oid, _, added, changed, deleted in rows:
             own = counts.setdefault(self._family[0] if oid in self._family else oid, Counter())
             own.update(added=added, changed=changed, deleted=deleted)
-        if self.query(_COUNT_TABLE_LOCKS)[0][0]:
-            raise ToolError("it locks or alters whole tables, which cannot be watched")
+        for (is_foreign,) in self.query(_SELECT_UNWATCHED_LOCKS):
+            what = "changes a foreign table" if is_foreign else "locks or alters whole tables"
+            raise ToolError(f"it {what}, which cannot be watched")
         return counts
 
     def load_tables(self, oids: list[int]) -> dict[int, ReadableTable | None]:

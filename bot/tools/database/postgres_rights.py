@@ -29,7 +29,7 @@ _SELECT_FUNCTIONS_BY_NAME = """
         AND NOT 2281 = ANY(p.proargtypes)
         AND (%s OR pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))"""
 _SELECT_RELATIONS_BY_NAME = """
-    SELECT c.oid::int8, c.relname::text, n.nspname IN ('pg_catalog', 'pg_toast')
+    SELECT c.oid::int8, c.relname::text, n.nspname IN ('pg_catalog', 'pg_toast'), c.relkind = 'f'
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname = ANY(%s) AND c.relkind IN ('r', 'v', 'm', 'p', 'f', 'i')"""
 _SELECT_FUNCTIONS = """
@@ -107,6 +107,10 @@ _DYNAMIC_SQL_PATTERNS = {
     "plpgsql": re.compile(r"\bexecute\b|u&[\"']", re.IGNORECASE),
     "": re.compile(r"spi|exec|prepare|eval|u&[\"']", re.IGNORECASE),
 }
+# COPY writes files of the server and runs programs, which READ ONLY and a rollback do not undo
+_COPY_PATTERN = re.compile(
+    r"\bcopy\s*(?:\(|\s[\w$.\"]+\s*(?:\([^)]*\)\s*)?(?:from|to)\b)", re.IGNORECASE
+)
 RawConnection = psycopg.Connection[Any]
 
 
@@ -152,10 +156,17 @@ class StatementReachChecker:
             self._follow_queued_relations()
 
     def _queue_named_relations(self, words: list[str], what: str) -> None:
-        for oid, name, server in self._raw.execute(_SELECT_RELATIONS_BY_NAME, (words,)).fetchall():
+        for oid, name, server, foreign in self._raw.execute(
+            _SELECT_RELATIONS_BY_NAME, (words,)
+        ).fetchall():
             if server and not what:
                 raise statement.StatementError(
                     f"{name} is the server's own; the tool tables shows more"
+                )
+            if foreign and what and self._writes:  # its server may not know of rollbacks
+                raise ToolError(
+                    f"it cannot be tried out, and so not be made: {what} names the foreign table "
+                    f"{name}"
                 )
             self._relations.add(oid)
 
@@ -235,6 +246,8 @@ def _explain_unknown_reach(function: _Function) -> str:
     if function.language == "internal":
         return "" if function.others else "which may reach out of the database"
     if function.language != "sql" and not function.trusted:
+        return "which may reach out of the database"
+    if function.body is None and _COPY_PATTERN.search(function.source):
         return "which may reach out of the database"
     if function.body is None and _DYNAMIC_SQL_PATTERNS.get(
         function.language, _DYNAMIC_SQL_PATTERNS[""]

@@ -12,6 +12,7 @@ from bot.tools import ToolError
 from bot.tools.database.catalog import COUNTERSIGN_TABLES
 from bot.tools.database.session import CountersignDatabaseError
 from storage.store import Store
+from tests.postgres_server import Server
 from tests.tools import context
 from tests.tools.database.harness import GRANTS, World, describe_database
 
@@ -134,18 +135,83 @@ def test_the_owners_function_cannot_replace_a_built_in_one(pg: World) -> None:
     assert not counter_was_used(pg)
 
 
-def test_a_change_of_a_foreign_table_is_refused(pg: World) -> None:
-    """The other server would not know that a preview is only a trial."""
+def add_foreign_tables(pg: World, server: Server) -> None:
+    """Let `away` be the table `heap` of this database, and one part of `stock` the table `log`."""
     prepare_as_owner(
         pg,
-        "CREATE FOREIGN DATA WRAPPER nothing",
-        "CREATE SERVER far FOREIGN DATA WRAPPER nothing",
-        "CREATE FOREIGN TABLE away (id int, word text) SERVER far",
+        "CREATE EXTENSION postgres_fdw",
+        f"CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '{server.folder}', "
+        "dbname 'shop')",
+        "CREATE USER MAPPING FOR agent SERVER far OPTIONS (user 'agent', "
+        "password_required 'false')",
+        "CREATE FOREIGN TABLE away (word text, number int) SERVER far OPTIONS (table_name 'heap')",
+        "CREATE TABLE stock (text text) PARTITION BY LIST (text)",
+        "CREATE TABLE stock_here PARTITION OF stock FOR VALUES IN ('a')",
+        "CREATE FOREIGN TABLE stock_there PARTITION OF stock FOR VALUES IN ('kept') SERVER far "
+        "OPTIONS (table_name 'log')",
+        "INSERT INTO stock VALUES ('a')",
+        "CREATE FUNCTION send() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO away VALUES (NEW.sku, 7); RETURN NEW; END $$",
+        "CREATE TRIGGER send AFTER INSERT ON line FOR EACH ROW EXECUTE FUNCTION send()",
     )
-    words = "away is a foreign table, whose rows cannot be watched"
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("DELETE FROM away", "away is a foreign table; only a plain table can be changed"),
+        (
+            "WITH x AS (DELETE FROM away RETURNING word) INSERT INTO log SELECT word FROM x",
+            "it changes a foreign table, which cannot be watched",
+        ),
+        ("DELETE FROM stock", "it changes a foreign table, which cannot be watched"),
+        ("INSERT INTO line VALUES (3, 'JUG')", "the trigger send of line names the foreign table"),
+    ],
+)
+def test_a_change_of_a_foreign_table_is_refused(
+    pg: World, postgres_server: Server, sql: str, words: str
+) -> None:
+    """Its rows are not counted here, and its server may not know that a preview is a trial.
+
+    It may be changed by a WITH, as a part of a table, or by a trigger.
+    """
+    add_foreign_tables(pg, postgres_server)
+    before = pg.raw("SELECT * FROM heap"), pg.raw("SELECT * FROM log")
     for act in (pg.preview, pg.change):
         with pytest.raises(ToolError, match=words):
-            act("DELETE FROM away")
+            act(sql)
+    assert (pg.raw("SELECT * FROM heap"), pg.raw("SELECT * FROM log")) == before
+
+
+def test_a_change_may_read_a_foreign_table(pg: World, postgres_server: Server) -> None:
+    """Only its own rows change."""
+    add_foreign_tables(pg, postgres_server)
+    sql = "INSERT INTO log SELECT word FROM away WHERE number = 1"
+    assert pg.change(sql, pg.preview(sql).expects) == {"rows": 1, "table": "log"}
+
+
+@pytest.mark.parametrize(
+    "copy", ["(SELECT 1) TO PROGRAM 'cat > {}'", "heap TO '{}'", "\"heap\" (word) TO '{}'"]
+)
+def test_a_function_that_copies_into_a_file_is_not_run(
+    pg: World, postgres_server: Server, copy: str
+) -> None:
+    """Neither READ ONLY nor a rollback would take the file away."""
+    written = postgres_server.folder / "copied"
+    body = copy.format(written)
+    prepare_as_owner(
+        pg,
+        f"CREATE FUNCTION exported() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS "
+        f"$$ BEGIN COPY {body}; RETURN 1; END $$",
+        f"CREATE FUNCTION exports() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS "
+        f"$$ BEGIN COPY {body}; RETURN NEW; END $$",
+        "CREATE TRIGGER exports AFTER INSERT ON log FOR EACH ROW EXECUTE FUNCTION exports()",
+    )
+    with pytest.raises(ToolError, match="exported, which may reach out of the database"):
+        pg.query("SELECT exported()")
+    with pytest.raises(ToolError, match="exports, which may reach out of the database"):
+        pg.preview("INSERT INTO log VALUES ('x')")
+    assert not written.exists()
 
 
 def test_a_broken_view_hides_nothing_but_itself(lite: World) -> None:
