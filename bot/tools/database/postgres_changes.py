@@ -191,12 +191,22 @@ class TouchedTableReader:
 
 
 MAX_SCANNED_PAGES = 100_000  # of 8 kB each; a larger table is not searched for written rows
-_SELECT_TRANSACTION_TIMES = """
+_TRANSACTION_TIME_TEXTS = ", ".join(  # as columns of each precision hold it
+    form.format(precision)
+    for precision in range(6, -1, -1)
+    for form in (
+        "pg_catalog.now()::timestamptz({})::text",
+        "pg_catalog.now()::timestamp({})::text",
+        "pg_catalog.to_json(pg_catalog.now()::timestamptz({})) #>> '{{}}'",
+        "pg_catalog.to_json(pg_catalog.now()::timestamp({})) #>> '{{}}'",
+        "pg_catalog.now()::timetz({})::text",
+        "pg_catalog.now()::time({})::text",
+    )
+)
+_SELECT_TRANSACTION_TIMES = f"""
     SELECT pg_catalog.now()::timestamptz(6) AT TIME ZONE 'UTC',
         pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
-        ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
-            pg_catalog.to_json(pg_catalog.now()) #>> '{}',
-            pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}'], CURRENT_DATE::text"""
+        ARRAY[{_TRANSACTION_TIME_TEXTS}], CURRENT_DATE::text"""
 _WRITTEN_CONDITION = "pg_catalog.age(xmin) <= 0"  # written by this transaction
 _ROW_PLACE = "tableoid::text || ' ' || ctid::text"
 # Row versions deleted, replaced or locked by this transaction. If two of its statements did so, the

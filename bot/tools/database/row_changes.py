@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from bot.tools import ToolError
@@ -137,7 +138,8 @@ def _format_value_for_digest(value: Any) -> str:
 
 
 _UNIX_EPOCH_JULIAN_DAY = 2440587.5
-_TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?)?")
+_EPOCH_PATTERN = re.compile(r"\d{10}(\d{3})?(\.\d+)?")
+_TIME_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?|Z)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class TrialTimeSpan:
         """
         if isinstance(value, bool):
             return value
-        if isinstance(value, int | float):
+        if isinstance(value, int | float | Decimal) or _EPOCH_PATTERN.fullmatch(str(value)):
             return ValueAtRun() if self._is_numeric_run_time(float(value)) else value
         if not isinstance(value, str):
             return value
@@ -196,15 +198,32 @@ class TrialTimeSpan:
         at = read if read.tzinfo else read.replace(tzinfo=UTC)
         if self.start <= at <= self.end:
             return ValueAtRun()
-        if self.exact is None or at.microsecond != self.exact.microsecond or not at.microsecond:
+        return self._match_rounded_time(at)
+
+    def _match_rounded_time(self, at: datetime) -> ValueAtRun | None:
+        """Return ValueAtRun for `exact`, rounded or cut to any digit, or whole seconds from it.
+
+        Many times are round, so from a rounded one only days, or 5 minutes each up to 15 hours.
+        """
+        if self.exact is None:
             return None
-        return ValueAtRun(f"{(at - self.exact).total_seconds():+.0f} s")
+        for digits in range(6, -1, -1):
+            unit = timedelta(microseconds=10 ** (6 - digits))
+            cut = self.exact - (self.exact - datetime.min.replace(tzinfo=UTC)) % unit
+            for rounded in (cut, cut + unit):
+                seconds = (at - rounded).total_seconds()
+                near = abs(seconds) <= 54_000
+                step = 1 if digits == 6 else 300 if near else 86_400
+                if seconds == 0 or (seconds % step == 0 and (at.second or at.microsecond)):
+                    return ValueAtRun(f"{seconds:+.0f} s" if seconds else "")
+        return None
 
 
 def _mark_times_in_text(value: str, texts: Sequence[str]) -> str | ValueAtRun:
     note = value
-    for text in texts:
-        note = note.replace(text, "…")
+    for text in sorted(texts, key=len, reverse=True):  # a rounded time may begin a longer one
+        if text in note:
+            note = re.sub(rf"{re.escape(text)}(?:\.\d+)?", "…", note)
     return value if note == value else ValueAtRun("" if note == "…" else note)
 
 
@@ -221,9 +240,9 @@ def build_whole_second_time_span(
         (each + zone).strftime(form)
         for each in seconds
         for zone in (timedelta(), *zones)
-        for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
+        for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%H:%M:%S")
     ]
-    days = tuple(dict.fromkeys(each[:10] for each in texts))
+    days = tuple(dict.fromkeys(each[:10] for each in texts if each[4] == "-"))
     return TrialTimeSpan(first, end + timedelta(seconds=1), tuple(dict.fromkeys(texts)), days)
 
 
