@@ -181,10 +181,11 @@ _LIMITS = {
 _PRAGMAS = (
     "trusted_schema=OFF",
     "foreign_keys=ON",
-    "recursive_triggers=ON",
     "cell_size_check=ON",
     "temp_store=MEMORY",
 )
+# conflicts that delete rows, for which SQLite runs triggers only if they may be recursive
+_REPLACE_PATTERN = re.compile(r"\breplace\b(?!\s*\()", re.IGNORECASE)
 _INSTRUCTIONS_PER_CHECK = 1_000  # between two checks of the deadline
 _INERT_KEY_ACTIONS = {"NO ACTION", "RESTRICT"}  # foreign keys with these change no other row
 # errors of COMMIT that mean that nothing was changed
@@ -292,9 +293,21 @@ class SqliteSession(session.Session):
 
     def _run_changes(self, named: Sequence[tuple[Statement, Relation]]) -> tuple[Change, ...]:
         statements, most = [each for each, _ in named], self.database.max_changes
+        self._set_recursive_triggers(statements)
         return run_changes_tracking_rows(
             self._raw, self.catalog, self._guard_statement, statements, most
         )
+
+    def _set_recursive_triggers(self, statements: Sequence[Statement]) -> None:
+        """Allow recursive triggers only where rows may be replaced.
+
+        Otherwise they stay off, as in other programs: the usual trigger that stamps an updated row
+        would call itself for ever.
+        """
+        found = self._raw.execute("SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL")
+        texts = [*(each.text for each in statements), *(text for (text,) in found)]
+        replaces = any(map(_REPLACE_PATTERN.search, texts))
+        self._raw.execute(f"PRAGMA recursive_triggers={'ON' if replaces else 'OFF'}")
 
     def describe_server_and_role(self) -> str:
         return f"SQLite {sqlite3.sqlite_version}"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlglot import exp
+
 from bot.tools import ToolError
 from bot.tools.database import row_changes
 from bot.tools.database.catalog import Catalog, Relation, quote_name
@@ -137,11 +139,33 @@ def run_changes_tracking_rows(
         _build_run_period_until_now(start),
         statements,
         lambda change, statement: mark_generated_row_numbers(
-            change,
-            highest,
-            statement.assigned_columns if statement.verb == "insert" else frozenset(),
+            change, highest, _list_given_columns(statement, catalog)
         ),
     )
+
+
+def _list_given_columns(statement: Statement, catalog: Catalog) -> frozenset[str]:
+    """Return the folded names of the columns to which an INSERT itself gives a value, not NULL."""
+    change, target = statement.changing_node, statement.target
+    table = catalog.find_table(target) if target is not None else None
+    if not isinstance(change, exp.Insert) or change.expression is None or table is None:
+        return frozenset()
+    names = [each.name for each in table.columns if each.computed is None]
+    if isinstance(change.this, exp.Schema):
+        names = [each.name for each in change.this.expressions]
+    source = change.expression
+    rows = (
+        [getattr(each, "expressions", [each]) for each in source.expressions]
+        if isinstance(source, exp.Values)
+        else [getattr(source, "selects", [])]
+    )
+    numbered = {
+        name
+        for row in rows
+        for name, value in zip(names, row, strict=False)
+        if isinstance(value, exp.Null)
+    }
+    return frozenset(each.lower() for each in names if each not in numbered)
 
 
 def _run_trial(

@@ -138,7 +138,6 @@ def test_our_sessions_limit_what_a_file_and_its_schema_may_do(lite: World) -> No
         "query_only",
         "trusted_schema",
         "foreign_keys",
-        "recursive_triggers",
         "cell_size_check",
         "temp_store",
     )
@@ -147,7 +146,6 @@ def test_our_sessions_limit_what_a_file_and_its_schema_may_do(lite: World) -> No
         assert [raw.execute(f"PRAGMA {each}").fetchone()[0] for each in pragmas] == [
             1,
             0,
-            1,
             1,
             1,
             2,
@@ -210,6 +208,58 @@ def test_triggers_and_foreign_keys_act_when_a_change_runs(lite: World) -> None:
     assert lite.raw("SELECT text FROM log") == [("seen",)]
     lite.change("DELETE FROM orders WHERE id = 1")
     assert lite.raw("SELECT * FROM line") == [(2, "VASE")]
+
+
+STAMP = (
+    "CREATE TRIGGER stamp AFTER UPDATE ON heap BEGIN UPDATE heap SET number = number + 1 "
+    "WHERE word = NEW.word; END"
+)
+
+
+def test_a_trigger_that_updates_its_own_row_acts_once(lite: World) -> None:
+    """SQLite has triggers call themselves only if told to; nobody means this one to."""
+    lite.raw(STAMP)
+    sql = "UPDATE heap SET number = 5 WHERE word = 'a'"
+    shown = lite.preview(sql)
+    assert shown.text.endswith("   number  1 → 6")
+    assert lite.change(sql, shown.expects) == {"rows": 1, "table": "heap"}
+    assert lite.raw("SELECT number FROM heap WHERE word = 'a'") == [(6,)]
+
+
+@pytest.mark.parametrize(
+    ("made", "sql"),
+    [
+        (
+            "CREATE TABLE spare (id INTEGER PRIMARY KEY, word TEXT UNIQUE ON CONFLICT REPLACE)",
+            "INSERT INTO spare (word) VALUES ('a')",
+        ),
+        (
+            "CREATE TABLE spare (id INTEGER PRIMARY KEY, word TEXT UNIQUE); CREATE TRIGGER t AFTER "
+            "INSERT ON heap BEGIN REPLACE INTO spare (word) VALUES (NEW.word); END",
+            "INSERT INTO heap VALUES ('a', 9)",
+        ),
+    ],
+)
+def test_rows_that_others_replace_are_shown(tmp_path: Path, made: str, sql: str) -> None:
+    """Whether the table or a trigger says so; also where another trigger updates its own row."""
+    world = create_sqlite_world(tmp_path, f"{made}; INSERT INTO spare VALUES (7, 'a'); {STAMP};")
+    shown = world.preview(sql)
+    assert "dds 1 row and deletes 1 row of spare.\nid  word\n7   a\n" in shown.text
+    world.change(sql, shown.expects)
+    assert world.raw("SELECT id, word FROM spare") == [(8, "a")]
+
+
+def test_a_number_that_an_insert_gives_is_shown(lite: World) -> None:
+    """Without names of columns, too; only for NULL SQLite takes the next number."""
+    next_number = "(set at run time: the next number)"
+    for sql, number in (
+        ("INSERT INTO customer VALUES (77, 'Ana', NULL)", "77"),
+        ("INSERT INTO customer SELECT 77, 'Ana', NULL", "77"),
+        ("INSERT INTO customer VALUES (NULL, 'Ana', NULL)", next_number),
+        ("INSERT INTO customer (id, name) VALUES (NULL, 'Ana')", next_number),
+        ("INSERT INTO customer (name) VALUES ('Ana')", next_number),
+    ):
+        assert lite.preview(sql).text.splitlines()[2].startswith(f"{number}  Ana")
 
 
 def test_virtual_tables_and_their_storage_cannot_be_read(tmp_path: Path) -> None:
