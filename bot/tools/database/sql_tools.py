@@ -75,6 +75,7 @@ def _append_table_name(deed: str, rest: list[Token]) -> str:
 
 
 MAX_VALUE_CHARS = 2_000
+MAX_LIST_VALUES = 100
 MAX_LISTED_TABLES = 200
 MAX_DETAILED_TABLES = 40
 Sources = Mapping[str, Source]
@@ -291,7 +292,9 @@ def _convert_to_json_value(value: Any) -> Any:
     if isinstance(value, int) and abs(value) >= 2**53:
         return str(value)
     if isinstance(value, list):
-        return [_convert_to_json_value(each) for each in value[:100]]
+        shown = [_convert_to_json_value(each) for each in value[:MAX_LIST_VALUES]]
+        more = len(value) - MAX_LIST_VALUES
+        return [*shown, f"… ({more:,} more values)"] if more > 0 else shown
     if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
         return f"{value[:MAX_VALUE_CHARS]}… ({len(value) - MAX_VALUE_CHARS:,} more characters)"
     return value

@@ -98,3 +98,11 @@ def test_tables_of_every_schema_in_the_settings_can_be_used(pg: World) -> None:
     assert both.query("SELECT lead.word, heap.word FROM lead JOIN heap USING (word)").rows == (
         ("a", "a"),
     )
+
+
+def test_a_long_array_says_how_much_of_it_is_missing(pg: World) -> None:
+    """A query shows its first hundred values."""
+    [[found]] = pg.query("SELECT array_agg(i) FROM generate_series(1, 1150) AS i").rows
+    assert found[99:] == [100, "… (1,050 more values)"]
+    [[whole]] = pg.query("SELECT array_agg(i) FROM generate_series(1, 100) AS i").rows
+    assert whole == list(range(1, 101))
