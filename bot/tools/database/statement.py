@@ -202,6 +202,7 @@ WRITE_NODES: tuple[type[exp.Expr], ...] = (exp.Insert, exp.Update, exp.Delete, e
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _WRITE_NODE_BY_VERB = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+_EXPLAIN_OPTIONS = ("analyze", "analyse", "verbose", "query", "plan")
 _READ_FIRST_WORDS = ("select", "values", "with", "explain")
 _CHANGE_VERBS_TEXT = "INSERT, UPDATE or DELETE"
 _QUERY_VERBS_TEXT = "SELECT"
@@ -315,6 +316,8 @@ def _get_first_explained_token(tokens: tuple[Token, ...]) -> Token:
     for each in tokens[1:]:
         if each.depth == 0 and each.word in (*_WRITE_NODE_BY_VERB, "select", "values", "with"):
             return each
+        if each.depth == 0 and each.text not in "()" and each.word not in _EXPLAIN_OPTIONS:
+            break
     raise StatementError("EXPLAIN is only for a SELECT, INSERT, UPDATE or DELETE")
 
 

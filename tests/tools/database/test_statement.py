@@ -59,6 +59,7 @@ def test_ordinary_queries_are_accepted_unchanged(dialect: Dialect) -> None:
             "ALTER is not run: it would change the database's structure",
         ),
         ("FETCH ALL FROM c", "FETCH is not run; only SELECT is"),
+        ("EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1", "EXPLAIN is only for a SELECT, INSERT"),
         ("SELECT pg_advisory_lock(1)", "the function pg_advisory_lock is not allowed"),
         (
             "WITH x AS (DELETE FROM t) SELECT 1",
