@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
-from unicodedata import normalize
+from unicodedata import bidirectional, normalize
 
 from bot.tools import Preview, Table, ToolError
 from bot.tools.database import row_changes
@@ -178,16 +178,25 @@ def _render_changed_value(name: str, before: Any, after: Any) -> list[str]:
     old, new = format_value(before), format_value(after)
     if row_changes.is_same_value(before, after):
         return [clip_value_text(f"   {name}  {old}  (stays)", MAX_LINE_CHARS)]
-    if normalize("NFKC", old) == normalize("NFKC", new):  # they look alike, so show escapes
+    begin_alike = len(old) > MAX_LINE_CHARS and _format_beginning(before) == _format_beginning(
+        after
+    )
+    if normalize("NFKC", old) == normalize("NFKC", new) and not begin_alike:
+        # they look alike, so show escapes
         old, new = (ascii(each) if isinstance(each, str) else str(each) for each in (before, after))
     line = f"   {name}  {old} → {new}"
-    if len(line) <= MAX_LINE_CHARS and "→" not in old + new:
+    if len(line) <= MAX_LINE_CHARS and not ("→" in old + new or _may_run_leftwards(old + new)):
         return [line]
     return [
         f"   {name.rstrip()}",
         clip_value_text(f"   − {old}", MAX_LINE_CHARS),
         clip_value_text(f"   + {new}", MAX_LINE_CHARS),
     ]
+
+
+def _may_run_leftwards(text: str) -> bool:
+    """Whether a text holds right-to-left letters, which would swap it with what is beside it."""
+    return any(bidirectional(each) in ("R", "AL", "AN") for each in text)
 
 
 def _render_whole_rows(
@@ -201,7 +210,8 @@ def _render_whole_rows(
     cells = [[format_value(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
     note = [f"(and {format_count(more, 'more column')})"] if more else []
-    if sum(widths) + 2 * len(widths) <= MAX_LINE_CHARS and names:
+    is_narrow = bool(names) and sum(widths) + 2 * len(widths) <= MAX_LINE_CHARS
+    if is_narrow and not any(_may_run_leftwards(each) for row in [names, *cells] for each in row):
         lined = [names, *cells]
         return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lined] + note
     wide = min(max((len(each) for each in names), default=0), 20)
@@ -231,8 +241,13 @@ def format_value(value: Any) -> str:
         return f"0x{bytes(value)[: MAX_SHOWN_BYTES // 2].hex()}… ({len(bytes(value)):,} bytes)"
     return _CHARACTER_PATTERN.sub(
         lambda each: each[0] if len(each[0]) > 1 or each[0].isprintable() else "·",
-        _format_full_value(value),
+        _format_beginning(value),
     )
+
+
+def _format_beginning(value: Any) -> str:
+    """Return the beginning of a value, more of it than fits on a line."""
+    return _format_full_value(value)[: MAX_LINE_CHARS + 1]
 
 
 def _format_full_value(value: Any) -> str:

@@ -138,6 +138,24 @@ def test_a_value_with_an_arrow_is_put_on_lines_of_its_own(world: World) -> None:
     assert lines[2:] == ["   note", "   − 10 → 20", "   + 30"]
 
 
+def test_texts_written_from_right_to_left_stand_on_lines_of_their_own(world: World) -> None:
+    """In one line the old value would be seen on the right of the new one."""
+    hebrew = "\u05d0\u05d1"
+    world.raw(f"UPDATE orders SET note = '{hebrew}' WHERE id = 1")
+    world.raw(f"INSERT INTO heap VALUES ('{hebrew}', 100)")
+    lines = world.preview("UPDATE orders SET note = '100' WHERE id = 1").text.splitlines()
+    assert lines[2:] == ["   note", f"   − {hebrew}", "   + 100"]
+    lines = world.preview("DELETE FROM heap WHERE number = 100").text.splitlines()
+    assert lines[1:] == [f"1. word    {hebrew}", "   number  100"]
+
+
+def test_long_texts_that_differ_later_than_is_shown_look_as_they_are(world: World) -> None:
+    """They are not taken for texts that look alike."""
+    world.raw(f"UPDATE orders SET note = '{'x' * 100_000}' WHERE id = 1")
+    lines = world.preview("UPDATE orders SET note = note || 'y' WHERE id = 1").text.splitlines()
+    assert lines[2:] == ["   note", *(f"   {sign} {'x' * 54}…" for sign in "−+")]
+
+
 def test_a_secret_column_that_is_set_is_named_in_the_thread(world: World) -> None:
     """The thread shows only the names of the columns."""
     sql = "UPDATE orders SET card_number = 'x', note = 'y' WHERE id = 1"
