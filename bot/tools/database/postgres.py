@@ -103,9 +103,9 @@ class PostgresSession(session.Session):
         return any(count == len(COUNTERSIGN_TABLES) for (count,) in asked.fetchall())
 
     def run_query(self, statement: Statement, limit: int) -> Table:
-        run = "EXECUTE countersign"
+        run = statement.text  # as it is: EXECUTE would store all its rows before it sends any
         if statement.explain_options is not None:
-            run = f"EXPLAIN {statement.explain_options} {run}"
+            run = f"EXPLAIN {statement.explain_options} EXECUTE countersign"
         with self._prepare_statement(statement), self._raw.cursor() as cursor:
             found, more = session.limit_rows(cursor.stream(run.encode()), limit)
             columns = tuple(each.name for each in cursor.description or ())
@@ -155,7 +155,10 @@ class PostgresSession(session.Session):
             raise ToolError(
                 f"the database says: {words}{_unreadable_columns_note(statement, catalog)}"
             ) from None
-        self._raw.execute(b"DEALLOCATE countersign")
+        if self._raw.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
+            self._raw.execute(
+                b"DEALLOCATE countersign"
+            )  # not after the rest of a query was cancelled
 
     def _check_reached_functions(self, statement: Statement) -> None:
         """Raise ToolError if the statement could reach a function that acts beyond it.
@@ -264,12 +267,14 @@ class PostgresSource:
                 ["pg_catalog", *map(quote_name, self.database.schemas), "pg_temp"]
             ),
             "statement_timeout": f"{seconds * 1000:.0f}",
-            "lock_timeout": f"{min(lock_seconds, seconds) * 1000:.0f}",
+            # shorter than the statement's, so that the error tells of the lock
+            "lock_timeout": f"{min(lock_seconds, seconds * 0.9) * 1000:.0f}",
             "idle_in_transaction_session_timeout": f"{(seconds + 5) * 1000:.0f}",
             "standard_conforming_strings": "on",
             "transform_null_equals": "off",
             "backslash_quote": "off",
             "bytea_output": "hex",
+            "extra_float_digits": "1",
             "datestyle": "ISO",
             "intervalstyle": "iso_8601",
             "row_security": "on",

@@ -102,6 +102,31 @@ def test_a_change_of_a_locked_row_is_given_up(pg: World, locked: object) -> None
     assert hasty.query("SELECT count(*) FROM heap").rows == ((2,),)
 
 
+def test_a_preview_of_a_locked_row_says_that_it_is_locked(pg: World, locked: object) -> None:
+    """The lock time-out is shorter than that of the statement, which says nothing of locks."""
+    with pytest.raises(ToolError, match="rows are locked by somebody else; nothing was changed"):
+        pg.preview("DELETE FROM heap")
+
+
+def test_a_query_without_end_is_left_after_the_rows_that_are_shown(pg: World) -> None:
+    """The server neither makes the other rows nor stores them in a file."""
+    pg.raw("ALTER ROLE agent IN DATABASE shop SET temp_file_limit = '1MB'")
+    few = pg.with_options(timeout=5, max_rows=3)
+    found = few.query("SELECT generate_series(1, 2000000000) AS n, repeat('x', 500) AS filler")
+    assert [number for number, _ in found.rows] == [1, 2, 3]
+    assert found.more
+
+
+def test_numbers_that_differ_in_the_last_digit_are_shown_as_different(pg: World) -> None:
+    """Also where the role's presets would round them alike."""
+    pg.raw("ALTER ROLE agent IN DATABASE shop SET extra_float_digits = -5")
+    pg.raw("CREATE TABLE scale (id INTEGER PRIMARY KEY, grams FLOAT8)")
+    pg.raw("INSERT INTO scale VALUES (1, 0.1::float8 + 0.2::float8)")
+    pg.raw("GRANT ALL ON scale TO agent")
+    shown = pg.preview("UPDATE scale SET grams = 0.3")
+    assert shown.text.endswith("   grams  0.30000000000000004 → 0.3")
+
+
 def test_a_preview_leaves_no_locks(pg: World, postgres_server: Server) -> None:
     """Others can change the rows as soon as the preview is made."""
     assert pg.preview("UPDATE heap SET number = 0").expects.startswith("rows=2;")
