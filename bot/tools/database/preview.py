@@ -81,7 +81,7 @@ def touched_row_count_sentence(table: row_changes.TableRowChanges, verb: str) ->
     )
     parts = [f"{word} {format_row_count(count)}" for word, count in verb_counts if count]
     if not parts:
-        return f"{_SENTENCE_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
+        return f"{_SENTENCE_VERBS.get(verb, 'Changes')} 0 rows of {table.table}."
     sentence = " and ".join([parts[0], *(each[0].lower() + each[1:] for each in parts[1:])])
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 

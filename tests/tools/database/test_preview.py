@@ -206,3 +206,21 @@ def test_a_semicolon_at_the_end_is_dropped(world: World) -> None:
         {"database": "shop", "sql": " SELECT 1 ; \n"}
     )
     assert args.model_dump() == {"database": "shop", "sql": "SELECT 1"}
+
+
+def test_a_row_that_a_trigger_puts_elsewhere_is_shown_there(pg: World) -> None:
+    """The table that the statement names gets none, which is not for want of a match."""
+    pg.raw(
+        "CREATE FUNCTION divert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO log VALUES (NEW.word); RETURN NULL; END $$"
+    )
+    pg.raw("CREATE TRIGGER divert BEFORE INSERT ON heap FOR EACH ROW EXECUTE FUNCTION divert()")
+    sql = "INSERT INTO heap VALUES ('c', 3)"
+    shown = pg.preview(sql)
+    assert shown.text.splitlines() == [
+        "Adds 0 rows of heap.",
+        "Also adds 1 row of log.",
+        "text",
+        "c",
+    ]
+    assert pg.change(sql, shown.expects) == {"rows": 0, "table": "heap", "also": {"log": 1}}
