@@ -128,24 +128,26 @@ def convert_tool_result(result: CallToolResult) -> Any:
         return text if parsed is None else parsed
     is_all_text = all(each.type == "text" for each in result.content)
     # then the only value, `result`, repeats the text
-    if list(values) == ["result"] and result.content and is_all_text:
+    only_result = isinstance(values, dict) and list(values) == ["result"]
+    if only_result and result.content and is_all_text:
         return text or values["result"] if isinstance(values["result"], str) else values["result"]
     if not text:
         return values
     return f"{text}\n{json.dumps(values, ensure_ascii=False)}"
 
 
-def _is_copy_of_values(block: ContentBlock, values: dict[str, Any] | None) -> bool:
+def _is_copy_of_values(block: ContentBlock, values: Any) -> bool:
     """Return whether a text block only repeats the structured values of its result.
 
     Servers send such a text for clients that take only text. It may be JSON in any layout, also
-    fenced, or the single value alone.
+    fenced, or the single value alone. The values are an object, or in the newest protocol any JSON.
     """
     if values is None or block.type != "text":
         return False
     fenced = _CODE_FENCE_PATTERN.fullmatch(block.text)
     text = (fenced[1] if fenced else block.text).strip()
-    single_value = next(iter(values.values())) if len(values) == 1 else values
+    has_one_value = isinstance(values, dict) and len(values) == 1
+    single_value = next(iter(values.values())) if has_one_value else values
     if isinstance(single_value, str) and single_value.strip() == text:
         return True
     try:

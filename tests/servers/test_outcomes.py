@@ -60,6 +60,10 @@ RESULTS = {
     "misses_a_value": build_result(content=TEXT, structuredContent={"other": 7}),
     "has_another_type": build_result(content=TEXT, structuredContent={"number": "7"}),
     "has_no_values": build_result(content=TEXT),
+    "has_a_list": build_result(content=TEXT, structuredContent=[7]),
+    "is_large": build_result(
+        content=[*TEXT, {"type": "image", "mimeType": "image/png", "data": "A" * 1_500_000}]
+    ),
     "cut": [
         '{"jsonrpc": "2.0", "id": "$ID", "result": {"content": [{"type": "text", "text": "seven", '
         '"_meta": {"half": "\\ud83d \\\\ud83d \\ud83d\\ude00"}}]}}'
@@ -183,6 +187,9 @@ def test_each_kind_of_answer_has_its_outcome(address: Address, tmp_path: Path) -
         outcome = found[name]
         assert isinstance(outcome, ResultOutcome), (name, outcome)
         assert outcome.result.structured_content == {"number": 7}
+    listed = found["has_a_list"]
+    assert isinstance(listed, ResultOutcome)
+    assert listed.result.structured_content == {"result": [7]}
     cut = found["cut"]
     assert isinstance(cut, ResultOutcome)
     assert cut.result.content[0].meta == {"half": "\ufffd \\ud83d \U0001f600"}

@@ -28,7 +28,7 @@ MIRRORED: dict[str, tuple[list[str], dict[str, Any]]] = {
 }
 
 
-def build_result(texts: list[str], given: dict[str, Any] | None) -> CallToolResult:
+def build_result(texts: list[str], given: Any) -> CallToolResult:
     """A result with these texts and values."""
     content = [{"type": "text", "text": each} for each in texts]
     return CallToolResult.model_validate({"content": content, "structuredContent": given})
@@ -39,6 +39,15 @@ def test_text_that_repeats_the_values_is_left_out(name: str) -> None:
     """However the server formats it for clients that read only text."""
     texts, given = MIRRORED[name]
     assert convert_tool_result(build_result(texts, given)) in (given, given.get("result"))
+
+
+@pytest.mark.parametrize("given", [[7], [[7, 8]], [], ["seven"], 7, "seven", True], ids=str)
+def test_values_may_be_any_json(given: Any) -> None:
+    """As the newest protocol allows; a text that repeats them is left out."""
+    assert convert_tool_result(build_result([], given)) == given
+    assert convert_tool_result(build_result([json.dumps(given)], given)) == given
+    both = convert_tool_result(build_result(["Found."], given))
+    assert both == f"Found.\n{json.dumps(given)}"
 
 
 def test_other_text_is_shown_beside_the_values() -> None:

@@ -134,19 +134,19 @@ async def open_transport(
     if isinstance(address, UrlAddress):
         # uncompressed, since the server's answer is read along
         headers = {"Accept-Encoding": "identity", **address.headers}
-        patience = httpx2.Timeout(address.connect_timeout, read=address.read_timeout)
-        hooks: dict[str, list[Callable[..., Any]]] = {
-            "response": [partial(sent_calls.note_http_response, wire)]
-        }
+        note = partial(sent_calls.note_http_response, wire)
         async with (
             httpx2.AsyncClient(
                 headers=headers,
-                timeout=patience,
-                event_hooks=hooks,
+                timeout=httpx2.Timeout(address.connect_timeout, read=address.read_timeout),
+                event_hooks={"response": [note]},
                 auth=SendCallsOnceAuth(address.login),
             ) as http,
             sent_calls.watch_streams(
-                streamable_http_client(address.url, http_client=http), wire, reads=False
+                # events of any size: a picture in a result has megabytes
+                streamable_http_client(address.url, http_client=http, max_sse_event_size=None),
+                wire,
+                reads=False,
             ) as streams,
         ):
             yield streams

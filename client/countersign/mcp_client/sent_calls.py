@@ -200,19 +200,24 @@ class ServerTraffic:
         return error
 
 
-def _fill_in_call_result(item: SessionMessage | Exception) -> None:
-    """Add the empty `content` that some servers leave out of a call's result; the SDK needs one.
+def _mend_call_result(item: SessionMessage | Exception) -> None:
+    """Bring a call's result into the form that the SDK needs, as some servers do not.
 
-    An `isError` of null counts as left out.
+    The empty `content` that they leave out is added, an `isError` of null counts as left out, and
+    values that are no object become the only value, `result`, of one. The newest protocol allows
+    such values.
     """
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return
     result = item.message.result
     if "isError" in result and result["isError"] is None:
         del result["isError"]
-    is_call_result = isinstance(result.get("structuredContent"), dict) or "isError" in result
+    values = result.get("structuredContent")
+    is_call_result = values is not None or "isError" in result
     if is_call_result and result.get("content") is None:
         result["content"] = []
+    if values is not None and not isinstance(values, dict) and "resultType" not in result:
+        result["structuredContent"] = {"result": values}
 
 
 class _WatchedStream:
@@ -264,7 +269,7 @@ class WatchedReadStream(_WatchedStream):
     def _take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         item = self._note_message(item) if self._notes else item
         tool_list.leave_out_unreadable_tools(item, self._told)
-        _fill_in_call_result(item)
+        _mend_call_result(item)
         return item
 
     def _note_message(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
