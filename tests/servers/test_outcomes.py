@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 import uvicorn
-from mcp_types import HEADER_MISMATCH
+from mcp_types import HEADER_MISMATCH, Tool
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,6 +38,7 @@ from countersign.mcp_client.sent_calls import (
     UnknownOutcome,
     extract_result_text,
 )
+from countersign.mcp_proxy.proxy import build_action
 from tests.servers.scripted import END, answer_message
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
@@ -263,28 +264,53 @@ LISTED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("how", ["stdio", "json", "events"])
-def test_unreadable_tools_are_left_out_of_the_list(
-    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Tools that cannot be read or share a name are left out, each with one line in the log."""
-    write_script(tmp_path, instead={"tools/list": {"tools": LISTED}})
+def list_tools(address: Address) -> list[Tool]:
+    """The tools of a server, listed twice."""
 
-    async def listed(address: Address) -> list[str]:
+    async def work() -> list[Tool]:
         connection = ServerConnection(address, open_within=20)
         try:
             first, again = [await connection.list_current_tools() for _ in range(2)]
         finally:
             await connection.close()
         assert first == again
-        return [each.name for each in first]
+        return first
 
+    return anyio.run(work)
+
+
+@pytest.mark.parametrize("how", ["stdio", "json", "events"])
+def test_unreadable_tools_are_left_out_of_the_list(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tools that cannot be read or share a name are left out, each with one line in the log."""
+    write_script(tmp_path, instead={"tools/list": {"tools": LISTED}})
     with nullcontext(over_stdio(tmp_path)) if how == "stdio" else over_http(tmp_path, how) as found:
-        assert anyio.run(listed, found) == ["fits"]
+        assert [each.name for each in list_tools(found)] == ["fits"]
     lines = [each.getMessage() for each in caplog.records if each.name == "countersign.servers"]
     assert len(lines) == 4
     said = "a tool of an MCP server cannot be read and is left out"
     assert lines[0] == f"{said}: 'no_type', inputSchema.type: Field required"
+
+
+def test_a_keyword_of_a_schema_that_is_null_counts_as_left_out(tmp_path: Path) -> None:
+    """As many servers write one that they do not use; a null that is a value stays."""
+    text = {"type": "string", "default": None, "enum": ["a", None]}
+    sent = {
+        "type": "object",
+        "properties": {"text": {**text, "description": None}, "more": {**PLAIN, "required": None}},
+        "required": None,
+        "$defs": {"none": {"type": "object", "properties": None}},
+    }
+    listed = {"tools": [{"name": "fits", "inputSchema": sent}]}
+    write_script(tmp_path, instead={"tools/list": listed})
+    [tool] = list_tools(over_stdio(tmp_path))
+    assert tool.input_schema == {
+        "type": "object",
+        "properties": {"text": text, "more": PLAIN},
+        "$defs": {"none": PLAIN},
+    }
+    assert build_action(tool, "", "", trusted=False).schema == tool.input_schema
 
 
 @pytest.mark.parametrize("cursor", ["", "on"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, Tool, methods
@@ -56,7 +57,7 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
     """Take the tools that cannot be read out of a message that lists a server's tools.
 
     What is wrong with them is logged, unless it is in `told`. A message that is no list of tools,
-    or has other faults as well, stays as it is.
+    or has other faults as well, keeps them. In the others' schemas, keywords that are null go.
     """
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return
@@ -66,6 +67,9 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
         return
     if "content" in answer:  # a call's result rather than a tool list
         return
+    for each in tools:
+        if isinstance(each, dict) and "inputSchema" in each:
+            each["inputSchema"] = _drop_null_keywords(each["inputSchema"])
     if not _find_fault(answer, tools) or _find_fault(answer, []):
         return
     faults = [_find_fault(answer, [each]) for each in tools]
@@ -77,6 +81,26 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
         if fault and problem not in told:
             told.add(problem)
             log.warning("a tool of an MCP server cannot be read and is left out: %s", problem)
+
+
+_VALUE_KEYWORDS = ("const", "default", "enum", "examples")  # their values are any JSON
+_NEVER_NULL = {*Draft202012Validator.VALIDATORS, "description", "title"} - {"const"}
+
+
+def _drop_null_keywords(part: Any) -> Any:
+    """Return a schema without keywords that are null, such as `required`; no schema has those.
+
+    Some servers send them for what they leave out.
+    """
+    if isinstance(part, list):
+        return [_drop_null_keywords(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: each if name in _VALUE_KEYWORDS else _drop_null_keywords(each)
+        for name, each in part.items()
+        if each is not None or name not in _NEVER_NULL
+    }
 
 
 def _find_fault(answer: dict[str, Any], tools: list[Any]) -> str:
