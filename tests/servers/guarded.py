@@ -46,6 +46,7 @@ class Logins:
     tokens: dict[str, AccessToken] = field(default_factory=dict)
     renewals: dict[str, RefreshToken] = field(default_factory=dict)
     given: list[str] = field(default_factory=list)  # how each token was obtained
+    refused: list[str] = field(default_factory=list)  # renewal tokens that do not count (any more)
     lets_in: bool = True
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -88,7 +89,10 @@ class Logins:
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        return self.renewals.get(refresh_token)
+        found = self.renewals.get(refresh_token)
+        if found is None:
+            self.refused.append(refresh_token)
+        return found
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]

@@ -148,6 +148,27 @@ def test_a_token_renewed_by_another_process_is_used(at: Guarded, tmp_path: Path)
     assert at.logins.given == ["login", "renewal"]
 
 
+def test_one_of_two_processes_renews_an_expired_token(at: Guarded, tmp_path: Path) -> None:
+    """Both need it at once; some servers end the login if a renewal token is used twice."""
+
+    async def work(person: Person) -> None:
+        await person.log_in()
+        kept = json.loads(person.file.read_text())
+        person.file.write_text(json.dumps({**kept, "expires_at": 1.0}))
+        at.logins.tokens.clear()
+        others = [person.connect() for _ in range(3)]
+        async with anyio.create_task_group() as all_at_once:
+            for each in others:
+                all_at_once.start_soon(each.list_current_tools)
+        for each in others:
+            await each.close()
+        assert len(person.asked) == 1
+
+    run_with_person(at, tmp_path, work)
+    assert at.logins.given == ["login", "renewal"]
+    assert at.logins.refused == []
+
+
 def test_somebody_is_asked_again_if_renewing_is_refused(at: Guarded, tmp_path: Path) -> None:
     """Nothing is called meanwhile."""
 

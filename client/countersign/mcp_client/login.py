@@ -7,6 +7,7 @@ request: if the server wants a login, the request fails, and a person is asked s
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import logging
@@ -14,15 +15,16 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from secrets import compare_digest
+from typing import TextIO
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from anyio import CancelScope, fail_after
+from anyio import CancelScope, fail_after, move_on_after
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared import auth
 from pydantic import BaseModel, ValidationError
@@ -31,6 +33,8 @@ from pydantic import BaseModel, ValidationError
 
 PRIVATE_FILE_MODE = 0o600
 PRIVATE_FOLDER_MODE = 0o700
+RENEWAL_TIMEOUT_SECONDS = 20.0
+LOCK_POLL_SECONDS = 0.05
 
 
 class StoredLogin(BaseModel):
@@ -79,6 +83,30 @@ class LoginFile:
             beside.unlink(missing_ok=True)
             raise
         self._last_version = stat.st_ino, stat.st_mtime_ns
+
+    @asynccontextmanager
+    async def lock(self) -> AsyncIterator[None]:
+        """Keep other processes from renewing the login during the block.
+
+        Many servers end the login if a renewal token is used twice. If there is no lock in time,
+        the block is run without it.
+        """
+        async with AsyncExitStack() as held:
+            with suppress(OSError):  # a folder that cannot be written has no lock
+                self.path.parent.mkdir(mode=PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
+                file = held.enter_context(self.path.with_suffix(".lock").open("w"))
+                with move_on_after(RENEWAL_TIMEOUT_SECONDS):
+                    while not _try_to_lock(file):
+                        await asyncio.sleep(LOCK_POLL_SECONDS)
+            yield
+
+
+def _try_to_lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def build_login_path(folder: Path, url: str) -> Path:
@@ -182,7 +210,6 @@ def _build_http_response(status: str, text: str) -> bytes:
 
 
 LOGIN_TIMEOUT_SECONDS = 600.0  # for the person to log in
-RENEWAL_TIMEOUT_SECONDS = 20.0
 PAST_EXPIRY_TIME = 1.0
 _TOO_MANY_REQUESTS = HTTPStatus.TOO_MANY_REQUESTS
 OAUTH_CLIENT_NAME = "Countersign"
@@ -275,7 +302,12 @@ class ServerLogin:
         self._reload_from_file()
         self._not_renewed = ""
         request.headers.pop("authorization", None)
-        async with aclosing(self._sdk.async_auth_flow(request)) as flow:
+        context = self._sdk.context
+        async with AsyncExitStack() as held:
+            if context.can_refresh_token() and not context.is_token_valid():
+                await held.enter_async_context(self._file.lock())
+                self._reload_from_file()  # another process may just have renewed it
+            flow = await held.enter_async_context(aclosing(self._sdk.async_auth_flow(request)))
             outgoing = await anext(flow)
             with CancelScope(shield=True):  # a renewed token lost now could not be renewed again
                 while outgoing is not request:
