@@ -252,7 +252,7 @@ def test_a_line_that_is_no_message_is_ignored(tmp_path: Path) -> None:
 
 PLAIN = {"type": "object"}
 LISTED: list[Any] = [
-    {"name": "fits", "inputSchema": PLAIN},
+    {"name": "fits", "inputSchema": PLAIN, "execution": {"taskSupport": "optional"}},
     {"name": "no_type", "inputSchema": {}},
     {"name": 5, "inputSchema": PLAIN},
     "text",
@@ -260,7 +260,8 @@ LISTED: list[Any] = [
     {"name": "twice", "inputSchema": PLAIN, "description": "another"},
     {"name": "half", "inputSchema": PLAIN},
     {"name": "half"},
-    {"name": "fits", "inputSchema": PLAIN},
+    {"name": "task", "inputSchema": PLAIN, "execution": {"taskSupport": "required"}},
+    {"name": "fits", "inputSchema": PLAIN, "execution": {"taskSupport": "optional"}},
 ]
 
 
@@ -280,17 +281,18 @@ def list_tools(address: Address) -> list[Tool]:
 
 
 @pytest.mark.parametrize("how", ["stdio", "json", "events"])
-def test_unreadable_tools_are_left_out_of_the_list(
+def test_unusable_tools_are_left_out_of_the_list(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Tools that cannot be read or share a name are left out, each with one line in the log."""
+    """Tools that cannot be read or called, or share a name, are left out; the log names them."""
     write_script(tmp_path, instead={"tools/list": {"tools": LISTED}})
     with nullcontext(over_stdio(tmp_path)) if how == "stdio" else over_http(tmp_path, how) as found:
         assert [each.name for each in list_tools(found)] == ["fits"]
     lines = [each.getMessage() for each in caplog.records if each.name == "countersign.servers"]
-    assert len(lines) == 4
-    said = "a tool of an MCP server cannot be read and is left out"
+    assert len(lines) == 5
+    said = "a tool of an MCP server cannot be used and is left out"
     assert lines[0] == f"{said}: 'no_type', inputSchema.type: Field required"
+    assert lines[-1] == f"{said}: 'task', it runs only as a task, and tasks are not supported"
 
 
 def test_a_keyword_of_a_schema_that_is_null_counts_as_left_out(tmp_path: Path) -> None:

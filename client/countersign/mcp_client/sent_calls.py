@@ -248,7 +248,7 @@ class WatchedWriteStream(_WatchedStream):
 
 
 class WatchedReadStream(_WatchedStream):
-    """The stream from a server; tools that cannot be read are taken out of its lists of them."""
+    """The stream from a server; tools that cannot be used are taken out of its lists of them."""
 
     def __init__(self, stream: Any, wire: ServerTraffic, *, notes: bool) -> None:
         """`notes`: note the server's answers."""
@@ -268,7 +268,7 @@ class WatchedReadStream(_WatchedStream):
 
     def _take(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         item = self._note_message(item) if self._notes else item
-        tool_list.leave_out_unreadable_tools(item, self._told)
+        tool_list.leave_out_unusable_tools(item, self._told)
         _mend_call_result(item)
         return item
 

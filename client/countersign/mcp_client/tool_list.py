@@ -53,8 +53,8 @@ def _leave_out_names_of_two(tools: list[Tool]) -> list[Tool]:
 # The SDK rejects a whole page for one unreadable tool, so those tools are taken out first.
 
 
-def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str]) -> None:
-    """Take the tools that cannot be read out of a message that lists a server's tools.
+def leave_out_unusable_tools(item: SessionMessage | Exception, told: set[str]) -> None:
+    """Take the tools that cannot be read or called out of a message that lists a server's tools.
 
     What is wrong with them is logged, unless it is in `told`. A message that is no list of tools,
     or has other faults as well, keeps them. In the others' schemas, keywords that are null go.
@@ -80,7 +80,7 @@ def leave_out_unreadable_tools(item: SessionMessage | Exception, told: set[str])
         problem = escape_control_characters(" ".join(f"{str(name)[:100]!r}, {fault}".split()))
         if fault and problem not in told:
             told.add(problem)
-            log.warning("a tool of an MCP server cannot be read and is left out: %s", problem)
+            log.warning("a tool of an MCP server cannot be used and is left out: %s", problem)
 
 
 _VALUE_KEYWORDS = ("const", "default", "enum", "examples")  # their values are any JSON
@@ -104,11 +104,12 @@ def _drop_null_keywords(part: Any) -> Any:
 
 
 def _find_fault(answer: dict[str, Any], tools: list[Any]) -> str:
-    """Return what is wrong with a list of these tools as the SDK reads it; "" if nothing is."""
+    """Return why one of these tools cannot be read or called; "" if all can."""
     version = LATEST_MODERN_VERSION if "resultType" in answer else LATEST_HANDSHAKE_VERSION
     try:
         methods.parse_server_result("tools/list", version, {**answer, "tools": tools})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}"[:200]
-    return ""
+    is_task = any((each.get("execution") or {}).get("taskSupport") == "required" for each in tools)
+    return "it runs only as a task, and tasks are not supported" if is_task else ""
