@@ -151,6 +151,17 @@ class McpEndpoint:
             await self._gate(scope, receive, send)
 
     async def _handle_checked_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a host whose key is valid.
+
+        Most hosts also ask for a stream of messages by GET. There are none to send, and each stream
+        would hold one of the few places for as long as the host runs.
+        """
+        if scope["method"] != "POST":
+            raise ProblemError(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "Only POST is answered here.",
+                headers={"Allow": "POST"},
+            )
         await self._start_session_manager()
         await self._manager.handle_request(scope, receive, send)
 

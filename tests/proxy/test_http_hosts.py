@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import httpx2
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client
@@ -16,6 +17,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CallToolResult, TextContent
 
 from bot.config.connection_settings import Transport
+from bot.http.api_gate import MAX_MCP_HOST_REQUESTS
 from storage.models import Call, Run
 from tests.client_keys import make_key
 from tests.stories.fakes import FakeTools
@@ -111,6 +113,27 @@ def test_a_host_is_offered_only_what_its_key_may_ask_for(hosts: Hosts) -> None:
     with pytest.raises(BaseException) as refused:
         hosts.run(lambda client: client.list_tools(), key="csk_no_such_key").result(30)
     assert refused.value is not None
+
+
+def test_hosts_that_listen_for_messages_hold_up_nobody(hosts: Hosts) -> None:
+    """Most hosts ask for a stream of messages as soon as they are connected; there is none."""
+    web = hosts.harness.app.endpoints.web
+    assert web is not None
+    url, more = f"{web.url}/mcp", {"Authorization": f"Bearer {hosts.key}"}
+    streams = MAX_MCP_HOST_REQUESTS + 1
+
+    async def listen_and_list(client: Client) -> set[int]:
+        limits = httpx2.Limits(max_connections=streams)
+        async with (
+            httpx2.AsyncClient(headers=more, limits=limits) as http,
+            AsyncExitStack() as held,
+        ):
+            opened = [http.stream("GET", url) for _ in range(streams)]
+            found = {(await held.enter_async_context(each)).status_code for each in opened}
+            assert (await client.list_tools()).tools
+            return found
+
+    assert hosts.run(listen_and_list).result(30) == {405}
 
 
 def test_a_tool_runs_once_it_is_approved(hosts: Hosts) -> None:
