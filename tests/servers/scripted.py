@@ -2,7 +2,7 @@
 
 `python scripted.py FOLDER`: FOLDER/answers.json has the lines that answer a call of each tool;
 "$ID" is replaced by the id of the call. Its "asking" tools are listed only for clients that can be
-asked. FOLDER/calls has a line for each call.
+asked by forms. FOLDER/calls has a line for each call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def answer_message(folder: Path, message: dict[str, Any]) -> list[str]:
     if method in script.get("instead", {}):
         return result(**script["instead"][method])
     if method == "initialize":
-        can_be_asked = "elicitation" in message["params"]["capabilities"]
+        can_be_asked = message["params"]["capabilities"].get("elicitation") == {"form": {}}
         (folder / "client").write_text("can be asked" if can_be_asked else "")
         return result(
             protocolVersion="2025-06-18",

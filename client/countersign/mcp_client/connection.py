@@ -29,7 +29,6 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import (
     CONNECTION_CLOSED,
-    HEADER_MISMATCH,
     CallToolResult,
     Implementation,
     Tool,
@@ -40,6 +39,7 @@ from pydantic import ValidationError
 from referencing import Registry
 
 from countersign.mcp_client import sent_calls
+from countersign.mcp_client.sdk_client import SingleCallClient
 from countersign.mcp_client.tool_list import ToolListTooLongError, list_server_tools
 from countersign.version import VERSION
 
@@ -165,18 +165,6 @@ async def open_transport(
 # One connection to a server: opened, shared by many calls at once, then closed for good.
 
 
-class _OneCallClient(Client):
-    """A client that sends each call of a tool once."""
-
-    async def _relist_tool(self, name: str) -> None:
-        """Raise an error when the SDK is about to list a tool again and to repeat a call of it.
-
-        The SDK does so if the server says that the tool has changed; nobody has approved the
-        changed tool.
-        """
-        raise MCPError(HEADER_MISMATCH, f"{name} has changed")
-
-
 class ServerSession:
     """One connection that is being opened, open or over; it is never opened a second time."""
 
@@ -227,7 +215,7 @@ class ServerSession:
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        client = _OneCallClient(
+        client = SingleCallClient(
             open_transport(self._address, self.wire),
             client_info=Implementation(name="countersign", version=VERSION),
             message_handler=self._notice_changed_tool_list,
@@ -237,8 +225,6 @@ class ServerSession:
         )
         with self._scope:
             async with client, anyio.create_task_group() as group:
-                # a tool's result is always passed on, even if it breaks the output schema
-                client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign, assignment] # on purpose
                 self._client = client
                 self._ready.set()
                 if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -268,10 +254,6 @@ class ServerSession:
             is_command = isinstance(self._address, CommandAddress)
             self.ended_at_start = is_command and not self._ready.is_set()
         self._ready.set()
-
-
-async def _accept_any_result(_name: str, _result: Any) -> None:
-    """Accept any tool result, in place of the SDK's check against the tool's output schema."""
 
 
 def describe_connection_error(error: BaseException) -> str:
