@@ -149,8 +149,8 @@ class Doorman:
 
         if is_call and self.lost:
             await self.app(scope, again, hear)
-            start = {"type": "http.response.start", "status": 200, "headers": []}
-            await send({**start, "headers": [(b"content-length", b"99")]})
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"99")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
             raise ConnectionError("lost")
         if is_call and self.after:
             await self.app(scope, again, hear)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 END = "end"  # the server ends during the call
+WAIT = "wait"  # the server does nothing else until somebody writes to the pipe FOLDER/go
 PROMISE = {
     "type": "object",
     "properties": {"number": {"type": "integer"}},
@@ -79,6 +80,9 @@ def main(folder: Path) -> None:
         for each in answer_message(folder, json.loads(line)):
             if each == END:
                 os._exit(3)
+            if each == WAIT:
+                (folder / "go").read_text()
+                continue
             sys.stdout.write(f"{each}\n")
             sys.stdout.flush()
 

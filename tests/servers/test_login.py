@@ -240,6 +240,31 @@ def test_a_call_whose_connection_is_lost_is_unknown(at: Guarded, tmp_path: Path)
     assert at.done == ["red", "blue"]
 
 
+def test_a_lost_call_breaks_no_other_off(at: Guarded, tmp_path: Path) -> None:
+    """Each has a request of its own, and the lost one is unknown alone."""
+
+    async def work(person: Person) -> None:
+        await person.log_in()
+        outcomes: list[CallOutcome] = []
+
+        async def paint_slowly() -> None:
+            outcomes.append(await person.paint("slow", waits=True))
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(paint_slowly)
+            await to_thread.run_sync(wait_until, lambda: at.doorman.calls)
+            at.doorman.lost = True
+            lost = await person.paint("red")
+            assert isinstance(lost, UnknownOutcome)
+            assert "the connection was lost during the call" in lost.why
+            at.goes_on.set()
+        assert isinstance(outcomes[0], ResultOutcome), outcomes
+
+    run_with_person(at, tmp_path, work)
+    assert at.done == ["red", "slow"]
+    assert at.doorman.calls == ["paint", "paint"]
+
+
 def test_a_redirect_of_a_call_is_not_followed(at: Guarded, tmp_path: Path) -> None:
     """The server's new place is learned when its tools are listed.
 

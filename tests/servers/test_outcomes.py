@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 import uvicorn
+from anyio import to_thread
 from mcp_types import HEADER_MISMATCH, Tool
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from countersign.mcp_client import connection
 from countersign.mcp_client.connection import (
     Address,
     CommandAddress,
@@ -39,7 +43,8 @@ from countersign.mcp_client.sent_calls import (
     extract_result_text,
 )
 from countersign.mcp_proxy.proxy import build_action
-from tests.servers.scripted import END, answer_message
+from tests.servers.scripted import END, WAIT, answer_message
+from tests.servers.support import wait_until
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 TEXT = [{"type": "text", "text": "seven"}]
@@ -95,7 +100,11 @@ UNCLEAR = {
     "error_is_text": [json.dumps({"jsonrpc": "2.0", "id": "$ID", "error": "seven"})],
     "code_is_text": build_error("seven"),
 }
-LEFT = {"ends": [END], "says_nothing": list[str]()}
+LEFT = {
+    "ends": [END],
+    "says_nothing": list[str](),
+    "works": [WAIT, *build_result(content=TEXT)],
+}
 TOOLS = {**RESULTS, **INCOMPLETE, **ERRORS, **UNCLEAR, **LEFT}
 
 
@@ -240,6 +249,39 @@ def test_a_call_of_a_server_that_ends_or_hangs_is_unknown(tmp_path: Path) -> Non
     assert len((tmp_path / "starts").read_text().split()) == 2
     [silent] = call_tools(over_stdio(tmp_path), "says_nothing", seconds=0.5)
     assert silent == UnknownOutcome("it did not answer in time", timed_out=True)
+
+
+def test_a_call_goes_on_while_its_server_lists_no_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many servers do nothing else during a call. Another call is not made meanwhile."""
+    write_script(tmp_path)
+    os.mkfifo(tmp_path / "go")
+    monkeypatch.setattr(connection, "LIST_TIMEOUT_SECONDS", 0.3)
+
+    async def work() -> list[CallOutcome]:
+        outcomes: list[CallOutcome] = []
+        server = ServerConnection(over_stdio(tmp_path), open_within=20)
+
+        async def call(tool: str) -> None:
+            within = partial(anyio.fail_after, 20)
+            outcomes.append(await server.call(tool, {}, lambda _tools: None, within))
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(call, "works")
+            await to_thread.run_sync(wait_until, partial(read_calls, tmp_path))
+            await call("fits")
+            (tmp_path / "go").write_text("on")
+        await call("fits")
+        await server.close()
+        return outcomes
+
+    other, long, afterwards = anyio.run(work)
+    assert other == NotSentOutcome("it did not list its tools within 0.3 seconds")
+    assert isinstance(long, ResultOutcome), long
+    assert isinstance(afterwards, ResultOutcome), afterwards
+    assert read_calls(tmp_path) == ["works", "fits"]
+    assert len((tmp_path / "starts").read_text().split()) == 1
 
 
 def test_a_line_that_is_no_message_is_ignored(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from pydantic import ValidationError
 from referencing import Registry
 
 from countersign.mcp_client import sent_calls
-from countersign.mcp_client.sdk_client import SingleCallClient
+from countersign.mcp_client.sdk_client import SeparateRequestsHttpClient, SingleCallClient
 from countersign.mcp_client.tool_list import ToolListTooLongError, list_server_tools
 from countersign.version import VERSION
 
@@ -136,7 +136,7 @@ async def open_transport(
         headers = {"Accept-Encoding": "identity", **address.headers}
         note = partial(sent_calls.note_http_response, wire)
         async with (
-            httpx2.AsyncClient(
+            SeparateRequestsHttpClient(
                 headers=headers,
                 timeout=httpx2.Timeout(address.connect_timeout, read=address.read_timeout),
                 event_hooks={"response": [note]},
@@ -397,7 +397,7 @@ class ServerConnection:
             await session.close()
 
     async def _open_and_list_tools(self) -> tuple[ServerSession, Client, list[Tool]]:
-        """Return the open connection and its tools; reopen a connection that died, once."""
+        """Return the open connection and its tools; try once more if they cannot be listed."""
         why = ""
         for _ in range(2):
             session, client = await self._get_open_session()
@@ -414,10 +414,14 @@ class ServerConnection:
         raise await self._note_failed_attempt(why)
 
     def _abandon_session(self, session: ServerSession, error: Exception) -> str:
-        """Abandon a connection that does not answer, and return the reason."""
-        if self._session is session:
-            self._session = None
-        session.close_without_waiting()
+        """Abandon a connection that does not answer, and return the reason.
+
+        It is kept while it has calls: many servers list no tools while they work on one.
+        """
+        if not session.wire.has_running_calls:
+            if self._session is session:
+                self._session = None
+            session.close_without_waiting()
         if isinstance(error, TimeoutError):
             return f"it did not list its tools within {LIST_TIMEOUT_SECONDS:g} seconds"
         return _append_http_status(describe_connection_error(error), session.wire.http_status)

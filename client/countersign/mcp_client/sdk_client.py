@@ -1,12 +1,14 @@
-"""The MCP SDK's client, with what is done otherwise here."""
+"""The MCP SDK's client and its HTTP client, with what is done otherwise here."""
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx2
 from mcp import Client, ClientSession, MCPError
-from mcp_types import HEADER_MISMATCH, ClientCapabilities
+from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, ClientCapabilities
 
 
 class SingleCallClient(Client):
@@ -40,3 +42,44 @@ class SingleCallClient(Client):
 
 async def _accept_any_result(_name: str, _result: Any) -> None:
     """Accept any tool result, in place of the SDK's check against the tool's output schema."""
+
+
+_OPENING_METHODS = ("initialize", "server/discover")
+
+
+class SeparateRequestsHttpClient(httpx2.AsyncClient):
+    """An HTTP client of which a failed request ends no other one.
+
+    The SDK ends a connection to a server, with all calls that are under way, at the first request
+    that fails. So here such a request is answered by an error, unless it opens the connection.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, and return the response, of JSON with its body."""
+        try:
+            response = await super().send(request, **options)
+            if response.headers.get("content-type", "").lower().startswith("application/json"):
+                await response.aread()
+        except httpx2.TransportError as error:
+            answer = _build_error_answer(request, error)
+            if answer is None:
+                raise
+            return answer
+        return response
+
+
+def _build_error_answer(request: httpx2.Request, error: Exception) -> httpx2.Response | None:
+    """Return the answer to a message that failed; None if it was to open the connection."""
+    message = json.loads(request.content) if request.method == "POST" else {}
+    method = message.get("method")
+    if request.method != "POST" or method in _OPENING_METHODS:
+        return None
+    if method is None or "id" not in message:  # an answer or a notification
+        return httpx2.Response(202, request=request)
+    why = " ".join(f"{type(error).__name__} {error}".split())
+    body = {
+        "jsonrpc": "2.0",
+        "id": message["id"],
+        "error": {"code": INTERNAL_ERROR, "message": why},
+    }
+    return httpx2.Response(200, json=body, request=request)

@@ -156,6 +156,11 @@ class ServerTraffic:
         elif call := self._calls.get(str(posted)):
             call.http_status = status
 
+    @property
+    def has_running_calls(self) -> bool:
+        """Return whether calls have been sent that have not ended."""
+        return bool(self._calls)
+
     def forget_call(self, call: TrackedCall) -> None:
         """Stop noting what the server sends about a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
