@@ -240,6 +240,15 @@ def test_an_http_status_alone_leaves_a_call_unknown(status: int, tmp_path: Path)
         assert isinstance(outcome, FailedOutcome), outcome
 
 
+@pytest.mark.parametrize("how", ["json", "events"])
+def test_an_error_without_an_id_answers_its_http_request(how: str, tmp_path: Path) -> None:
+    """As of servers that could not read the id. The call is not waited for any longer."""
+    nameless = [each.replace('"$ID"', "null") for each in build_error(-32600)]
+    write_script(tmp_path, tools={"nameless": nameless})
+    with over_http(tmp_path, how) as found:
+        assert call_tools(found, "nameless") == [FailedOutcome("it says no", -32600)]
+
+
 def test_a_call_of_a_server_that_ends_or_hangs_is_unknown(tmp_path: Path) -> None:
     """The next call starts the server again."""
     write_script(tmp_path)

@@ -48,24 +48,40 @@ _OPENING_METHODS = ("initialize", "server/discover")
 
 
 class SeparateRequestsHttpClient(httpx2.AsyncClient):
-    """An HTTP client of which a failed request ends no other one.
+    """An HTTP client of which each request is answered, and a failed one ends no other one.
 
     The SDK ends a connection to a server, with all calls that are under way, at the first request
-    that fails. So here such a request is answered by an error, unless it opens the connection.
+    that fails. So here such a request is answered by an error, unless it opens the connection. And
+    the SDK waits on after an error without an id, which a server sends if it could not read one.
     """
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request, and return the response, of JSON with its body."""
+        await request.aread()  # after a redirect, its content is not read yet
         try:
             response = await super().send(request, **options)
             if response.headers.get("content-type", "").lower().startswith("application/json"):
                 await response.aread()
+                response = _fill_in_error_id(request, response)
         except httpx2.TransportError as error:
             answer = _build_error_answer(request, error)
             if answer is None:
                 raise
             return answer
         return response
+
+
+def _fill_in_error_id(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Return a response of JSON; an error without an id in it gets that of the request."""
+    try:
+        answer, message = response.json(), json.loads(request.content)
+    except (ValueError, RecursionError):
+        return response
+    has_id = not isinstance(answer, dict) or answer.get("id") is not None
+    if has_id or "error" not in answer or "id" not in message:
+        return response
+    body = {**answer, "id": message["id"]}
+    return httpx2.Response(response.status_code, json=body, request=request)
 
 
 def _build_error_answer(request: httpx2.Request, error: Exception) -> httpx2.Response | None:
