@@ -223,7 +223,8 @@ def _change_unread_message(
         inbox.finish_delivery_and_erase_body(tx, asked, "deleted before it was read")
         return "deleted before it was read"
     body = json.loads(asked.body)
-    body["event"] |= {"text": after.get("text") or "", "files": after.get("files") or []}
+    lists = {name: after.get(name) or [] for name in ("files", "attachments", "blocks")}
+    body["event"] |= {"text": after.get("text") or "", **lists}
     inbox.replace_body_of_unread_message(tx, asked, json.dumps(body))
     return "edited before it was read"
 

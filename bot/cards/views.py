@@ -22,7 +22,7 @@ from storage.states import CallStatus
 # What a person wrote to the bot, as text for the model, and its workspace. Pure.
 
 # subtypes of messages that people write; the others tell of changes to a message or channel
-HUMAN_MESSAGE_SUBTYPES = (None, "file_share", "thread_broadcast")
+HUMAN_MESSAGE_SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 CANCEL_PHRASES = frozenset(
     f"{verb}{what}"
     for verb in ("cancel", "stop", "abort")
@@ -45,6 +45,9 @@ _WORD_PATTERN = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
 
 MAX_FILE_NAME_CHARS = 80
 MAX_FORWARDED_CHARS = 4_000
+# fields of the attachments that are not what a message's author pasted into it: links' previews,
+# other apps' unfurls, forwarded messages
+_FOREIGN_ATTACHMENT_FIELDS = ("from_url", "original_url", "app_unfurl_url", "bot_id", "is_share")
 _CHANNEL_MENTION_PATTERN = re.compile(r"<#[CG][A-Z0-9]+\|([^>]+)>")
 _MRKDWN_LINK_PATTERN = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>")
 
@@ -52,8 +55,10 @@ _MRKDWN_LINK_PATTERN = re.compile(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(ht
 def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named.
 
-    What it forwards is quoted on one line. "" if nothing in it can be seen.
+    Tables have a line for each row, with tabs between the cells. What the message forwards is
+    quoted on one line. "" if nothing in it can be seen.
     """
+    tables = [line for each in list_pasted_tables(event) for line in _list_table_lines(each)]
     files = [
         f"[attached file, called {format_quoted_file_name(file)}]"
         for file in event.get("files") or []
@@ -65,8 +70,46 @@ def extract_message_text(event: dict[str, Any], bot_user: str) -> str:
         for line in _list_forwarded_lines(each, bot_user)
     ]
     text = _convert_mrkdwn_to_text(event.get("text") or "", bot_user)
-    words = "\n".join([text, *forwarded, *files]).strip()
+    words = "\n".join([text, *tables, *forwarded, *files]).strip()
     return words if strip_invisible_characters(words).strip() else ""
+
+
+def list_pasted_tables(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tables that a message's author pasted into it, as blocks.
+
+    Slack makes a table of cells that somebody pastes. It is a block of an attachment, sometimes of
+    the message itself, and not in the text.
+    """
+    attachments = message.get("attachments") or []
+    own = [each for each in attachments if not any(map(each.get, _FOREIGN_ATTACHMENT_FIELDS))]
+    blocks = [block for part in (message, *own) for block in part.get("blocks") or []]
+    return [block for block in blocks if block.get("type") == "table"]
+
+
+def _list_table_lines(table: Mapping[str, Any]) -> list[str]:
+    rows = [[" ".join(_read_cell(cell).split()) for cell in row] for row in table.get("rows") or []]
+    # half a surrogate pair cannot be encoded
+    return ["\t".join(row).encode("utf-8", "replace").decode() for row in rows]
+
+
+def _read_cell(part: Mapping[str, Any] | None) -> str:
+    """Return the text of a table's cell, or of one element in it, as Slack writes it in a message.
+
+    A number is `raw_number`, with the text that people see; other cells are plain or rich text.
+    """
+    part = part or {}
+    if elements := part.get("elements"):
+        between = " " if part.get("type") in ("rich_text", "rich_text_list") else ""
+        return between.join(map(_read_cell, elements))
+    match part.get("type"):
+        case "user":
+            return f"<@{part.get('user_id')}>"
+        case "channel":
+            return f"<#{part.get('channel_id')}>"
+        case "emoji":
+            return f":{part.get('name')}:"
+    values = (part.get(name) for name in ("text", "value", "url", "fallback"))
+    return next((str(each) for each in values if each not in (None, "")), "")
 
 
 def mentions_bot(message: Mapping[str, Any], bot_user: str) -> bool:

@@ -443,7 +443,7 @@ def _serialize_interaction(body: dict[str, Any]) -> str:
 
 
 def _serialize_event(body: dict[str, Any]) -> str:
-    """Return an event as the JSON text to store, with a message's text and not its blocks."""
+    """Return an event as the JSON text to store; of a message's blocks only its tables."""
     kept = {name: value for name, value in body.items() if name not in _UNSTORED_PAYLOAD_KEYS}
     event = kept["event"] = _remove_blocks(body["event"])
     named = _list_files_in_blocks(body["event"]) if event.get("type") == "app_mention" else []
@@ -479,4 +479,7 @@ def _dump_storable_json(kept: dict[str, Any]) -> str:
 
 
 def _remove_blocks(message: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in message.items() if name != "blocks"}
+    """Return a message without its blocks, but for the tables in them: no text has their cells."""
+    tables = [each for each in message.get("blocks") or () if each.get("type") == "table"]
+    kept = {name: value for name, value in message.items() if name != "blocks"}
+    return kept | ({"blocks": tables} if tables else {})

@@ -158,6 +158,20 @@ def test_the_requester_continues_a_thread_without_a_mention(harness: Harness) ->
     assert "interesting" in str(harness.planner.requests[-1]["input"])
 
 
+def test_a_message_written_with_me_is_a_request(harness: Harness) -> None:
+    """Slack's own command `/me` gives a person's message a subtype (docs.slack.dev/reference/
+    events/message/me_message).
+    """
+    ben, slack = harness.person("ben"), harness.slack.world
+    harness.planner.script(Turn(text="Which order?"))
+    with slack.lock:
+        words_of_ben = Draft(slack.channel(ben.dm_channel), "UBEN00001", "asks for a refund")
+        words_of_ben.subtype = "me_message"
+        ts = messages.add(slack, words_of_ben).ts
+    harness.said(ben.dm_channel, ts, "Which order?")
+    assert "asks for a refund" in str(harness.planner.requests[-1]["input"][-1])
+
+
 def test_other_bots_edits_and_deletions_start_nothing(harness: Harness) -> None:
     """A channel notice that names the bot does not, either."""
     asked, slack = len(harness.planner.requests), harness.slack.world
