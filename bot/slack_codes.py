@@ -146,7 +146,16 @@ def classify_error_code(code: str, *, status: int = 200, method: str = "") -> Er
 
 
 def extract_error_code(error: SlackApiError) -> str:
-    """Return the error code in Slack's answer; "" if there is none."""
+    """Return the error code in Slack's answer; "" if there is none.
+
+    For an answer that is not JSON, such as a proxy's page, slack_sdk puts the whole of it there.
+    """
     told = getattr(error.response, "data", error.response)
     found = told.get("error") if isinstance(told, dict) else None
-    return found if isinstance(found, str) else ""
+    return found if isinstance(found, str) and ERROR_CODE_PATTERN.fullmatch(found) else ""
+
+
+def describe_error_answer(error: SlackApiError) -> str:
+    """Return Slack's error code, or what an answer without one may be, to end with a full stop."""
+    code = extract_error_code(error)
+    return f"Slack answers {code}" if code else "A proxy answers for Slack, or Slack is down"

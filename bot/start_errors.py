@@ -27,6 +27,7 @@ def describe_start_error(error: Exception) -> str | None:
     from slack_sdk.errors import SlackApiError
     from sqlalchemy.exc import DBAPIError
 
+    from bot.slack_codes import describe_error_answer
     from storage.database_errors import OlderRecordError, one_line_driver_error_text
     from storage.sqlite import AlreadyRunningError
     from storage.store import SchemaError
@@ -42,8 +43,8 @@ def describe_start_error(error: Exception) -> str | None:
             why = one_line_driver_error_text(error)
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
-            code = error.response.get("error")
-            return f"Slack answers {code}; `countersign doctor` says what to do about it."
+            said = describe_error_answer(error)
+            return f"{said}; `countersign doctor` says what to do about it."
         case OSError():
             why = error.strerror or str(error)
             what = f"{error.filename}: {why}" if error.filename else why

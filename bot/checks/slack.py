@@ -26,7 +26,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import Policy
 from bot.slack.client import ListWorkspaces, SlackClient
 from bot.slack.directory import SlackDirectory
-from bot.slack_codes import list_granted_scopes
+from bot.slack_codes import describe_error_answer, list_granted_scopes
 
 # errors that slack_sdk raises besides SlackApiError
 SLACK_UNREACHABLE_ERRORS = (SlackClientError, HTTPException, OSError)
@@ -51,7 +51,7 @@ def build_retrying_client(
 def describe_slack_failure(error: Exception) -> str:
     """Return Slack's error code, or what the system says of the network; never a URL or a token."""
     if isinstance(error, SlackApiError):
-        return f"Slack answers {error.response.get('error') or 'with an error'}"
+        return describe_error_answer(error)
     return f"Slack cannot be reached ({describe_network_error(error)})"
 
 

@@ -100,12 +100,7 @@ def get_genuine_slack_error_code(error: SlackApiError) -> str:
     if is_rate_limited(error):
         return RATE_LIMITED_CODE
     code = slack_codes.extract_error_code(error)
-    return (
-        code
-        if slack_codes.ERROR_CODE_PATTERN.fullmatch(code)
-        and get_http_status(error) < slack_codes.HTTP_SERVER_ERROR
-        else ""
-    )
+    return code if get_http_status(error) < slack_codes.HTTP_SERVER_ERROR else ""
 
 
 def classify_error(error: SlackApiError) -> slack_codes.ErrorMeaning:

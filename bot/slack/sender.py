@@ -39,7 +39,7 @@ from bot.slack.posting import (
     SlackPost,
     UnconfirmedPostSearch,
 )
-from bot.slack_codes import ERROR_CODE_PATTERN, HTTP_SERVER_ERROR, ErrorMeaning, extract_error_code
+from bot.slack_codes import HTTP_SERVER_ERROR, ErrorMeaning, extract_error_code
 from storage import inbox, moves, outbox, runs
 from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Message, Store
@@ -409,10 +409,7 @@ class MessageSender:
         if client.is_rate_limited(error) and outbox.counts_against_channel_rate_limit(row):
             self._pace.note_refusal(row.channel)
         if meaning is not ErrorMeaning.FINAL:
-            is_code = (
-                ERROR_CODE_PATTERN.fullmatch(code)
-                and client.get_http_status(error) < HTTP_SERVER_ERROR
-            )
+            is_code = code and client.get_http_status(error) < HTTP_SERVER_ERROR
             why = code if is_code else f"HTTP {client.get_http_status(error)}, and no answer"
             if (
                 meaning is ErrorMeaning.UNKNOWN

@@ -155,10 +155,11 @@ def _ask_slack(what: str, read: Callable[[], T], missing: str | None = None) -> 
     try:
         return read()
     except SlackApiError as error:
-        code = str(error.response.get("error"))
+        code = slack_codes.extract_error_code(error)
         if missing and code.endswith(("_not_found", "_not_visible")):
             raise ToolError(missing) from error
-        raise ToolError(f"Slack would not say {what} ({code}); nothing was done.") from error
+        why = code or f"HTTP {error.response.status_code}"
+        raise ToolError(f"Slack would not say {what} ({why}); nothing was done.") from error
     except (*UNREACHABLE_ERRORS, LookupFailedError, LookupPendingError) as error:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
 
@@ -246,11 +247,9 @@ def run_slack_change(doing: str, channel: str, call: Callable[[], SlackResponse]
     except SlackApiError as error:
         status, code = int(error.response.status_code), slack_codes.extract_error_code(error)
         if slack_codes.classify_error_code(code, status=status) is slack_codes.ErrorMeaning.UNKNOWN:
-            answer_text = (
-                code if slack_codes.ERROR_CODE_PATTERN.fullmatch(code) else f"HTTP {status}"
-            )
             raise ConnectionError(
-                f"Slack answered {answer_text} while {doing}; whether it happened is not known."
+                f"Slack answered {code or f'HTTP {status}'} while {doing}; whether it happened is "
+                "not known."
             ) from error
         raise ToolError(_refusal_sentence(error, code, status, channel)) from error
     except UNREADABLE_ANSWER_ERRORS as error:

@@ -8,9 +8,12 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from slack_sdk.errors import SlackApiError
 from sqlalchemy import select
 
-from bot.slack.client import _ConnectionPool
+from bot.slack.client import SlackClient, _ConnectionPool
+from bot.slack_codes import extract_error_code
+from bot.start_errors import describe_start_error
 from storage.models import Call, Message
 from storage.states import CallStatus, MessageStatus
 from storage.transaction import fetch_rows
@@ -189,3 +192,14 @@ def test_no_message_is_given_up_for_an_odd_answer(
     with harness.store.read() as tx:
         calls = fetch_rows(tx, Call, select(Call))
     assert CallStatus.CANCELLED not in [each.status for each in calls]
+
+
+def test_a_page_of_a_proxy_is_no_error_code() -> None:
+    """slack_sdk gives the page as the code; the operator, people and metrics do not get it."""
+    with OddServer() as server:
+        server.status, server.body = 403, b"<html>blocked by your company</html>"
+        client = SlackClient("xoxb-1", base_url=server.url, retry_handlers=[])
+        with pytest.raises(SlackApiError) as caught:
+            client.auth_test()
+    assert extract_error_code(caught.value) == ""
+    assert str(describe_start_error(caught.value)).startswith("A proxy answers for Slack, or Slack")
