@@ -225,8 +225,9 @@ def test_settings_cannot_be_changed(environ: dict[str, str]) -> None:
 
 
 def test_odd_variables_are_warned_about(environ: dict[str, str]) -> None:
-    """OAuth variables, a proxy, an unencrypted address and a misspelt setting."""
+    """A token that expires, OAuth, a proxy, an unencrypted address and a misspelt setting."""
     odd = {
+        "SLACK_BOT_TOKEN": f"xoxe.xoxb-1-{SECRET}",
         "SLACK_CLIENT_ID": "1.2",
         "HTTPS_PROXY": f"http://ana:{SECRET}@proxy",
         "OPENAI_BASE_URL": "http://models.example/v1",
@@ -235,6 +236,7 @@ def test_odd_variables_are_warned_about(environ: dict[str, str]) -> None:
         "OPENAI_API_KEYS": "meant for another, since OPENAI_API_KEY is there",
     }
     text = "\n".join(Settings.load(environ | odd).warnings)
+    assert "SLACK_BOT_TOKEN expires" in text
     assert "SLACK_CLIENT_ID" in text
     assert "Slack goes through it" in text
     assert "OPENAI_BASE_URL is http" in text
@@ -302,6 +304,16 @@ def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
     environ |= {"SLACK_CLIENT_ID": "1.2", "SLACK_CLIENT_SECRET": SECRET}
     remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
     assert not {"SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"} & set(environ)
+
+
+def test_a_proxy_without_a_scheme_is_used_for_socket_mode_too(environ: dict[str, str]) -> None:
+    """Many write HTTPS_PROXY=host:port (slackapi/python-slack-sdk, issue 948); slack_sdk's Web API
+    client and others take that.
+    """
+    environ |= {"HTTPS_PROXY": "ana:x@proxy:3128", "http_proxy": "https://proxy", "HTTP_PROXY": " "}
+    remove_variables_slack_misreads(environ, Settings.load(environ).slack_api_url)
+    assert environ["HTTPS_PROXY"] == "http://ana:x@proxy:3128"
+    assert (environ["http_proxy"], environ["HTTP_PROXY"]) == ("https://proxy", " ")
 
 
 @pytest.mark.parametrize(

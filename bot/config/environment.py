@@ -90,6 +90,13 @@ def describe_odd_environment_variables(
             "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: COUNTERSIGN_CLIENT_ID and "
             "COUNTERSIGN_CLIENT_SECRET install the bot in many workspaces"
         )
+    is_renewed = "COUNTERSIGN_WORKSPACE" in environ  # the workspace of an installation
+    if environ.get("SLACK_BOT_TOKEN", "").startswith("xoxe.") and not is_renewed:
+        yield (
+            "SLACK_BOT_TOKEN expires after twelve hours, as token rotation is on for the app; then "
+            "nothing is sent until there is another. Create the app again from manifest.yml, or "
+            "set COUNTERSIGN_CLIENT_ID and COUNTERSIGN_CLIENT_SECRET: then tokens are renewed"
+        )
     slack = environ.get("SLACK_API_URL", "https://slack.com/api/")
     if any(each in environ for each in PROXY_VARIABLES):
         how = "bypasses" if is_exempt_from_proxy(slack, environ) else "goes through"
@@ -124,10 +131,14 @@ def remove_variables_slack_misreads(environ: MutableMapping[str, str], slack_api
 
     SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
     everything through HTTP(S)_PROXY and ignores NO_PROXY: if Slack's address is exempt or on this
-    machine, those variables are replaced by ALL_PROXY.
+    machine, those variables are replaced by ALL_PROXY. Its Socket Mode takes the host of a proxy
+    only from a whole address, so one written as host:port becomes http://host:port.
     """
     for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
         environ.pop(name, None)
+    for name in PROXY_VARIABLES:
+        if (proxy := environ.get(name, "").strip()) and "://" not in proxy:
+            environ[name] = f"http://{proxy}"
     if is_exempt_from_proxy(slack_api_url, environ):
         proxies = [environ.pop(name, "").strip() for name in PROXY_VARIABLES]
         # the model's client respects ALL_PROXY and no_proxy, slack_sdk ignores both
