@@ -483,10 +483,11 @@ class ReconnectingSocketClient(BaseSocketModeClient):
                 self._check_now.set()
 
     def _wait_before_reconnecting(self, line: SlackWebSocketConnection) -> None:
-        """Wait before replacing a connection that ended at once, longer each time in a row."""
-        is_short = (
-            not line.is_active() and time.monotonic() - line.created_at < SHORT_CONNECTION_SECONDS
-        )
+        """Wait before replacing a connection that ended at once, longer each time in a row.
+
+        Slack may also say at once that one is to end, as there are too many, and leave it open.
+        """
+        is_short = time.monotonic() - line.created_at < SHORT_CONNECTION_SECONDS
         self._short_lived_count = self._short_lived_count + 1 if is_short else 0
         if self._short_lived_count > 1:
             self._closing.wait(min(PING_INTERVAL_SECONDS, 0.1 * 2**self._short_lived_count))

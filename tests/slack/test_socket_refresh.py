@@ -105,6 +105,17 @@ def test_messages_during_a_refresh_are_acknowledged_at_once(
     assert len(set(listening.texts)) == 30
 
 
+def test_connections_that_are_to_end_at_once_are_replaced_slowly(listening: ListeningApp) -> None:
+    """Slack may greet one with `too_many_websockets` (slackapi/java-slack-sdk, issue 1223), and
+    limits how often addresses may be asked for.
+    """
+    began = time.monotonic()
+    for number in range(4):
+        listening.sandbox.faults.disconnect("warning")  # the sandbox leaves it open for a while
+        listening.wait_for_connection(number + 2)
+    assert time.monotonic() - began > 2
+
+
 def test_each_connection_ends_with_a_close_frame(listening: ListeningApp) -> None:
     """At a refresh, when Slack closes, and when the bot stops."""
     listening.sandbox.faults.refresh()
