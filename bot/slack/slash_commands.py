@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from slack_bolt import App
@@ -34,7 +35,8 @@ from bot.slack.client import SlackClient
 from bot.slack.directory import replace_mentions_in_plain_text
 
 log = logging.getLogger("countersign.commands")
-_STRAIGHT_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # some keyboards type these instead
+# what keyboards and Slack's editor write instead of straight quotes and of spaces
+_PLAIN_CHARACTERS = str.maketrans("“”„‘’\u00a0\u202f", '"""\'\'  ')
 HELP_SUBCOMMAND = "help"  # in a message this word is for the agent
 SUBCOMMAND_BY_ACTION: Mapping[Action, str] = {  # the question that each button asks
     Action.LOOK_WAITING: "list",
@@ -168,7 +170,9 @@ class SlashCommandHandler:
         if not said.text:  # a dialog has opened instead
             return
         try:
-            respond(text=said.text, blocks=said.blocks, **how)
+            answered = respond(text=said.text, blocks=said.blocks, **how)
+            if answered.status_code != HTTPStatus.OK:  # slack_sdk raises nothing for it
+                raise ConnectionError(f"HTTP {answered.status_code}, {answered.body[:80]}")
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning(
                 "an answer to %s could not be given: %s", command_answers.SLASH_COMMAND, error
@@ -268,6 +272,6 @@ def _truncate_lines(text: str) -> str:
 def _split_words(text: str) -> list[str]:
     """Return a text's words, split like a shell does; raise TypedCallError for an open quote."""
     try:
-        return shlex.split(text.translate(_STRAIGHT_QUOTES))
+        return shlex.split(text.translate(_PLAIN_CHARACTERS))
     except ValueError:
         raise TypedCallError("A quotation mark is not closed.") from None

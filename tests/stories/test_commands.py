@@ -138,9 +138,9 @@ def test_help_and_mistakes_are_answered(
 def test_smart_quotes_hold_words_together(
     shared_harness: tuple[Harness, FakeTools],
 ) -> None:
-    """Some keyboards type them instead of plain ones."""
+    """Some keyboards type them instead of plain ones, and non-breaking spaces between words."""
     assert "Write “two words”" in asked(
-        shared_harness[0], "/approvals explain note text=“two words”"
+        shared_harness[0], "/approvals explain\u00a0note\u202ftext=“two words”"
     )
 
 
@@ -198,3 +198,19 @@ def test_a_command_is_acknowledged_before_any_look_up(harness: Harness) -> None:
     held.release()
     harness.slack.wait(lambda: [m for m in person.everything(SUPPORT) if "/approvals" in words(m)])
     assert [row for row in harness.all(Row) if "/approvals" in row.body] == []
+
+
+def test_an_answer_that_slack_refuses_is_logged(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Answers are taken for half an hour; slack_sdk raises nothing for one that comes later."""
+    held = harness.slack.faults.hold("users.info", person="ben")
+    delivery = harness.person("ben").command(SUPPORT, "/approvals help")
+    assert isinstance(delivery, Delivery)
+    assert delivery.wait() == "acked"
+    assert held.arrived.wait(20)
+    harness.clock.advance(1_801)
+    held.release()
+    said = "an answer to /approvals could not be given: HTTP 404, "
+    harness.slack.wait(lambda: said in caplog.text)
+    assert "expired_url" in caplog.text
