@@ -5,7 +5,6 @@ Each envelope is acknowledged on the connection that it came by, as long as that
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import socket
@@ -29,6 +28,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.slack.client import get_retry_after_seconds, is_rate_limited
+from bot.slack.websocket_frames import MessageSocket
 
 # One WebSocket to Slack: read by its own thread, and ended with a close frame.
 
@@ -37,9 +37,6 @@ log = logging.getLogger("countersign.socket")
 
 Json = dict[str, Any]
 NORMAL_CLOSE_CODE = 1000  # in a close frame
-# Bytes read at once. The library parses what has arrived recursively, one level for each read: with
-# its own 1,024 a burst of some two hundred clicks would reach Python's limit.
-RECEIVE_BUFFER_BYTES = 65_536
 
 
 class _ReaderStopFlag:
@@ -56,33 +53,6 @@ class _ReaderStopFlag:
     @terminated.setter
     def terminated(self, value: bool) -> None:
         self._is_over = value
-
-
-class _StrictSocket:
-    """A connection's socket that raises when the other side has closed it, and sends whole frames.
-
-    slack_sdk's reader (3.47, `run_until_completion`) takes an empty read to mean that nothing is
-    new and reads again at once, until its pings stay unanswered: for ten seconds there are no
-    deliveries, and a processor is kept busy.
-    """
-
-    def __init__(self, sock: Any) -> None:
-        self._sock = sock
-
-    def recv(self, size: int) -> bytes:
-        """Return at most `size` bytes; raise ConnectionResetError at the end of the stream."""
-        received: bytes = self._sock.recv(size)
-        if not received:
-            raise ConnectionResetError(errno.ECONNRESET, "the connection was closed abruptly")
-        return received
-
-    def send(self, data: bytes) -> int:
-        """Send all of `data`, and return its length."""
-        self._sock.sendall(data)
-        return len(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
 
 
 class SlackWebSocketConnection(Connection):
@@ -108,7 +78,6 @@ class SlackWebSocketConnection(Connection):
             on_message_listener=self._handle_text,
             on_error_listener=self._log_error,
             on_close_listener=lambda *_: self.send_close_frame(),
-            receive_buffer_size=RECEIVE_BUFFER_BYTES,
             **options,
         )
         self._handle_message, self._handle_end = handle_message, ended
@@ -125,7 +94,7 @@ class SlackWebSocketConnection(Connection):
         """Connect and start the reader thread; `is_active` then says whether that succeeded."""
         super().connect()
         if self.sock is not None:
-            self.sock = _StrictSocket(self.sock)  # type: ignore[assignment]  # all of one that is used
+            self.sock = MessageSocket(self.sock)  # type: ignore[assignment]  # all of one that is used
             self._reader.start()
         else:
             self.ended_at = time.monotonic()

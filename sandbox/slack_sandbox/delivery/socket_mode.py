@@ -12,6 +12,7 @@ import json
 import secrets
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -56,6 +57,7 @@ class Hub:
         self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
         self.closed: list[int] = []  # each ended socket's close code; 1006 without a close frame
+        self.max_frame_bytes = 0  # longer messages are sent in several frames; 0: never
         self.counts_dead = 0.0  # seconds a socket ended with 1006 still counts as connected
         self._died: list[float] = []  # when sockets ended with 1006, time.monotonic()
         self._tickets: set[str] = set()
@@ -189,7 +191,11 @@ class Hub:
     async def _write(self, socket: Socket) -> None:
         with contextlib.suppress(ConnectionError):
             while (frame := await socket.frames.get()) is not None:
-                await socket.ws.send_str(frame)
+                transport = socket.ws._req.transport if socket.ws._req else None
+                if self.max_frame_bytes and transport:
+                    transport.write(b"".join(_split_message(frame.encode(), self.max_frame_bytes)))
+                else:
+                    await socket.ws.send_str(frame)
             socket.is_closing = True
             await socket.ws.close()
 
@@ -257,3 +263,12 @@ class Hub:
                     transport.abort()
 
         self.loop.call_soon_threadsafe(drop)
+
+
+def _split_message(message: bytes, most: int) -> Iterator[bytes]:
+    """Yield the frames (RFC 6455, 5.2) of a text message, with at most so many bytes of it each."""
+    for start in range(0, len(message), most):
+        part = message[start : start + most]
+        is_last = start + most >= len(message)
+        yield bytes((is_last << 7 | (0 if start else WSMsgType.TEXT), 127))
+        yield len(part).to_bytes(8, "big") + part

@@ -91,6 +91,11 @@ class Transports:
         for each in [app] if app else list(self.world.apps.values()):
             self.hub(each).counts_dead = seconds
 
+    def split_messages(self, most: int) -> None:
+        """Send messages of more bytes in several frames."""
+        for each in self._of(None):
+            each.max_frame_bytes = most
+
     def cut(self, app: App | None = None) -> None:
         """Drop every socket (of that app) without a word."""
         for hub in self._of(app):

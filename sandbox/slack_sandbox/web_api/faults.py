@@ -257,6 +257,13 @@ class Faults:
         """
         self._transports.count_dead(seconds, app)
 
+    def split_messages(self, most: int) -> None:
+        """Send what has more than so many bytes over a socket in several frames; 0: nothing.
+
+        As others saw it, also for clicks (github.com/slackapi/python-slack-sdk/issues/1124).
+        """
+        self._transports.split_messages(most)
+
     def clear(self) -> None:
         """Forget all faults, let every held request go and cut those that hang."""
         with self._world.lock:
