@@ -45,6 +45,7 @@ _WORD_PATTERN = re.compile(r"[\w+'-]+|[👍👎✅👌❌]")
 
 MAX_FILE_NAME_CHARS = 80
 MAX_FORWARDED_CHARS = 4_000
+_INLINE_ELEMENTS = ("rich_text_section", "rich_text_quote", "rich_text_preformatted")
 # fields of the attachments that are not what a message's author pasted into it: links' previews,
 # other apps' unfurls, forwarded messages
 _FOREIGN_ATTACHMENT_FIELDS = ("from_url", "original_url", "app_unfurl_url", "bot_id", "is_share")
@@ -87,29 +88,36 @@ def list_pasted_tables(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _list_table_lines(table: Mapping[str, Any]) -> list[str]:
-    rows = [[" ".join(_read_cell(cell).split()) for cell in row] for row in table.get("rows") or []]
+    rows = [
+        [" ".join(_read_element(cell).split()) for cell in row] for row in table.get("rows") or []
+    ]
     # half a surrogate pair cannot be encoded
     return ["\t".join(row).encode("utf-8", "replace").decode() for row in rows]
 
 
-def _read_cell(part: Mapping[str, Any] | None) -> str:
-    """Return the text of a table's cell, or of one element in it, as Slack writes it in a message.
+def _read_element(part: Mapping[str, Any] | None) -> str:
+    """Return the text of a table's cell, a block or a part of one, as Slack writes it in a message.
 
-    A number is `raw_number`, with the text that people see; other cells are plain or rich text.
+    A number is `raw_number`, with the text that people see. Buttons and menus say nothing.
     """
     part = part or {}
-    if elements := part.get("elements"):
-        between = " " if part.get("type") in ("rich_text", "rich_text_list") else ""
-        return between.join(map(_read_cell, elements))
-    match part.get("type"):
+    element, text = part.get("type"), part.get("text")
+    if element in ("actions", "button"):
+        return ""
+    parts = [text] if isinstance(text, Mapping) else []
+    parts += [*(part.get("elements") or []), *(part.get("fields") or [])]
+    if parts:
+        between = "" if element in _INLINE_ELEMENTS else " "
+        return between.join(map(_read_element, parts))
+    match element:
         case "user":
             return f"<@{part.get('user_id')}>"
         case "channel":
             return f"<#{part.get('channel_id')}>"
         case "emoji":
             return f":{part.get('name')}:"
-    values = (part.get(name) for name in ("text", "value", "url", "fallback"))
-    return next((str(each) for each in values if each not in (None, "")), "")
+    values = (part.get(each) for each in ("text", "value", "url", "fallback"))
+    return next((str(value) for value in values if value not in (None, "")), "")
 
 
 def mentions_bot(message: Mapping[str, Any], bot_user: str) -> bool:
@@ -129,15 +137,22 @@ def _convert_mrkdwn_to_text(text: str, bot_user: str) -> str:
 
 def _list_forwarded_lines(forwarded: Mapping[str, Any], bot_user: str) -> list[str]:
     """Return what a forwarded message says, and the names of its files, which are not read."""
-    text = _convert_mrkdwn_to_text(
-        forwarded.get("text") or forwarded.get("fallback") or "", bot_user
-    )
+    said = forwarded.get("text") or _join_block_texts(forwarded) or forwarded.get("fallback")
+    text = _convert_mrkdwn_to_text(said or "", bot_user)
     quoted = _format_quoted_text(text, MAX_FORWARDED_CHARS) or "“”"
     files = [
         f"[file of the forwarded message, not read, called {format_quoted_file_name(file)}]"
         for file in forwarded.get("files") or []
     ]
     return [f"[forwarded message: {quoted}]", *files]
+
+
+def _join_block_texts(forwarded: Mapping[str, Any]) -> str:
+    """Return what the blocks of a forwarded message say: many apps post no other text."""
+    originals = [each.get("message") or {} for each in forwarded.get("message_blocks") or []]
+    blocks = [block for part in (forwarded, *originals) for block in part.get("blocks") or []]
+    tables = ("\n".join(_list_table_lines(each)) for each in blocks if each.get("type") == "table")
+    return "\n".join([*map(_read_element, blocks), *tables]).strip()
 
 
 def format_quoted_file_name(file: Mapping[str, Any]) -> str:

@@ -63,3 +63,33 @@ def test_a_forwarded_message_is_quoted_on_one_line(harness: Harness) -> None:
     other = forward(harness, SUPPORT, "look", {"text": f"{mention} refund 1042"})
     arrived(harness)
     assert not harness.all(Run, Run.thread_ts == other)
+
+
+def test_a_forwarded_message_of_an_app_is_read_in_its_blocks(harness: Harness) -> None:
+    """Many apps post no text beside them; Slack then says that there is no preview
+    (github.com/cyrusagents/cyrus/pull/1326). Buttons are not what it says.
+    """
+    retry = {"type": "button", "action_id": "r", "text": {"type": "plain_text", "text": "Retry"}}
+    leaf = {"type": "text", "text": "the till is "}
+    down = {"type": "text", "text": "down", "style": {"bold": True}}
+    section = {"type": "rich_text_section", "elements": [leaf, down]}
+    cells = [{"type": "raw_text", "text": "till"}, {"type": "raw_text", "text": "4"}]
+    blocks = [
+        {"type": "header", "text": {"type": "plain_text", "text": "Alert"}},
+        {"type": "section", "fields": [{"type": "mrkdwn", "text": "*Shop* &amp; bar"}]},
+        {"type": "rich_text", "elements": [section]},
+        {"type": "actions", "elements": [retry]},
+        {"type": "divider"},
+        {"type": "table", "rows": [cells]},
+    ]
+    alert = {
+        "fallback": "[no preview available]",
+        "message_blocks": [{"team": "T0", "channel": "C1", "message": {"blocks": blocks}}],
+    }
+    ben = harness.person("ben")
+    harness.planner.script(Turn(text="I see."))
+    thread = forward(harness, ben.dm_channel, "what now?", alert)
+    harness.said(ben.dm_channel, thread, "I see.")
+    assert read_last_request(harness).endswith(
+        "\nwhat now?\n[forwarded message: “Alert *Shop* & bar the till is down till 4”]"
+    )
