@@ -384,7 +384,8 @@ def lock_database(path: Path) -> IO[Any]:
 
     Raises AlreadyRunningError if another process has it.
     """
-    file = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    real = path.resolve()  # a link and the file that it names have one lock
+    file = os.open(real.with_name(f"{real.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     handle = open(file, "r+")  # noqa: SIM115 # outlives this
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -211,6 +211,14 @@ def test_a_second_store_in_one_process_is_refused(store: Store) -> None:
     assert store.path.with_name("countersign.db.lock").read_text().strip().isdigit()
 
 
+def test_a_link_to_the_file_has_the_same_lock(store: Store) -> None:
+    """Otherwise two processes would write it."""
+    link = store.path.with_name("link.db")
+    link.symlink_to(store.path)
+    with pytest.raises(AlreadyRunningError):
+        Store(f"sqlite:///{link}").open()
+
+
 def test_a_closed_store_writes_nothing_more(store: Store) -> None:
     """Another process has opened the record, and goes on with its chain."""
     store_delivery(store, "in time")
