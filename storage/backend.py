@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
 
-from sqlalchemy import Engine, make_url
+from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from storage.digest import AuditChainSealer, AuditHead
@@ -185,20 +185,29 @@ def normalize_postgres_url(address: str) -> str:
     return f"postgresql://{rest}"
 
 
+def parse_database_url(url: str) -> URL:
+    """Return the parts of a database's URL; the path of an SQLite file is taken as it stands.
+
+    Raises ValueError if they cannot be told.
+    """
+    if url.startswith("sqlite:///"):
+        return URL.create("sqlite", database=url.removeprefix("sqlite:///"))
+    try:
+        return make_url(url)
+    except ArgumentError:
+        raise ValueError(UNSUPPORTED_URL_ERROR) from None
+
+
 def build_backend(url: str) -> Backend:
     """Return the backend for an SQLAlchemy URL; ValueError if it cannot hold the record.
 
     Each backend is imported on demand, so the other kind's driver is not loaded.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise ValueError(UNSUPPORTED_URL_ERROR) from None
+    parsed, path = parse_database_url(url), build_local_path(url)
     if is_postgres_url(url):
-        path = build_local_path(url)
         made: Backend = import_module("storage.postgres").PostgresDatabase(parsed, path)
         return made
-    if not url.startswith("sqlite") or not parsed.database or parsed.database == ":memory:":
+    if parsed.drivername != "sqlite" or parsed.database in (None, "", ":memory:"):
         raise ValueError(UNSUPPORTED_URL_ERROR)
     file: Backend = import_module("storage.sqlite").SqliteFile(parsed)
     return file

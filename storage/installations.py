@@ -19,7 +19,6 @@ from sqlalchemy import (
     event,
     insert,
     inspect,
-    make_url,
     or_,
     select,
     text,
@@ -29,7 +28,7 @@ from sqlalchemy.orm import registry
 from sqlmodel import Field, create_engine
 
 from storage import columns, postgres_session, sqlite_connections
-from storage.backend import is_postgres_url
+from storage.backend import is_postgres_url, parse_database_url
 from storage.migrations import SchemaError
 from storage.sqlite import create_private_file, restrict_file_permissions
 from storage.states import (
@@ -132,7 +131,7 @@ class InstallationRecord:
     def __init__(self, url: str) -> None:
         """Set the database: sqlite:///….db, a file of its own, or a PostgreSQL address."""
         self._is_postgres = is_postgres_url(url)
-        parsed = make_url(url)
+        parsed = parse_database_url(url)
         # key files are named after it; None on a server
         self.path = None if self._is_postgres else Path(parsed.database or "")
         if self._is_postgres:

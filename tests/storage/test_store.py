@@ -22,6 +22,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from storage import inbox
+from storage.backend import build_local_path
 from storage.columns import get_column_values
 from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
@@ -217,6 +218,19 @@ def test_a_link_to_the_file_has_the_same_lock(store: Store) -> None:
     link.symlink_to(store.path)
     with pytest.raises(AlreadyRunningError):
         Store(f"sqlite:///{link}").open()
+
+
+@pytest.mark.parametrize("name", ["a b", "100%25", "p%41q", "h#x", "q?y"])
+def test_all_files_are_in_the_folder_that_is_named(tmp_path: Path, name: str) -> None:
+    """Nothing in its name is decoded: commands find the key and the socket beside the record."""
+    folder = tmp_path / name
+    address = f"sqlite:///{folder / 'c.db'}"
+    with closing(Store(address).open()) as store, closing(ReadOnlyStore(address)) as reader:
+        store_delivery(store, "one")
+        assert list_keys(reader) == ["one"]
+        assert [*tmp_path.iterdir()] == [folder]
+    assert store.path == build_local_path(address)
+    assert {"c.db", "c.db.key", "c.db.head"} <= {each.name for each in folder.iterdir()}
 
 
 def test_a_closed_store_writes_nothing_more(store: Store) -> None:
