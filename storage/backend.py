@@ -182,20 +182,32 @@ def normalize_postgres_url(address: str) -> str:
     name = rest.partition("?")[0].rpartition("@")[2].partition("/")[2]
     if not name or "/" in name:
         raise ValueError("it names no database")
+    parse_database_url(f"postgresql://{rest}")
     return f"postgresql://{rest}"
+
+
+UNREADABLE_URL_ERROR = (
+    "its host, port or password cannot be told apart: in a password write @ as %40, / as %2F and"
+    " % as %25; name several hosts at the end, ?host=one:5432&host=two:5432"
+)
 
 
 def parse_database_url(url: str) -> URL:
     """Return the parts of a database's URL; the path of an SQLite file is taken as it stands.
 
-    Raises ValueError if they cannot be told.
+    Raises ValueError if they cannot be told; it shows none of them, as one may be a password's.
     """
     if url.startswith("sqlite:///"):
         return URL.create("sqlite", database=url.removeprefix("sqlite:///"))
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except ArgumentError:
         raise ValueError(UNSUPPORTED_URL_ERROR) from None
+    except ValueError:  # the port is no number
+        raise ValueError(UNREADABLE_URL_ERROR) from None
+    if "@" in (parsed.host or ""):
+        raise ValueError(UNREADABLE_URL_ERROR)
+    return parsed
 
 
 def build_backend(url: str) -> Backend:

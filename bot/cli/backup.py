@@ -23,7 +23,7 @@ from bot.signing_key import get_signing_key, open_store
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, CommandError, print_line
 from storage import backups, digest
-from storage.backend import is_postgres_url
+from storage.backend import build_backend, normalize_postgres_url
 from storage.migrations import SchemaError
 from storage.record import ReadOnlyStore, Store
 from storage.record_copies import UnreadableRowsError
@@ -230,13 +230,13 @@ def _run_copy_to(arguments: argparse.Namespace) -> int:
             )
         if not settings.database_path.is_file():
             raise backups.BackupError(f"there is no database at {settings.database_path}")
-        if not is_postgres_url(arguments.url):
-            raise backups.BackupError(
-                "the address is not that of a PostgreSQL database, postgresql://…"
-            )
+        try:
+            server = build_backend(normalize_postgres_url(arguments.url))
+        except ValueError as error:
+            raise backups.BackupError(f"the address cannot be used: {error}") from None
         with (
             closing(open_store(settings, clock.now(), lambda: "")) as source,
-            closing(Store(arguments.url, key=source.signing_key).open()) as target,
+            closing(Store(server, key=source.signing_key).open()) as target,
         ):
             copy_result = backups.copy_database_contents(source, target, clock.now())
     _print_move_result(

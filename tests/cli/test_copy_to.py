@@ -133,7 +133,11 @@ def test_copy_to_refuses_running_bots_and_wrong_addresses(
         assert main(["copy-to", url]) == 1
     assert "another process works with postgresql" in capsys.readouterr().err
     assert main(["copy-to", "sqlite:///other.db"]) == 1
-    assert "not that of a PostgreSQL database" in capsys.readouterr().err
+    assert "it is not a PostgreSQL address" in capsys.readouterr().err
+    assert main(["copy-to", url.replace("://", "://owner:p@ss:word@")]) == 1
+    assert "in a password write @ as %40" in capsys.readouterr().err
+    assert main(["copy-to", f"{url}&schema=countersign_T0123ABCD"]) == 1
+    assert "cannot be the name of a schema" in capsys.readouterr().err
     assert main(["copy-to", url.replace("/moved", "/nowhere")]) == 1
     assert 'database "nowhere" does not exist' in capsys.readouterr().err
     assert sum(count_rows_on_server(url).values()) == 0

@@ -112,10 +112,12 @@ class Database(BaseModel):
     def _check_url(cls, value: SecretStr) -> SecretStr:
         try:
             parts = make_url(value.get_secret_value())
-        except ArgumentError:
+        except (ArgumentError, ValueError):  # the second one for a port, which it would show
             raise ValueError(
                 'it is not a URL; write "sqlite:////folder/file" or "postgresql://…"'
             ) from None
+        if "@" in (parts.host or ""):
+            raise ValueError("in a password write @ as %40, / as %2F and % as %25")
         if parts.drivername in ("sqlite", "sqlite+pysqlite"):
             if not parts.database or parts.query or parts.host or ":memory:" in parts.database:
                 raise ValueError(

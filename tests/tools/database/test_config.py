@@ -80,6 +80,8 @@ def test_a_databases_file_is_read_with_its_defaults() -> None:
         ('"sqlite:///shop.db"', '"sqlite:///file:shop.db"', 4, "not a file: URI"),
         ('"sqlite:///shop.db"', '"mysql://x:s3cret@y/z"', 4, "only sqlite and postgresql"),
         ('"sqlite:///shop.db"', '"postgresql://host/db"', 4, "no role"),
+        ('"sqlite:///shop.db"', '"postgresql://a:x@s3cret:y@h/d"', 4, "it is not a URL"),
+        ('"sqlite:///shop.db"', '"postgresql://a:x@s3cret@h/d"', 4, "write @ as %40"),
         (
             '"sqlite:///shop.db"',
             '"postgresql://a:s3cret@h/d?options=-csearch_path=x"',
