@@ -218,7 +218,7 @@ class PostgresDatabase(Backend):
             hide_parameters=True,
             connect_args={"client_encoding": "utf8"},
         )
-        event.listen(self._engine, "connect", self._set_search_path)
+        event.listen(self._engine, "connect", self._prepare_for_migrations)
         # where one process serves many workspaces, their records share sessions; each transaction
         # sets its schema
         self._shared = _SHARED_SESSIONS_BY_URL.setdefault(url, SharedSessions()) if fence else None
@@ -297,7 +297,7 @@ class PostgresDatabase(Backend):
     def migration_lock(self) -> Iterator[None]:
         """Hold the migration lock during the block; wait for it without a time limit."""
         with self._temporary_session() as session:
-            session.run_long_statements("SET lock_timeout TO 0; SET statement_timeout TO 0")
+            session.run_long_statements(postgres_session.NO_TIME_LIMITS)
             _, migrating = postgres_session.compute_lock_numbers(self._schema)
             session.run_long_statements(
                 f"SELECT pg_advisory_lock({postgres_session.ADVISORY_LOCK_CLASS}, {migrating})"
@@ -465,9 +465,9 @@ class PostgresDatabase(Backend):
         for session in idle:
             session.close()
 
-    def _set_search_path(self, connection: psycopg.Connection[Any], _record: object) -> None:
-        """Set the search path of SQLAlchemy's own connections, which migrations use."""
-        connection.execute(f"SET search_path TO {self._schema}")
+    def _prepare_for_migrations(self, connection: psycopg.Connection[Any], _record: object) -> None:
+        """Prepare SQLAlchemy's own connections for migrations, however long these take."""
+        connection.execute(f"SET search_path TO {self._schema}; {postgres_session.NO_TIME_LIMITS}")
         connection.commit()
 
 

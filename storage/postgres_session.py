@@ -37,8 +37,13 @@ SESSION_SETTINGS = (
     f"SET lock_timeout TO '{LOCK_TIMEOUT_SECONDS}s'",
     f"SET statement_timeout TO '{STATEMENT_TIMEOUT_SECONDS}s'",
     "SET synchronous_commit TO on",
+    "SET DateStyle TO ISO",  # the only one in which psycopg reads times
     "SET client_min_messages TO warning",
     "SET quote_all_identifiers TO off",  # else the schema's names are spelled in another way
+)
+NO_TIME_LIMITS = "; ".join(
+    f"SET {each} TO 0"
+    for each in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 )
 # the number that a server changes when it takes over from another or recovers to a moment; and
 # whether each commit waits for a standby. Nothing while it is a standby itself

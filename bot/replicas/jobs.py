@@ -95,7 +95,7 @@ class RunJobQueue:
         async def configure(connection: AsyncConnection[Any]) -> None:
             # it runs single statements: BEGIN and COMMIT would be two more round trips
             await connection.set_autocommit(True)
-            await connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}")
+            await connection.execute(f"SET search_path TO {DEFAULT_SCHEMA}; SET DateStyle TO ISO")
 
         connector = procrastinate.PsycopgConnector(
             pool_factory=_create_unchecked_pool,

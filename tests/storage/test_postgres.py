@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import psycopg
@@ -120,6 +120,26 @@ def test_a_record_opens_again_where_the_server_quotes_all_names(server: Server) 
         owner.execute("ALTER DATABASE quoting SET quote_all_identifiers TO on")
     for _ in range(2):
         make_store(server, "quoting").open().close()
+
+
+def test_times_are_read_in_whichever_style_the_role_has_them_written(server: Server) -> None:
+    """psycopg reads only one of them."""
+    server.fresh("styled", "new")
+    with server.connect() as owner:
+        owner.execute("ALTER DATABASE styled SET DateStyle TO 'German, DMY'")
+    with closing(make_store(server, "styled").open()) as store, store.read() as tx:
+        assert isinstance(tx.exec_driver_sql("SELECT clock_timestamp()").scalar(), datetime)
+
+
+def test_time_limits_of_the_role_do_not_stop_a_migration(server: Server) -> None:
+    """It may take long, and is idle between two statements."""
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    server.fresh("limited", "new")
+    with server.connect() as owner:
+        for each in limits:
+            owner.execute(f"ALTER DATABASE limited SET {each} TO '5s'")
+    with closing(make_store(server, "limited").open()) as store, store.engine.connect() as own:
+        assert {own.exec_driver_sql(f"SHOW {each}").scalar() for each in limits} == {"0"}
 
 
 def test_a_closed_store_writes_nothing_and_others_go_on(two: tuple[Store, Store]) -> None:
