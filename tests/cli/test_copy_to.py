@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
@@ -120,6 +121,25 @@ def test_copying_again_changes_nothing(record: Path, url: str, capsys: Output) -
     assert "already holds a record" in capsys.readouterr().err
     assert count_rows_on_server(url) == moved
     assert count_restores(other) == 0
+
+
+def test_doctor_says_that_the_role_may_not_make_its_tables(
+    server: Server, url: str, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start says only that permission is denied. Once the tables are there, it passes."""
+    with server.connect() as owner, suppress(psycopg.errors.DuplicateObject):
+        owner.execute("CREATE ROLE newcomer LOGIN")
+    use_server(server.url("moved", "newcomer"), record, monkeypatch)
+    [found] = check_bot_database(Settings.load(os.environ, reading=True))
+    assert found.level == "fail"
+    assert "GRANT CREATE ON DATABASE" in found.remedy
+    with server.connect() as owner:
+        owner.execute("GRANT CREATE ON DATABASE moved TO newcomer")
+    Store(server.url("moved", "newcomer"), key=b"k" * 32).open().close()
+    with server.connect() as owner:
+        owner.execute("REVOKE CREATE ON DATABASE moved FROM newcomer")
+    [found] = check_bot_database(Settings.load(os.environ, reading=True))
+    assert found.level == "ok"
 
 
 def test_copy_to_refuses_running_bots_and_wrong_addresses(

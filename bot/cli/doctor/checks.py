@@ -262,6 +262,15 @@ def check_bot_database(settings: Settings) -> Iterator[CheckResult]:
         yield build_result("disk", text, "Free some disk space")
 
 
+# whether this role may make the tables, in our schema if there is one
+_SELECT_MAY_CREATE = """
+    SELECT coalesce(
+        has_schema_privilege(current_schema(), 'CREATE'),
+        has_database_privilege(current_database(), 'CREATE')
+    )
+"""
+
+
 def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
     """Check the server, schema and key of a shared database, without the lock that writers take."""
     store = ReadOnlyStore(settings.database_url)
@@ -274,6 +283,7 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
             return
         with store.read() as tx:
             waiting = count_open_calls_by_signing_key(tx) if schema else {}
+            may_create = schema or tx.exec_driver_sql(_SELECT_MAY_CREATE).scalar()
     except SchemaError as error:
         yield build_failure_result("database", str(error))
         return
@@ -285,7 +295,11 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         return
     finally:
         store.close()
-    yield build_ok_result("database", f"{name} answers")
+    if may_create:
+        yield build_ok_result("database", f"{name} answers")
+    else:
+        remedy = "GRANT CREATE ON DATABASE … TO its role: the first start makes a schema"
+        yield build_failure_result("database", f"{name}: the role may not make its tables", remedy)
     if settings.key is None:
         remedy = "Set it to the same value for every process"
         yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
