@@ -440,14 +440,23 @@ class ReplicaNotificationExchange:
         """Send a notification to all other replicas; log a failure instead of raising it."""
         with self._lock:
             try:
-                if self._sending_connection is None or self._sending_connection.closed:
-                    self._sending_connection = self._connect()
-                self._sending_connection.execute(
-                    "SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, f"{word} {self._replica}")
-                )
+                try:
+                    self._send_notification(word)
+                except psycopg.OperationalError:
+                    if self._sending_connection is None:  # it cannot be opened
+                        raise
+                    self._close_sending_connection()  # it was ended while idle
+                    self._send_notification(word)
             except psycopg.Error as error:
                 log.warning("the other replicas were not told: %s", error)
                 self._close_sending_connection()
+
+    def _send_notification(self, word: ReplicaNotification) -> None:
+        if self._sending_connection is None:
+            self._sending_connection = self._connect()
+        self._sending_connection.execute(
+            "SELECT pg_notify(%s, %s)", (NOTIFY_CHANNEL, f"{word} {self._replica}")
+        )
 
     def run(self) -> None:
         """Receive notifications until `stop`, reconnecting after failures; the thread's body."""
