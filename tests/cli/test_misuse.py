@@ -210,6 +210,20 @@ def test_the_tables_have_every_command() -> None:
     assert tried | NEEDS_NOTHING == set(list_installed_commands())
 
 
+def test_a_working_directory_that_is_gone_is_reported_in_a_sentence(
+    folder: Path, run_command: Callable[[list[str]], Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a deployment that replaced it, in a shell that was left open."""
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run_command(["doctor"]) == (
+        1,
+        "The working directory cannot be used: No such file or directory.\n",
+    )
+
+
 @pytest.mark.parametrize("words", ASKING_THE_BOT, ids=" ".join)
 def test_a_missing_bot_is_reported_in_a_sentence(
     words: list[str], run_command: Callable[[list[str]], Ended]

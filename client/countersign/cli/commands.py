@@ -204,8 +204,11 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
 def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     """Run a command, or end with the usage; known errors are printed as sentences."""
     serves = typed.entry.is_server
-    # COUNTERSIGN_TOOLS may name modules that lie in the working directory
-    sys.path.append(os.getcwd())
+    try:
+        # COUNTERSIGN_TOOLS may name modules that lie in the working directory
+        sys.path.append(os.getcwd())
+    except OSError as error:
+        return print_error(f"The working directory cannot be used: {error.strerror}.")
     if serves:
         process.install_stop_handlers()
     try:
