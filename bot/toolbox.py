@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
@@ -62,8 +63,10 @@ def build_tool_registry(
     Without a client in `posting` the Slack tools can be described, and refuse to run. Raises
     ToolsError for a module of the operator's that cannot be imported or defines no tool, for an
     entry point that cannot be used, for tools that cannot be registered, and for a tool to be left
-    out that does not exist.
+    out that does not exist; also if Python has removed the docstrings, which describe the tools.
     """
+    if sys.flags.optimize > 1:
+        raise ToolsError("PYTHONOPTIMIZE=2 and -OO remove their descriptions", see="; use neither")
     registry = Registry(
         internal_tools={add_passkey.name: add_passkey}, find_action_tool=load_action_tool
     )

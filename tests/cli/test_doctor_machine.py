@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -167,6 +169,17 @@ def test_tools_that_a_start_would_refuse_fail(environ: dict[str, str]) -> None:
         Settings.load(environ | {"COUNTERSIGN_WITHOUT_TOOLS": "invite"})
     )
     assert found.level == "ok"
+
+
+def test_tools_without_descriptions_fail(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python removes docstrings when it is told to optimise."""
+    plain = {name: getattr(sys.flags, name) for name in dir(sys.flags) if name[0] != "_"}
+    monkeypatch.setattr(sys, "flags", SimpleNamespace(**plain | {"optimize": 2}))
+    (found,) = check_tools_can_be_built(Settings.load(environ))
+    assert found.level == "fail"
+    assert "PYTHONOPTIMIZE=2" in found.text
 
 
 def test_a_shop_whose_file_is_missing_fails(environ: dict[str, str], tmp_path: Path) -> None:
