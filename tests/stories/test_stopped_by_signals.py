@@ -54,6 +54,13 @@ wait_for_end(threading.Event(), lambda: None)
 """
 
 
+CLOSED_OUTPUT_SCRIPT = """
+from countersign.cli.process import begin_shutdown, exit_if_stopping
+begin_shutdown()
+exit_if_stopping(0)
+"""
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server | None]:
     """A PostgreSQL server, where it is installed."""
@@ -113,3 +120,11 @@ def test_a_stop_is_in_time_though_the_main_thread_is_blocked(tmp_path: Path) -> 
             process.communicate(timeout=60)
             assert time.monotonic() - begun < LONGEST
             assert process.returncode != 0
+
+
+def test_a_stop_without_standard_output_ends_well() -> None:
+    """It was closed before the start, as with `countersign run >&-`."""
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", CLOSED_OUTPUT_SCRIPT]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

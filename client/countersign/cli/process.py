@@ -163,6 +163,6 @@ def _exit_hanging_process() -> NoReturn:
 
 
 def _flush_output() -> None:
-    for each in (sys.stdout, sys.stderr):
+    for each in filter(None, (sys.stdout, sys.stderr)):  # none where it was closed at the start
         with suppress(OSError, ValueError):
             each.flush()
