@@ -236,6 +236,7 @@ def test_odd_variables_are_warned_about(environ: dict[str, str]) -> None:
         "OPENAI_BASE_URL": "http://models.example/v1",
         "COUNTERSIGN_MAX_CARD": "3",
         "OPENAI_MODLE": "x",
+        "COUNTERSIGN_KEY": f'"{SECRET * 6}"',
         "OPENAI_API_KEYS": "meant for another, since OPENAI_API_KEY is there",
     }
     text = "\n".join(Settings.load(environ | odd).warnings)
@@ -246,6 +247,7 @@ def test_odd_variables_are_warned_about(environ: dict[str, str]) -> None:
     assert "COUNTERSIGN_MAX_CARD is not a setting; did you mean COUNTERSIGN_MAX_CARDS?" in text
     assert "OPENAI_MODLE is not a setting; did you mean OPENAI_MODEL?" in text
     assert "OPENAI_API_KEYS" not in text
+    assert "the quotes around COUNTERSIGN_KEY are part of its value" in text
     assert SECRET not in text
 
 
@@ -254,6 +256,14 @@ def test_a_misspelt_setting_is_named_beside_the_missing_one(environ: dict[str, s
     environ["SLACK_APP_TOKNE"] = environ.pop("SLACK_APP_TOKEN")
     assert get_settings_error(environ).problems[1:] == (
         "SLACK_APP_TOKNE is not a setting; did you mean SLACK_APP_TOKEN?",
+    )
+
+
+def test_quotes_are_named_beside_the_value_that_they_spoil(environ: dict[str, str]) -> None:
+    """Docker's --env-file does not remove them."""
+    environ["DATABASE_URL"] = "'sqlite:///c.db'"
+    assert get_settings_error(environ).problems[1:] == (
+        "the quotes around DATABASE_URL are part of its value; Docker's --env-file keeps them",
     )
 
 

@@ -108,6 +108,15 @@ def describe_odd_environment_variables(
     if "OPENAI_BASE_URL" in environ and "OPENAI_API_KEY" not in environ:
         yield "OPENAI_BASE_URL has no effect without OPENAI_API_KEY: set that to any word"
     yield from describe_misspelt_setting_names(environ, known)
+    yield from describe_quoted_values(environ, known)
+
+
+def describe_quoted_values(environ: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """Yield sentences about settings in quotes, which `docker run --env-file` does not remove."""
+    for name in known:
+        value = environ.get(name, "")
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            yield f"the quotes around {name} are part of its value; Docker's --env-file keeps them"
 
 
 def describe_misspelt_setting_names(

@@ -18,6 +18,7 @@ from bot.config.environment import (
     DotenvError,
     describe_misspelt_setting_names,
     describe_odd_environment_variables,
+    describe_quoted_values,
     read_environment_variables,
     require_plain_url,
 )
@@ -277,6 +278,7 @@ class Settings(
         if problems:
             problems = _sort_problems_by_setting(problems, setting_names)
             problems += describe_misspelt_setting_names(variables, setting_names)
+            problems += describe_quoted_values(variables, setting_names)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
