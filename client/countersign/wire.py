@@ -52,7 +52,7 @@ def build_bot_socket_address(record: str | os.PathLike[str] = "") -> str:
 
 
 def _get_database_path() -> str:
-    url = os.environ.get("DATABASE_URL", "sqlite:///countersign.db")
+    url = os.environ.get("DATABASE_URL", "").strip() or "sqlite:///countersign.db"
     if url.startswith("postgres"):  # the same as `storage.backend.build_local_path`
         address = f"postgresql://{url.partition('://')[2]}"
         folder = os.environ.get("RUNTIME_DIRECTORY") or os.environ.get("XDG_RUNTIME_DIR") or "."

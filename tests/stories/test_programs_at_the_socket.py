@@ -214,6 +214,12 @@ def test_a_program_is_told_that_no_bot_answers(tmp_path: Path) -> None:
         wire.get("/v1/requests", patience=None)
 
 
+def test_a_blank_database_url_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the bot it is."""
+    monkeypatch.setenv("DATABASE_URL", " ")
+    assert build_bot_socket_address() == f"unix:{Path.cwd() / 'countersign.db.socket'}"
+
+
 @pytest.mark.parametrize("body", [b"no json", b"[]", b'{"run": 7}', b'{"tool": "note"}'])
 def test_a_garbled_request_is_refused(harness: Harness, body: bytes) -> None:
     """Proper ones are answered after it. Only the bot's account may open the socket."""
