@@ -20,8 +20,9 @@ TRANSIENT_SQLITE_CODES = frozenset(
     }
 )
 # the same for PostgreSQL: connection, rollback, resources, operator and system errors (classes); a
-# lock wait that timed out, a session idle too long, a read-only standby server (single codes)
-TRANSIENT_SQLSTATE_PREFIXES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25006")
+# lock wait that timed out, a session idle too long or a transaction that lasted too long, a
+# read-only standby server (single codes)
+TRANSIENT_SQLSTATE_PREFIXES = ("08", "40", "53", "57", "58", "55P03", "25P03", "25P04", "25006")
 
 
 class OlderRecordError(Exception):

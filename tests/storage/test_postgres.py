@@ -332,6 +332,18 @@ def test_a_session_ended_during_a_transaction_is_a_temporary_error(
         assert not inbox.has_delivery(tx, "lost")
 
 
+@pytest.mark.parametrize("code", ["25P03", "25P04", "57P05"])
+def test_a_session_ended_by_a_time_limit_is_a_temporary_error(
+    two: tuple[Store, Store], code: str
+) -> None:
+    """A session or transaction was idle, or (since PostgreSQL 17) lasted, longer than the role's
+    may.
+    """
+    with pytest.raises(DBAPIError) as caught, two[0].write() as tx:
+        tx.exec_driver_sql(f"DO $$ BEGIN RAISE EXCEPTION 'over' USING ERRCODE = '{code}'; END $$")
+    assert is_temporary_database_error(caught.value)
+
+
 def test_a_failed_statement_makes_the_transaction_fail(two: tuple[Store, Store]) -> None:
     """Going on after the error never looks like a commit."""
 
