@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -222,6 +223,22 @@ def test_a_working_directory_that_is_gone_is_reported_in_a_sentence(
         1,
         "The working directory cannot be used: No such file or directory.\n",
     )
+
+
+def test_an_account_without_a_home_folder_has_the_root_as_one(
+    run_command: Callable[[list[str]], Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the user may be any number, without an entry. slack_sdk wants a folder."""
+
+    def find_no_entry(_uid: int) -> NoReturn:
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", find_no_entry)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    run_command(["policy", "check"])
+    assert Path.home() == Path("/")
 
 
 @pytest.mark.parametrize("words", ASKING_THE_BOT, ids=" ".join)

@@ -165,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv`, by default sys.argv without its first; returns the exit code."""
     if sys.stderr is None:  # stderr was closed; print(file=None) would write to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 # open to the end
+    process.ensure_home_folder()
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.failure_exit_code
     try:

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NoReturn
 
 # How a server process starts: imports without garbage collection, since they leave no garbage,
@@ -45,6 +46,17 @@ def limit_memory_arenas() -> None:
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+
+
+def ensure_home_folder() -> None:
+    """Set HOME if neither it nor the account's entry names a folder, as in some containers.
+
+    slack_sdk asks for it when it is imported, and cannot be imported without one.
+    """
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/"
 
 
 log = logging.getLogger("countersign")
