@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Container
 from contextlib import AbstractContextManager, nullcontext
@@ -182,8 +183,15 @@ def normalize_postgres_url(address: str) -> str:
     name = rest.partition("?")[0].rpartition("@")[2].partition("/")[2]
     if not name or "/" in name:
         raise ValueError("it names no database")
-    parse_database_url(f"postgresql://{rest}")
+    require_schema_name(parse_database_url(f"postgresql://{rest}"))
     return f"postgresql://{rest}"
+
+
+def require_schema_name(url: URL) -> None:
+    """Raise ValueError if `schema=…` in the address is not the plain name of a schema."""
+    name = str(url.query.get("schema", "_"))
+    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", name):
+        raise ValueError(f"{name!r} cannot be the name of a schema")
 
 
 UNREADABLE_URL_ERROR = (

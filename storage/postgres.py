@@ -7,7 +7,6 @@ holds when it commits, in every process: no second code path is needed for sever
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Container, Iterator
@@ -23,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from storage import postgres_place, postgres_session, record_copies, trail, workspace_owners
-from storage.backend import Backend
+from storage.backend import Backend, require_schema_name
 from storage.database_errors import OlderRecordError
 from storage.digest import AuditChainSealer, KeyFileError
 from storage.migrations import SchemaError
@@ -153,7 +152,6 @@ def _build_purge_exception(table: str) -> str:
     )
 
 
-SCHEMA_NAME_PATTERN = re.compile("[a-z_][a-z0-9_]{0,62}")
 MIN_SERVER_VERSION = 13
 SERVED_ELSEWHERE_ERROR = "another process serves this workspace now"
 COMMIT_CHECK_TIMEOUT_SECONDS = 10.0  # for the query whether a commit succeeded
@@ -200,9 +198,8 @@ class PostgresDatabase(Backend):
         names the schema of the tables; ValueError if it is not a plain name. With
         `workspace=…&process=…` this process can write only while it holds that workspace.
         """
+        require_schema_name(url)
         self._schema = str(url.query.get("schema", postgres_session.DEFAULT_SCHEMA))
-        if not SCHEMA_NAME_PATTERN.fullmatch(self._schema):
-            raise ValueError(f"{self._schema!r} cannot be the name of a schema")
         workspace, process = (str(url.query.get(each, "")) for each in ("workspace", "process"))
         fence = workspace_owners.build_fence(workspace, process) if process else ""
         # with several processes the fence tells who has a workspace, so the session's name need not

@@ -153,6 +153,7 @@ def test_all_missing_variables_are_listed_at_once() -> None:
         ("DATABASE_URL", f"postgresql://ana:x@{SECRET}@db/record"),
         ("DATABASE_URL", f"postgresql://ana:x@y:{SECRET}@db:5432/record"),
         ("DATABASE_URL", "postgresql://ana@one:5432,two:5432/record"),
+        ("DATABASE_URL", "postgresql://ana@db/record?schema=countersign_T0123ABCD"),
         ("DATABASE_URL", "sqlite://"),
         ("DATABASE_URL", "sqlite:///:memory:"),
         ("DATABASE_URL", "sqlite:///folder/"),
