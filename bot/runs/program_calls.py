@@ -151,14 +151,13 @@ class ProgramCallClaimManager:
         """Mark claimed calls UNKNOWN whose lease has lapsed; return whether there were any."""
         now = self.sources.clock.now()
         with self.sources.store.read() as tx:
-            lapsed = programs.list_calls_with_lapsed_claim(tx, now)
-        for each in lapsed:
-            with self.sources.store.write() as tx:
-                call = calls.get_call(tx, each.id)
-                if call.held_until == each.held_until and call.status is C.RUNNING:
-                    run = runs.get_run(tx, each.run_id)
-                    self.outcomes.mark_call_unknown(tx, run, call, PROGRAM_SILENT_NOTE)
-        return bool(lapsed)
+            if not programs.list_calls_with_lapsed_claim(tx, now):
+                return False
+        with self.sources.store.write() as tx:
+            for call in programs.list_calls_with_lapsed_claim(tx, now):
+                run = runs.get_run(tx, call.run_id)
+                self.outcomes.mark_call_unknown(tx, run, call, PROGRAM_SILENT_NOTE)
+        return True
 
 
 def _load_run_and_call(tx: Transaction, run_id: str) -> tuple[Run, Call]:
