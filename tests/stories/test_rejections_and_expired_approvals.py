@@ -28,13 +28,21 @@ verdict = "allow"
 tool = "async_note"
 verdict = "allow"
 after_rejection = "allow"
+
+[[rule]]
+tool = "wipe"
+verdict = "deny"
+reason = "Nothing is wiped today."
 """
 WHY = "something in this request was rejected"
 
 
 def test_after_a_rejection_allowed_calls_need_approval(harness: Harness, fakes: FakeTools) -> None:
-    """Reads run all the same, and so do calls whose rule says `after_rejection = "allow"`."""
-    smaller = [(tool, {"text": "smaller"}) for tool in ("put", "async_note", "peek")]
+    """Reads run all the same, and so do calls whose rule says `after_rejection = "allow"`.
+
+    What policy denies is refused, as before.
+    """
+    smaller = [(tool, {"text": "smaller"}) for tool in ("put", "async_note", "peek", "wipe")]
     harness.planner.script(
         Turn(calls=[("note", {"text": "large"})]), Turn(calls=smaller), Turn(text="That is all.")
     )
@@ -42,10 +50,12 @@ def test_after_a_rejection_allowed_calls_need_approval(harness: Harness, fakes: 
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at all")
     card = harness.said(SUPPORT, thread, WHY, "ana")
     harness.settle()
-    assert statuses(harness, thread) == [C.REJECTED, C.PENDING, C.APPROVED, C.SUCCEEDED]
+    assert statuses(harness, thread) == [
+        *(C.REJECTED, C.PENDING, C.APPROVED, C.SUCCEEDED, C.REFUSED)
+    ]
     vote(harness, "ana", card)
     harness.said(SUPPORT, thread, "That is all.")
-    assert [fakes.did(tool, "smaller") for tool, _ in smaller] == [1, 1, 1]
+    assert [fakes.did(tool, "smaller") for tool, _ in smaller] == [1, 1, 1, 0]
     # the rejection does not count for other requests
     other = ask(harness, ("put", {"text": "other"}))
     harness.said(SUPPORT, other, "That is all.")
