@@ -383,7 +383,7 @@ def build_policy_change_reapproval(call: Call, gate: Ask) -> ReapprovalRequest:
     if isinstance(shown, Ask):
         gate = shorten_deadline(gate, shown)
     why = "what the policy says about this has changed since it was asked"
-    if gate.would_allow and isinstance(shown, Allow):
+    if gate.would_allow:
         why = AFTER_REJECTION_TEXT
     return ReapprovalRequest(gate, load_preview(call), why, "policy")
 

@@ -34,6 +34,13 @@ tool = "wipe"
 verdict = "deny"
 reason = "Nothing is wiped today."
 """
+OTHERS = """
+[[rule]]
+tool = "note"
+when = 'args.text == "late"'
+verdict = "ask"
+approvers = ["@finance"]
+"""
 WHY = "something in this request was rejected"
 
 
@@ -91,6 +98,23 @@ def test_a_rejection_counts_for_its_whole_plan(harness: Harness, fakes: FakeTool
     harness.settle()
     assert statuses(harness, thread) == [C.REJECTED, C.PENDING]
     assert fakes.did("put", "second") == 0
+
+
+def test_a_rejection_by_others_is_not_called_a_change_of_policy(own_harness: Any) -> None:
+    """Ana approves what policy allowed before her rejection; then Cleo rejects something else."""
+    harness = own_harness(FakeTools().tools, POLICY + OTHERS)
+    calls = [("put", {"text": "smaller"}), ("note", {"text": "late"})]
+    harness.planner.script(Turn(calls=[("note", {"text": "large"})]), Turn(calls=calls))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at all")
+    vote(harness, "ana", harness.said(SUPPORT, thread, WHY, "ana"))
+    reject(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread, "cleo"), "not that either")
+    harness.settle()
+    all_sent(harness)
+    [again] = [
+        words(each) for each in harness.thread(SUPPORT, thread) if "asks to set" in words(each)
+    ]
+    assert (WHY in again, "S0FINANCE" in again) == (True, True)
 
 
 def test_an_approval_from_before_a_long_outage_is_asked_again(own_harness: Any) -> None:
