@@ -145,12 +145,12 @@ def test_a_rule_that_denies_now_overrides_an_approval(harness: LoopHarness) -> N
 
 
 def test_if_policy_now_asks_others_the_old_approval_is_not_enough(harness: LoopHarness) -> None:
-    """The others approve on a card of its own."""
-    harness.core.policy.policy = parse(
-        POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
-    )
+    """The others approve on a card of its own, within the shorter of the two deadlines."""
+    asks = 'verdict = "ask"\napprovers = ["@finance"]\ndeadline = "2h"\n'
+    harness.core.policy.policy = parse(f'{POLICY}[[rule]]\ntool = "note"\n{asks}')
     call = work_and_get_call(harness)
     assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
+    assert call.deadline == harness.clock.now() + timedelta(hours=1)
     for person in (ANA, CLEO):
         harness.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc] # mypy cannot tell a lambda with a default
     harness.loop.tick()
