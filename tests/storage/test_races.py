@@ -82,6 +82,19 @@ def make_sweeper(seeded: Seeded) -> Callable[[], bool]:
     return sweep
 
 
+def make_answerer(seeded: Seeded, person: str) -> Callable[[], bool]:
+    """An answer stored at AT, as if the call were a question."""
+
+    def answer() -> bool:
+        with seeded.store.write() as tx:
+            outcome = endings.store_person_answer(
+                tx, seeded.ids[0], 1, person, at=AT, given="{}", declined=False, output=person
+            )
+            return isinstance(outcome, AppliedDecision)
+
+    return answer
+
+
 def test_one_of_two_approvals_at_once_counts(store: Store) -> None:
     """Its vote is the only one stored, in each of 20 races."""
     for _ in range(ROUNDS):
@@ -90,6 +103,16 @@ def test_one_of_two_approvals_at_once_counts(store: Store) -> None:
         assert sorted(won) == [False, True]
         assert [v.person for v in seeded.votes()] == [["UANA00001", "UCLEO0001"][won.index(True)]]
         assert seeded.events() == ["call.approved", "run.ready"]
+
+
+def test_one_of_two_answers_at_once_counts(store: Store) -> None:
+    """The model gets that one, and the other person is told of it."""
+    for _ in range(ROUNDS):
+        seeded = seed(store)
+        won = run_together(*(make_answerer(seeded, each) for each in ("UANA00001", "UCLEO0001")))
+        assert sorted(won) == [False, True]
+        assert seeded.call().output == ["UANA00001", "UCLEO0001"][won.index(True)]
+        assert seeded.events() == ["question.answered", "run.ready"]
 
 
 def test_an_approval_and_a_rejection_at_once_decide_once(store: Store) -> None:
