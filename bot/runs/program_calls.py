@@ -142,8 +142,7 @@ class ProgramCallClaimManager:
                 self.outcomes.store_program_reported_outcome(
                     tx, run, call_with_votes, done if succeeded else failed
                 )
-                if run.status is RunStatus.COMPLETED:
-                    post_outcome_unless_posted(tx, self.tools, run, calls.get_call(tx, call.id))
+                post_outcome_unless_posted(tx, self.tools, run, calls.get_call(tx, call.id))
         self.signals.work.notify()
         self.signals.outbox.notify()
 

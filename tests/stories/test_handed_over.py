@@ -294,15 +294,22 @@ def test_a_rule_may_allow_the_calls_of_one_program(harness: Harness) -> None:
     harness.slack.wait(lambda: others.load_status().status == C.PENDING)
 
 
-def test_the_thread_is_told_of_a_report_after_the_request_has_ended(harness: Harness) -> None:
-    """Nobody was asked, and the program had handed the work on."""
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_the_thread_is_told_of_a_report_after_the_request_has_ended(
+    harness: Harness, cancelled: bool
+) -> None:
+    """Nobody was asked, and the program had handed the work on, or its requester cancelled."""
     rotate = HandedOverAction("rotate", "Rotate the keys", "Rotate all keys", Effect.WRITE)
     ours = build_program_requests(harness).ask(
         rotate, {}, requester=BEN, channel=SUPPORT, client="night"
     )
     harness.slack.wait(lambda: _claim_or_none(ours))
-    ours.report_outcome(ME, None, "given to the runner")
-    harness.slack.wait(lambda: harness.run_of(ours.run_id).status is RunStatus.COMPLETED)
+    if cancelled:
+        harness.person("ben").say(SUPPORT, "cancel", harness.run_of(ours.run_id).thread_ts)
+    else:
+        ours.report_outcome(ME, None, "given to the runner")
+    ended = RunStatus.CANCELLED if cancelled else RunStatus.COMPLETED
+    harness.slack.wait(lambda: harness.run_of(ours.run_id).status is ended)
     harness.settle()
     assert "Done: 12 keys" not in read_thread(harness, ours)
     ours.report_outcome(ME, True, "12 keys")
