@@ -145,6 +145,8 @@ def test_people_are_asked_again_if_a_claimed_call_starts_too_late(harness: Harne
     harness.app.loop.pause()
     harness.slack.wait(lambda: not harness.app.loop.busy)
     assert found.claim_call(ME) is None
+    with pytest.raises(ClaimRefusedError, match="somebody else"):
+        found.claim_call(OTHER)
     harness.app.stop()
     harness.clock.advance(3 * 86_400)
     harness.start()
@@ -175,7 +177,7 @@ def test_only_one_of_two_attempts_claims_a_call(harness: Harness) -> None:
     for claimant in (loser, "a third of all attempts"):
         with pytest.raises(ClaimRefusedError, match="somebody else"):
             found.claim_call(claimant)
-        with pytest.raises(ClaimRefusedError):
+        with pytest.raises(ClaimRefusedError, match="somebody else"):
             found.report_outcome(claimant, True, "mine")
     found.report_outcome(winner, False, "the disk was full")
     harness.settle()
@@ -237,7 +239,7 @@ def test_a_silent_programs_call_becomes_unknown(harness: Harness) -> None:
     harness.clock.advance(handovers.CLAIM_LEASE_DURATION.total_seconds())
     harness.slack.wait(lambda: found.load_status().status == C.UNKNOWN)
     for claimant in (ME, OTHER):
-        with pytest.raises(ClaimRefusedError):
+        with pytest.raises(ClaimRefusedError, match="who had it may still report it"):
             found.claim_call(claimant)
     assert card_of(harness, found, "resolve_done")
     found.report_outcome(ME, True, "it was slow")
@@ -257,7 +259,7 @@ def test_a_call_to_run_again_is_claimed_by_a_new_attempt(harness: Harness) -> No
     harness.person("ana").click(SUPPORT, card["ts"], "run_again")
     arrived(harness)
     harness.slack.wait(lambda: found.load_status().status == C.APPROVED)
-    with pytest.raises(ClaimRefusedError):
+    with pytest.raises(ClaimRefusedError, match="nobody has claimed it"):
         found.report_outcome(ME, True, "from the first attempt")
     assert claimed(harness, found, OTHER).revision == 2
     found.report_outcome(OTHER, True, "again")
