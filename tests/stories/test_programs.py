@@ -19,6 +19,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, PARTNERS, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, open_modal, reject, typed
+from tests.stories.test_break_glass import break_glass
 
 C = CallStatus
 BEN = "UBEN00001"
@@ -30,6 +31,13 @@ approvers = ["UANA00001", "UCLEO0001"]
 tool = "wipe"
 verdict = "deny"
 reason = "nothing is wiped here"
+"""
+
+STRICT = """
+[defaults]
+approvers = ["UANA00001", "UCLEO0001"]
+veto = 2
+break_glass = ["UBEN00001"]
 """
 
 
@@ -100,6 +108,28 @@ def test_a_program_learns_of_edits_and_rejections(harness: Harness, fakes: FakeT
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at night")
     ended = wait_for_end(harness, found)
     assert (ended.status, ended.note) == (C.REJECTED, "not at night")
+
+
+def test_a_program_learns_of_several_rejections_and_of_a_run_without_approval(
+    own_harness: Callable[..., Harness],
+) -> None:
+    """It gets each reason, and whoever decided."""
+    harness = own_harness(FakeTools().tools, STRICT)
+    found = request_call(harness, "not for two of them")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    for who, why in (("ana", "too late"), ("cleo", "too dear")):
+        reject(harness, who, SUPPORT, harness.card(SUPPORT, thread, who), why)
+        arrived(harness)
+    ended = wait_for_end(harness, found)
+    assert (ended.status, ended.note) == (C.REJECTED, "too late; too dear")
+    assert (ended.decided_by, ended.break_glass) == (("UANA00001", "UCLEO0001"), "")
+
+    found = request_call(harness, "at once")
+    thread = harness.slack.wait(lambda: harness.run_of(found.run_id).thread_ts)
+    break_glass(harness, "ben", harness.card(SUPPORT, thread), "all is down")
+    ended = wait_for_end(harness, found)
+    assert (ended.status, ended.decided_by) == (C.SUCCEEDED, (BEN,))
+    assert ended.break_glass == "all is down"
 
 
 def test_policy_and_argument_checks_apply_to_programs(harness: Harness, fakes: FakeTools) -> None:

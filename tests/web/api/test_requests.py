@@ -186,11 +186,25 @@ def test_a_programs_question_is_answered_by_a_person(bot: Harness, new_program: 
     bot.person("ben").close_view()
     bot.person("ben").say(SUPPORT, "the upper one", run.thread_ts)
     status, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
-    assert (status, said["status"]) == (200, "answered")
+    assert (status, said["status"], said["decided_by"]) == (200, "answered", ["UBEN00001"])
     assert "the upper one" in str(said["result"])
     bot.slack.wait(lambda: f"Asked by t{whose}" in str(bot.person("ben").home()))
     [noted] = bot.all(Audit, Audit.event == "question.asked", Audit.run_id == run.id)
     assert noted.actor == "UBEN00001"
+
+
+def test_a_programs_question_that_is_declined_has_no_result(
+    bot: Harness, new_program: NewProgram
+) -> None:
+    """The program is told who declined."""
+    program = new_program()
+    body = {"question": {"question": "Which shelf, if any?"}, "channel": "#support"}
+    _, asked = program.ask("POST", "/v1/questions", body)
+    thread = bot.slack.wait(lambda: bot.run_of(asked["id"]).thread_ts)
+    card = bot.card(SUPPORT, thread, "ben", "decline")
+    bot.person("ben").click(SUPPORT, card["ts"], "decline")
+    _, said = program.ask("GET", f"/v1/questions/{asked['id']}?wait=30")
+    assert (said["status"], said["result"], said["decided_by"]) == ("answered", None, ["UBEN00001"])
 
 
 def test_keys_and_requests_outlive_a_restart(
