@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from storage.states import CallStatus, RunStatus
-from tests.runs.fakes import ANA
+from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import Crash, LoopHarness
 from tests.storage.builders import click
 
@@ -42,6 +43,14 @@ def put_back(harness: LoopHarness, copy: Path) -> None:
         harness.path.with_name(harness.path.name + end).unlink(missing_ok=True)
     copy.replace(harness.path)
     harness.start()
+
+
+def put_back_older(harness: LoopHarness) -> None:
+    """The bot goes on after a copy was made, and then that copy is put back."""
+    copy = back_up(harness)
+    harness.say("something else", thread="2.0")
+    harness.loop.tick()
+    put_back(harness, copy)
 
 
 def click_and_tick(harness: LoopHarness, action: str, revision: int) -> None:
@@ -163,6 +172,55 @@ def test_restored_requests_that_ask_nobody_end(harness: LoopHarness) -> None:
     )
     assert harness.over == [runs[0].id]
     assert any("ask again for what you still want" in message.body for message in messages)
+
+
+def test_a_failed_request_of_a_restored_backup_waits_for_retry(harness: LoopHarness) -> None:
+    """Its thread is told nothing, and the requester may retry it."""
+    harness.model.script = ["fail"]
+    harness.say("please")
+    harness.loop.tick()
+    harness.work()
+    put_back_older(harness)
+    harness.loop.tick()
+    harness.work()
+    [run], _, _, messages = harness.all()
+    assert (run.status, count_restorations(harness)) == (RunStatus.FAILED, 1)
+    assert (harness.over, harness.model.turns) == ([], 1)
+    assert not any("older copy" in message.body for message in messages)
+    harness.arrive(lambda key: click(key, "retry", run.id, BEN))
+    harness.loop.tick()
+    harness.work()
+    assert harness.all()[0][0].status is RunStatus.COMPLETED
+
+
+def test_a_call_that_policy_allows_does_not_run_after_a_restoration(harness: LoopHarness) -> None:
+    """It waited for another of its plan, which people are asked about again."""
+    harness.model.script = [[("note", "asked"), ("free", "allowed")]]
+    harness.say("please")
+    harness.loop.tick()
+    harness.work()
+    put_back_older(harness)
+    assert [call.status for call in harness.all()[1]] == [C.PENDING, C.INVALIDATED]
+    note, allowed = harness.all()[1]
+    harness.arrive(lambda key: click(key, "approve", f"{note.id}:2", ANA))
+    harness.loop.tick()
+    harness.work()
+    assert (harness.effects[note.id], harness.effects[allowed.id]) == (1, 0)
+
+
+def test_an_unknown_outcome_of_a_restored_backup_has_new_buttons(harness: LoopHarness) -> None:
+    """People may have said since what became of it, by the old ones."""
+    approve_a_call(harness)
+    harness.outcome = "loses"
+    harness.work()
+    harness.clock.at += timedelta(minutes=50)
+    put_back_older(harness)
+    click_and_tick(harness, "resolve_done", 1)
+    [call] = harness.all()[1]
+    assert (call.status, call.revision, call.note) == (C.UNKNOWN, 2, RESTORED_RECORD_NOTE)
+    assert call.deadline == harness.clock.now() + timedelta(hours=1)
+    click_and_tick(harness, "resolve_not_done", 2)
+    assert harness.all()[1][0].status is C.FAILED
 
 
 def test_a_record_without_its_head_file_counts_as_restored(harness: LoopHarness) -> None:
