@@ -224,13 +224,7 @@ class CallOutcomeStore:
         self._resume_or_close_run(tx, run)
 
     def _set_unknown_with_deadline(self, tx: Transaction, call: Call, why: str) -> None:
-        gate = load_gate(call.gate)
         now = self.sources.clock.now()
-        until = (
-            gate.compute_due_time(now, gate.deadline)
-            if isinstance(gate, Ask)
-            else now + UNKNOWN_OUTCOME_WAIT_DURATION
-        )
         moves.change_call_status(
             tx,
             call,
@@ -240,7 +234,7 @@ class CallOutcomeStore:
             data={"why": why},
             output=outputs.UNKNOWN,
             note=why,
-            deadline=until,
+            deadline=compute_resolution_deadline(call, now),
         )
 
     def _post_outcome(self, tx: Transaction, run: Run, shown: calls.CallWithVotes) -> list[Call]:
@@ -351,6 +345,14 @@ class CallOutcomeStore:
             call_id=call.id,
             data={"outcome": outcome},
         )
+
+
+def compute_resolution_deadline(call: Call, now: datetime) -> datetime:
+    """Return until when people who are asked now may say what became of the call."""
+    gate = load_gate(call.gate)
+    if isinstance(gate, Ask):
+        return gate.compute_due_time(now, gate.deadline)
+    return now + UNKNOWN_OUTCOME_WAIT_DURATION
 
 
 def _let_approved_passkey_count(

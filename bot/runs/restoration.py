@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from bot.agent import outputs
 from bot.approvals.call_gates import build_reapproval
@@ -18,7 +18,7 @@ from bot.approvals.call_state import compute_next_revision_digest
 from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.endings import UNKNOWN_OUTCOME_WAIT_DURATION, CallOutcomeStore
+from bot.runs.endings import CallOutcomeStore, compute_resolution_deadline
 from bot.tools import Registry
 from storage import (
     calls,
@@ -172,12 +172,7 @@ class RestoredRecordSettler:
 
         The buttons on older cards do not have that revision.
         """
-        gate = load_gate(call.gate)
-        wait = (
-            timedelta(seconds=gate.deadline)
-            if isinstance(gate, Ask)
-            else UNKNOWN_OUTCOME_WAIT_DURATION
-        )
+        deadline = compute_resolution_deadline(call, now)
         if call.status is not C.UNKNOWN:
             moves.change_call_status(
                 tx,
@@ -187,7 +182,7 @@ class RestoredRecordSettler:
                 actor="system",
                 output=outputs.UNKNOWN,
                 note=RESTORED_RECORD_NOTE,
-                deadline=now + wait,
+                deadline=deadline,
             )
         unknown = calls.get_call(tx, call.id)
         digest = compute_next_revision_digest(tx, self.key, run, call, self.tools)
@@ -199,6 +194,6 @@ class RestoredRecordSettler:
             at=now,
             actor="system",
             why=RESTORED_RECORD_NOTE,
-            deadline=now + wait,
+            deadline=deadline,
             digest=digest,
         )

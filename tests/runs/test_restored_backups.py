@@ -5,19 +5,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.cards.call_pieces import RESTORED_RECORD_NOTE
+from bot.policy.evaluation import parse
 from storage.states import CallStatus, RunStatus
-from tests.runs.fakes import ANA, BEN
+from tests.runs.fakes import ANA, BEN, POLICY
 from tests.runs.harness import Crash, LoopHarness
 from tests.storage.builders import click
 
 C = CallStatus
+HOURS = '[hours]\nzone = "UTC"\nopens = "09:00"\ncloses = "17:00"\n'
 
 
 @pytest.fixture
@@ -209,16 +211,22 @@ def test_a_call_that_policy_allows_does_not_run_after_a_restoration(harness: Loo
 
 
 def test_an_unknown_outcome_of_a_restored_backup_has_new_buttons(harness: LoopHarness) -> None:
-    """People may have said since what became of it, by the old ones."""
+    """People may have said since what became of it, by the old ones.
+
+    The time to say it counts only business hours, if the gate does.
+    """
+    harness.core.policy.policy = parse(
+        HOURS + POLICY.replace('"1h"', '"1h"\nbusiness_hours = true')
+    )
+    harness.clock.at = datetime(2026, 3, 6, 16, 30, tzinfo=UTC)  # a Friday
     approve_a_call(harness)
     harness.outcome = "loses"
     harness.work()
-    harness.clock.at += timedelta(minutes=50)
     put_back_older(harness)
     click_and_tick(harness, "resolve_done", 1)
     [call] = harness.all()[1]
     assert (call.status, call.revision, call.note) == (C.UNKNOWN, 2, RESTORED_RECORD_NOTE)
-    assert call.deadline == harness.clock.now() + timedelta(hours=1)
+    assert call.deadline == datetime(2026, 3, 9, 9, 30, tzinfo=UTC)
     click_and_tick(harness, "resolve_not_done", 2)
     assert harness.all()[1][0].status is C.FAILED
 
