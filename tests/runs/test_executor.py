@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.cards.action_names import DialogId
+from bot.cards.sentences import NOTHING_TO_RETRY_REPLY
 from bot.policy.evaluation import parse
 from bot.tools import Effect, ToolContext, tool
 from storage import outbox
@@ -278,4 +279,26 @@ def test_a_crash_before_the_next_model_turn_repeats_no_tool(tmp_path: Path) -> N
         "completed",
     )
     assert harness.model.wrong == []
+    turns = harness.model.turns
+    harness.arrive(lambda key: click(key, "retry", call.run_id, BEN))
+    harness.loop.tick()
+    harness.work()
+    assert harness.model.turns == turns
+    assert any(NOTHING_TO_RETRY_REPLY in message.body for message in harness.all()[3])
+    harness.stop()
+
+
+def test_only_the_requester_says_what_became_of_a_call_that_policy_allowed(tmp_path: Path) -> None:
+    """Nobody was asked to approve it."""
+    harness = LoopHarness(tmp_path / "db")
+    harness.model.script, harness.outcome = [[("free", "as asked")]], "loses"
+    harness.say("please")
+    harness.loop.tick()
+    call = work_and_get_call(harness)
+    for person, ends in ((ANA, C.UNKNOWN), (BEN, C.SUCCEEDED)):
+        harness.arrive(
+            lambda key, person=person: click(key, "resolve_done", f"{call.id}:1", person)  # type: ignore[misc] # mypy cannot tell a lambda with a default
+        )
+        harness.loop.tick()
+        assert harness.all()[1][0].status is ends
     harness.stop()
