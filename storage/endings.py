@@ -78,13 +78,12 @@ def approve_scheduled_call(
 ) -> bool:
     """Set a call that people approved for a later start to APPROVED, and let its run go on.
 
-    `votes`: the approvals; its approval is valid from that time. False if the time has not come,
-    or the call has ended meanwhile.
+    `votes`: the approvals; its approval is valid from that time. False if the time has not come.
     """
-    if not calls.is_scheduled(call) or call.starts_at is None or call.starts_at > at:
+    if call.starts_at is None or call.starts_at > at:
         return False
     audit_data = {"votes": [vote.person for vote in votes], "digest": call.digest}
-    moved = moves.change_call_status(
+    moves.change_call_status(
         tx,
         call,
         C.APPROVED,
@@ -94,9 +93,8 @@ def approve_scheduled_call(
         decided_at=call.starts_at,
         note=votes[-1].reason,
     )
-    if moved:
-        moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
-    return moved
+    moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="clock")
+    return True
 
 
 def _end_open_calls(

@@ -16,6 +16,7 @@ from storage.decisions import (
     MissingCall,
     StaleRevision,
 )
+from storage.models import Call, Vote
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed, set_message
 from tests.storage.steps import ANA, CLEO, edit, get_status, resolve, vote
@@ -150,6 +151,20 @@ def test_the_deadline_expires_a_call_once(store: Store) -> None:
     assert isinstance(vote(seeded), EarlierDecision)
     with store.write() as tx:  # another reader had seen that it was due
         assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
+
+
+def test_a_call_approved_for_later_starts_at_its_time(store: Store) -> None:
+    """Not a microsecond before, also if another reader took it for due."""
+    seeded = seed(store)
+    row = Vote(call_id=seeded.ids[0], person=ANA, verb="approve", created_at=AT, reason="at night")
+    for now, started in ((AT, False), (AT + TICK, True)):
+        with store.write() as tx:
+            tx.update_rows(Call, {"id": seeded.ids[0]}, starts_at=AT + TICK)
+            call = calls.get_call(tx, seeded.ids[0])
+            assert endings.approve_scheduled_call(tx, call, [row], now) == started
+        assert seeded.call().status is (C.APPROVED if started else C.PENDING)
+    assert (seeded.call().decided_at, seeded.call().note) == (AT + TICK, "at night")
+    assert seeded.events() == ["call.approved", "run.ready"]
 
 
 def test_calls_without_a_deadline_or_before_it_do_not_expire(store: Store) -> None:
