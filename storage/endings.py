@@ -78,9 +78,10 @@ def approve_scheduled_call(
 ) -> bool:
     """Set a call that people approved for a later start to APPROVED, and let its run go on.
 
-    `votes`: the approvals; its approval is valid from that time. False if the time has not come.
+    `votes`: the approvals; its approval is valid from that time. False if the time has not come,
+    or the call does not wait for it any more.
     """
-    if call.starts_at is None or call.starts_at > at:
+    if not calls.is_scheduled(call) or call.starts_at is None or call.starts_at > at:
         return False
     audit_data = {"votes": [vote.person for vote in votes], "digest": call.digest}
     moves.change_call_status(

@@ -165,6 +165,12 @@ def test_a_call_approved_for_later_starts_at_its_time(store: Store) -> None:
         assert seeded.call().status is (C.APPROVED if started else C.PENDING)
     assert (seeded.call().decided_at, seeded.call().note) == (AT + TICK, "at night")
     assert seeded.events() == ["call.approved", "run.ready"]
+    lost = seed(store, C.UNKNOWN)  # it has started then, and must not start again by itself
+    with store.write() as tx:
+        tx.update_rows(Call, {"id": lost.ids[0]}, starts_at=AT)
+        call = calls.get_call(tx, lost.ids[0])
+        assert not endings.approve_scheduled_call(tx, call, [row], AT + HOUR)
+    assert lost.call().status is C.UNKNOWN
 
 
 def test_calls_without_a_deadline_or_before_it_do_not_expire(store: Store) -> None:
