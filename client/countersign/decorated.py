@@ -37,8 +37,10 @@ T = TypeVar("T")
 async def run_in_thread(work: Callable[[], T]) -> T:
     """Run `work` on its own thread, in the caller's context; return its result or raise its error.
 
-    If the awaiting task is cancelled, the thread goes on by itself.
+    If the awaiting task is cancelled, the thread goes on by itself. Raises RuntimeError, and does
+    nothing, outside of asyncio's loop.
     """
+    loop = asyncio.get_running_loop()
     running: Future[T] = Future()
     running.set_running_or_notify_cancel()  # from here on a cancelled task does not cancel it
     context = contextvars.copy_context()
@@ -50,7 +52,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
             running.set_exception(raised)
 
     threading.Thread(target=run, name="countersigned", daemon=True).start()
-    return await asyncio.wrap_future(running)
+    return await asyncio.wrap_future(running, loop=loop)
 
 
 P = ParamSpec("P")

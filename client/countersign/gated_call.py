@@ -129,7 +129,8 @@ class GatedCall:
         """Make `claim_when_approved` stop waiting, on whatever thread it waits; return at once."""
         self._given_up.set()
         if self._request is not None:
-            threading.Thread(target=self._cancel_request, name="taken back", daemon=True).start()
+            # no daemon: the process often ends now, and somebody could still approve the request
+            threading.Thread(target=self._cancel_request, name="taken back").start()
 
     def send_request(self) -> Request:
         """Make the request, or find the one made before in the same run; return without waiting."""
@@ -152,7 +153,7 @@ class GatedCall:
         self._request = request = self.send_request()
         try:
             request = client.wait(request.id, wait, given_up=self._given_up)
-        except (WaitAbandonedError, KeyboardInterrupt):
+        except BaseException:  # also an end of the process, or a time limit of its own
             self._cancel_request()
             raise
         if not request.is_decided:

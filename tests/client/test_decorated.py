@@ -44,6 +44,28 @@ except AlreadyTaken as error:
     print(error, flush=True)
 """
 
+# programs that wait, and end at SIGTERM, each in its own way
+WAITS = """
+import asyncio, contextlib, signal, sys
+from countersign import countersigned
+
+@countersigned(effect="Deploy {version}", channel="C0SUPPORT")
+async def deploy_later(version: str) -> None: ...
+
+@countersigned(effect="Deploy {version}", channel="C0SUPPORT")
+def deploy(version: str) -> None: ...
+
+async def main() -> None:
+    waits = asyncio.ensure_future(deploy_later("7.51"))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, waits.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await waits
+"""
+ENDS = {
+    "7.51": "asyncio.run(main())",
+    "7.52": "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); deploy('7.52')",
+}
+
 
 @countersigned(title="Deploy", effect="Deploy {version} to {env}", channel=SUPPORT)
 def deploy(version: str, env: str = "prod") -> dict[str, str]:
@@ -154,6 +176,25 @@ def test_cancelling_a_task_cancels_its_request(shop: Shop) -> None:
     asyncio.run(impatient())
     shop.harness.slack.wait(lambda: shop.list_calls(":77")[0].status.value == S.CANCELLED.value)
     assert not DEPLOYED["gone 77"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ENDS, ids=["cancelled task", "SystemExit"])
+def test_a_program_that_ends_takes_its_request_back(shop: Shop, version: str) -> None:
+    """Nobody waits for the decision any more."""
+    command = [sys.executable, "-c", WAITS + ENDS[version]]
+    with subprocess.Popen(command, cwd=ROOT) as program:
+        shop.wait_for_card(f"Deploy {version}")
+        program.terminate()
+        program.wait(30)
+    assert [each.status.value for each in shop.list_calls(f'"{version}"')] == [S.CANCELLED.value]
+
+
+def test_an_async_function_without_asyncio_asks_nobody(shop: Shop) -> None:
+    """As on trio: it fails at once."""
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        deploy_slowly("trio", 79).send(None)
+    assert not shop.list_calls('"version":79')
 
 
 def test_a_task_cancelled_after_the_claim_is_recorded_as_failed(shop: Shop) -> None:
