@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
+from inspect import BoundArguments
 from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -102,7 +103,7 @@ def countersigned(
             raise TypeError(f"put @classmethod above @countersigned, not below, at {name}")
         parameters = list_shown_parameters(function, without)
         action = _describe_function(function, parameters, title, effect, does)
-        gated = _GatedFunction(function, parameters, action, terms)
+        gated = _GatedFunction(function, parameters, frozenset(without), action, terms)
         if inspect.iscoroutinefunction(function):
             return cast("Callable[P, R]", gated.build_async_wrapper())
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -122,7 +123,7 @@ def request_approval(function: Callable[..., Any], arguments: Mapping[str, Any])
     if not isinstance(gated, _GatedFunction):
         name = getattr(function, "__name__", str(function))
         raise TypeError(f"{name} is not decorated with @countersigned")
-    return gated.build_gated_call((), dict(arguments)).send_request()
+    return gated.build_gated_call(arguments).send_request()
 
 
 def _describe_function(
@@ -149,6 +150,7 @@ class _GatedFunction:
 
     _function: Callable[..., Any]
     _parameters: Mapping[str, inspect.Parameter]
+    _without: Collection[str]
     _action: OwnAction
     _terms: GatedCallOptions
 
@@ -156,20 +158,23 @@ class _GatedFunction:
     def _codec(self) -> FunctionJsonCodec:
         return build_function_codec(self._function, self._parameters)
 
-    def build_gated_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> GatedCall:
-        """Return the gated call for these arguments.
+    def build_gated_call(self, arguments: Mapping[str, Any]) -> GatedCall:
+        """Return the gated call for these arguments, with or without those people are not shown.
 
         Raises TypeError and pydantic.ValidationError.
         """
+        values = {name: each for name, each in arguments.items() if name not in self._without}
+        action = replace(self._action, schema=self._codec.schema)
+        return GatedCall(action, self._codec.arguments_to_json(values), self._terms)
+
+    def _bind_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
+        """Return the arguments by name, with defaults; raises TypeError if they do not fit."""
         given = inspect.signature(self._function).bind(*args, **kwargs)
         given.apply_defaults()
-        values = {name: given.arguments[name] for name in self._parameters}
-        action = replace(self._action, schema=self._codec.schema)
-        return GatedCall(action, self._codec.arguments_to_json(values), self._terms, given)
+        return given
 
-    def _call_function(self, attempt: GatedCall, taken: ClaimedGatedCall) -> Any:
+    def _call_function(self, given: BoundArguments, taken: ClaimedGatedCall) -> Any:
         """Call the function with the approved arguments; for an async one, return the coroutine."""
-        given = attempt.bound_arguments
         given.arguments.update(self._codec.arguments_from_json(taken.request.arguments))
         return self._function(*given.args, **given.kwargs)
 
@@ -184,7 +189,8 @@ class _GatedFunction:
 
         @wraps(self._function)
         def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self.build_gated_call(args, kwargs)
+            given = self._bind_arguments(args, kwargs)
+            attempt = self.build_gated_call(given.arguments)
             try:
                 claimed = attempt.claim_when_approved()
             except CountersignError as error:
@@ -193,7 +199,7 @@ class _GatedFunction:
                 return self._codec.result_from_json(attempt.earlier_result)
             with claimed.renew_lease_during_block():
                 try:
-                    result = self._call_function(attempt, claimed)
+                    result = self._call_function(given, claimed)
                 except Exception as error:
                     claimed.report_outcome(succeeded=False, result=error)
                     raise
@@ -208,7 +214,8 @@ class _GatedFunction:
 
         @wraps(self._function)
         async def asked(*args: Any, **kwargs: Any) -> Any:
-            attempt = self.build_gated_call(args, kwargs)
+            given = self._bind_arguments(args, kwargs)
+            attempt = self.build_gated_call(given.arguments)
             try:
                 claimed = await run_in_thread(attempt.claim_when_approved)
             except CountersignError as error:
@@ -220,7 +227,7 @@ class _GatedFunction:
                 return self._codec.result_from_json(attempt.earlier_result)
             with claimed.renew_lease_during_block():
                 try:
-                    result = await self._call_function(attempt, claimed)
+                    result = await self._call_function(given, claimed)
                 except Exception as error:
                     await run_in_thread(
                         partial(claimed.report_outcome, succeeded=False, result=error)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from inspect import BoundArguments
 from typing import Any
 
 from countersign import context
@@ -112,7 +111,6 @@ class GatedCall:
     _action: OwnAction
     _arguments: dict[str, Any]
     _terms: GatedCallOptions
-    bound_arguments: BoundArguments  # the same arguments as Python values
     earlier_result: Any = None  # the result of the same call earlier in this run
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from pydantic import ValidationError
 
 from countersign import AlreadyTaken, CountersignError, Rejected, Request, Undecided, countersigned
 from countersign.adapters import build_missing_package_error
@@ -34,6 +35,27 @@ async def deploy_slowly(version: str) -> str:
     """Deploy a version of the shop, on a loop."""
     DEPLOYED[version] += 1
     return f"{version} is there"
+
+
+class Fleet:
+    """A function with parameters that people are not shown, as a tool of an agent."""
+
+    @countersigned(effect="Move {ship} to {port}", channel=SUPPORT, without={"self", "context"})
+    def deploy_ship(self, context: object, ship: str, /, port: str = "Kiel") -> str:
+        """Move a ship."""
+        return f"{ship} is in {port}"
+
+
+def test_a_call_is_found_by_the_arguments_that_the_model_gives(shop: Shop) -> None:
+    """A framework adds the others when it calls the function, by position or by name."""
+    with suspend_undecided_calls(CallSuspension("thread 5", "call_1")):
+        asked = request_approval(Fleet().deploy_ship, {"ship": "Ida"})
+        with pytest.raises(Undecided) as told:
+            Fleet().deploy_ship(object(), "Ida")
+        with pytest.raises(ValidationError, match="port_of_call"):
+            request_approval(Fleet.deploy_ship, {"ship": "Ida", "port_of_call": "Kiel"})
+    assert told.value.request is not None
+    assert told.value.request.id == asked.id
 
 
 def test_a_suspended_call_does_not_wait_for_the_decision(shop: Shop) -> None:
