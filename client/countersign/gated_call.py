@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -95,7 +95,7 @@ class ClaimedGatedCall:
         went: bool | None = succeeded
         if isinstance(result, Exception):
             result = f"{type(result).__name__}: {format_value(result)}"
-        elif inspect.isawaitable(result) or inspect.isgenerator(result):
+        elif inspect.isawaitable(result) or isinstance(result, Generator | AsyncGenerator):
             went, result = None, f"It returned a {type(result).__name__}, which runs later."
         json_result = convert_result_to_json(result)
         try:

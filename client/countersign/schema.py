@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, make_dataclass
 from types import SimpleNamespace
@@ -158,18 +158,32 @@ def _build_default_field(parameter: inspect.Parameter) -> Any:
 def convert_result_to_json(value: Any) -> Any:
     """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so.
 
-    A result that is nested deeper than the API reads is cut in the same way.
+    A result that is nested deeper than the API reads is cut in the same way. A generator in it is
+    not read: that is for the caller to do.
     """
     from pydantic_core import to_json
 
     try:
-        json_value = json.loads(to_json(value, fallback=str, inf_nan_mode="strings"))
+        readable = _name_generators(value)
+        json_value = json.loads(to_json(readable, fallback=str, inf_nan_mode="strings"))
     except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
         json_value = format_value(value)
     text = json.dumps(json_value)
     if len(text) <= MAX_RESULT_BYTES and _measure_depth(json_value) <= MAX_RESULT_DEPTH:
         return json_value
     return f"{text[:MAX_SHORTENED_CHARS]}… ({len(text):,} characters in all)"
+
+
+def _name_generators(value: Any) -> Any:
+    """Return a value in whose dicts, lists and tuples a text stands for each generator."""
+    match value:
+        case Generator():
+            return format_value(value)
+        case dict():
+            return {name: _name_generators(each) for name, each in value.items()}
+        case list() | tuple():
+            return [*map(_name_generators, value)]
+    return value
 
 
 def _measure_depth(value: Any) -> int:

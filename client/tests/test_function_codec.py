@@ -218,6 +218,9 @@ def test_results_that_are_no_json_are_reported_as_text() -> None:
     }
     assert convert_result_to_json(float("nan")) == "NaN"
     assert convert_result_to_json(object).startswith("<class")
+    rows = (each for each in (1, 2))
+    assert str(convert_result_to_json({"rows": [rows]})["rows"][0]).startswith("<generator")
+    assert list(rows) == [1, 2], "it is the caller's to read"
     itself: list[Any] = []
     itself.append(itself)
     assert convert_result_to_json(itself) == "[[...]]"

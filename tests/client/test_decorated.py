@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -325,9 +326,15 @@ class WordlessError(Exception):
         raise LookupError("no words")
 
 
+async def yield_later() -> AsyncIterator[int]:
+    """Yield a number."""
+    yield 1
+
+
 ODD_RESULTS: dict[str, tuple[Any, str]] = {
     "half": ("a\udcff\0b", "a\ufffd\ufffdb"),
     "late": ((each for each in (1, 2)), "UNKNOWN"),
+    "later": (yield_later(), "UNKNOWN"),
     "long": (ValueError("x" * 200_000), "ValueError: xxxx"),
     "wordless": (WordlessError(), "WordlessError without a text"),
 }
@@ -357,6 +364,6 @@ def test_odd_results_and_errors_are_reported(shop: Shop, what: str) -> None:
     [call] = shop.list_calls(f'"{what}"')
     assert words in call.output
     failed = S.FAILED if isinstance(result, Exception) else S.SUCCEEDED
-    assert call.status.value == (S.UNKNOWN if what == "late" else failed).value
+    assert call.status.value == (S.UNKNOWN if what in ("late", "later") else failed).value
     if what == "late":
         assert list(result) == [1, 2], "it was not read"
