@@ -27,7 +27,12 @@ from countersign.client import Countersign, Seconds
 from countersign.context import CURRENT_SUSPENSION, RequestCircumstances, describe_call_error
 from countersign.gated_call import ClaimedGatedCall, GatedCall, GatedCallOptions
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
-from countersign.schema import FunctionJsonCodec, build_function_codec, list_shown_parameters
+from countersign.schema import (
+    FunctionJsonCodec,
+    build_function_codec,
+    list_shown_parameters,
+    read_signature,
+)
 
 # Runs blocking work for asyncio, each on its own thread: it may wait for days without holding up
 # other work or the end of the process.
@@ -169,7 +174,7 @@ class _GatedFunction:
 
     def _bind_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
         """Return the arguments by name, with defaults; raises TypeError if they do not fit."""
-        given = inspect.signature(self._function).bind(*args, **kwargs)
+        given = read_signature(self._function).bind(*args, **kwargs)
         given.apply_defaults()
         return given
 

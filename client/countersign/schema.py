@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import sys
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, make_dataclass
@@ -20,6 +21,15 @@ MAX_SHORTENED_CHARS = 20_000  # kept of a longer result
 _VARIADIC_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+def read_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a function's signature, whose annotations may name what only a type checker knows."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 def list_shown_parameters(
     function: Callable[..., Any], without: Collection[str]
 ) -> dict[str, inspect.Parameter]:
@@ -28,7 +38,7 @@ def list_shown_parameters(
     `without`: names of those that are not shown. Raises TypeError for *args and **kwargs, and for a
     name in `without` that is no parameter.
     """
-    parameters = dict(inspect.signature(function).parameters)
+    parameters = dict(read_signature(function).parameters)
     for name, each in parameters.items():
         if each.kind in _VARIADIC_KINDS:
             raise TypeError(
@@ -120,10 +130,18 @@ def _resolve_annotation(function: Callable[..., Any], name: str) -> Any:
 
     Names that only other annotations need may be missing: a type checker alone imports them.
     """
-    annotations = getattr(function, "__annotations__", {})
+    annotations = _read_annotations(function)
     alone = SimpleNamespace(__annotations__={name: annotations.get(name, Any)})
     there = getattr(inspect.unwrap(function), "__globals__", {})
     return get_type_hints(alone, there, include_extras=True)[name]
+
+
+def _read_annotations(function: Callable[..., Any]) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(function, format=Format.FORWARDREF)
+    return getattr(function, "__annotations__", {})
 
 
 def _build_type_error(function: str, why: str) -> TypeError:

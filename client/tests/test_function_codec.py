@@ -157,6 +157,17 @@ def test_types_that_are_not_sent_may_be_unknown() -> None:
         assert codec.result_from_json("done") == "done"
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated at once")
+def test_annotations_that_are_evaluated_late_may_be_unknown_too() -> None:
+    """Without `from __future__ import annotations`, on Python 3.14."""
+    code = 'def deploy(context: Missing, version: str, note: "str" = "") -> Missing: ...'
+    module: dict[str, Any] = {}
+    exec(compile(code, __file__, "exec", dont_inherit=True), module)
+    gated = countersigned(without={"context"})(module["deploy"])
+    codec = build_function_codec(gated, list_shown_parameters(gated, {"context"}))
+    assert codec.arguments_to_json({"version": "1.2"}) == {"version": "1.2", "note": ""}
+
+
 def take_anything(*things: Any) -> None:
     """Take anything."""
 
