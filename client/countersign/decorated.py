@@ -104,8 +104,9 @@ def countersigned(
         if not _TOOL_NAME_PATTERN.fullmatch(name):
             takes = "letters, digits and underscores, 64 characters at most"
             raise TypeError(f"{name} cannot be the name of an action: {takes}")
-        if isinstance(function, classmethod):
-            raise TypeError(f"put @classmethod above @countersigned, not below, at {name}")
+        if isinstance(function, classmethod | staticmethod):
+            kind = type(function).__name__
+            raise TypeError(f"put @{kind} above @countersigned, not below, at {name}")
         parameters = list_shown_parameters(function, without)
         action = _describe_function(function, parameters, title, effect, does)
         gated = _GatedFunction(function, parameters, frozenset(without), action, terms)

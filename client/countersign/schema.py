@@ -61,26 +61,34 @@ class FunctionJsonCodec:
     _result_adapter: TypeAdapter[Any] | None
 
     def arguments_to_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Validate arguments and return them as JSON values.
+        """Validate arguments and return them as JSON values; a set is a sorted list.
 
-        Raises pydantic.ValidationError, and TypeError for what JSON would not carry unchanged.
+        Raises pydantic.ValidationError, and TypeError for what JSON would not carry unchanged or
+        the function's types would not accept again.
         """
         from pydantic.fields import FieldInfo
-        from pydantic_core import PydanticSerializationError
+        from pydantic_core import PydanticSerializationError, ValidationError
 
         plain_values = {
             name: each for name, each in values.items() if not isinstance(each, FieldInfo)
         }
         validated = self._arguments_adapter.validate_python(plain_values)
-        if lost := _find_lost_value(self._arguments_adapter.dump_python(validated, warnings=False)):
-            raise _build_type_error(self._arguments_class.__name__, lost)
+        dump, name = self._arguments_adapter.dump_python, self._arguments_class.__name__
+        python_values = dump(validated, by_alias=True, warnings=False)
+        if lost := _find_lost_value(python_values):
+            raise _build_type_error(name, lost)
         try:
-            json_values: dict[str, Any] = self._arguments_adapter.dump_python(
-                validated, mode="json", by_alias=True
-            )
+            json_values = dump(validated, mode="json", by_alias=True)
         except (PydanticSerializationError, UnicodeDecodeError) as error:  # of bytes
-            raise _build_type_error(self._arguments_class.__name__, str(error)) from None
-        return json_values
+            raise _build_type_error(name, str(error)) from None
+        sorted_values: dict[str, Any] = _sort_sets(json_values, python_values)
+        try:
+            self.arguments_from_json(sorted_values)
+        except ValidationError as error:
+            [first, *_] = error.errors()
+            if first["type"] != "json_invalid":  # half a character: the API says what is wrong
+                raise _build_type_error(name, first["msg"]) from None
+        return sorted_values
 
     def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""
@@ -104,17 +112,17 @@ def build_function_codec(
     from pydantic import TypeAdapter  # here, so that decorating a function does not load pydantic
     from pydantic.errors import PydanticUserError
 
-    fields = [
-        (name, _resolve_annotation(function, name), _build_default_field(each))
-        for name, each in parameters.items()
-    ]
-    model = make_dataclass(
-        function.__name__,
-        fields,
-        kw_only=True,
-        namespace={"__pydantic_config__": {"extra": "forbid"}},
-    )
     try:
+        fields = [
+            (name, _resolve_parameter_type(function, each), _build_default_field(each))
+            for name, each in parameters.items()
+        ]
+        model = make_dataclass(
+            function.__name__,
+            fields,
+            kw_only=True,
+            namespace={"__pydantic_config__": {"extra": "forbid"}},
+        )
         arguments: TypeAdapter[Any] = TypeAdapter(model)
         schema = arguments.json_schema()
     except PydanticUserError as error:
@@ -123,6 +131,20 @@ def build_function_codec(
     with suppress(NameError, PydanticUserError):  # then a result stays as its JSON was reported
         result = TypeAdapter(_resolve_annotation(function, "return"))
     return FunctionJsonCodec(schema, arguments, model, result)
+
+
+def _resolve_parameter_type(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """Return the type of a parameter; `note: str = None` may also be None."""
+    from pydantic import TypeAdapter
+    from pydantic_core import ValidationError
+
+    found = _resolve_annotation(function, parameter.name)
+    if parameter.default is None:
+        try:
+            TypeAdapter(found).validate_python(None)
+        except ValidationError:
+            return found | None
+    return found
 
 
 def _resolve_annotation(function: Callable[..., Any], name: str) -> Any:
@@ -163,6 +185,22 @@ def _find_lost_value(value: Any) -> str:
         case float():
             return "" if math.isfinite(value) else f"the number {value}"
     return "a secret" if hasattr(value, "get_secret_value") else ""
+
+
+def _sort_sets(value: Any, python_value: Any) -> Any:
+    """Return a JSON value in which each list that was a set is sorted.
+
+    A set has another order in each process, and a request is found again by its arguments.
+    """
+    match python_value:
+        case set() | frozenset() if isinstance(value, list):
+            return sorted(value, key=lambda each: json.dumps(each, sort_keys=True))
+        case dict() if isinstance(value, dict) and len(value) == len(python_value):
+            pairs = zip(value.items(), python_value.values(), strict=True)
+            return {name: _sort_sets(each, python) for (name, each), python in pairs}
+        case list() | tuple() if isinstance(value, list) and len(value) == len(python_value):
+            return [_sort_sets(*pair) for pair in zip(value, python_value, strict=True)]
+    return value
 
 
 def _build_default_field(parameter: inspect.Parameter) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,17 +96,65 @@ class Account(BaseModel):
         ({"account": None, "attempts": [{"most": float("inf")}]}, "the number inf"),
         ({"account": None, "attempts": object()}, "object"),
         ({"account": None, "attempts": b"\xff"}, "utf-8"),
+        ({"account": None, "places": {(1, 2): "here"}}, "a valid array"),
     ],
 )
 def test_arguments_that_json_would_change_are_refused(given: dict[str, Any], why: str) -> None:
-    """Pydantic writes a secret as asterisks and infinity as null."""
+    """Pydantic writes a secret as asterisks, infinity as null and a tuple as a key as text."""
 
-    def log_in_if_given(account: Account | None, attempts: Any = 1) -> None:
+    def log_in_if_given(
+        account: Account | None, attempts: Any = 1, places: dict[tuple[int, int], str] | None = None
+    ) -> None:
         """Log in."""
 
     codec = build_function_codec(log_in_if_given, list_shown_parameters(log_in_if_given, ()))
     with pytest.raises(TypeError, match=f"{why}.*name it in `without`"):
         codec.arguments_to_json(given)
+
+
+SENDS_SETS = """
+import json
+from typing import Any
+from countersign.schema import build_function_codec, list_shown_parameters
+
+def invite(people: set[str], groups: list[tuple[frozenset[str], int]], more: Any) -> None: ...
+
+codec = build_function_codec(invite, list_shown_parameters(invite, ()))
+names = {"ana", "ben", "cleo", "dora", "emil"}
+given = {"people": names, "groups": [(names, 2)], "more": {"who": names}}
+print(json.dumps(codec.arguments_to_json(given)))
+"""
+
+
+def test_a_set_is_sent_in_the_same_order_by_each_process() -> None:
+    """A process that starts again finds its request by the arguments."""
+    sent = {
+        subprocess.run(
+            [sys.executable, "-c", SENDS_SETS],
+            cwd=CLIENT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    names = ["ana", "ben", "cleo", "dora", "emil"]
+    expected = {"people": names, "groups": [[names, 2]], "more": {"who": names}}
+    assert sent == {json.dumps(expected) + "\n"}
+
+
+def test_a_default_of_none_may_be_left_out() -> None:
+    """As many functions are written, though their type does not say so."""
+
+    def tell(whom: str = None, age: Annotated[int, Field(ge=1)] = None) -> None:  # type: ignore[assignment] # noqa: RUF013 # on purpose
+        """Tell somebody."""
+
+    codec = build_function_codec(tell, list_shown_parameters(tell, ()))
+    nothing = {"whom": None, "age": None}
+    assert codec.arguments_from_json(codec.arguments_to_json(nothing)) == nothing
+    with pytest.raises(ValidationError):
+        codec.arguments_from_json({"age": 0})
 
 
 def test_a_default_in_a_pydantic_field_is_used() -> None:
@@ -198,8 +247,9 @@ def test_functions_that_cannot_be_shown_are_refused_when_decorated() -> None:
         countersigned(chanel="#support")
     with pytest.raises(ValueError, match="harmless"):
         countersigned(does="harmless")(move)
-    with pytest.raises(TypeError, match="put @classmethod above @countersigned"):
-        countersigned()(classmethod(move))  # type: ignore[arg-type] # on purpose
+    for kind in (classmethod, staticmethod):
+        with pytest.raises(TypeError, match=f"put @{kind.__name__} above @countersigned"):
+            countersigned()(kind(move))
     for wrong in ("5m", -1):
         with pytest.raises(ValueError, match=f"seconds that people have, and not {wrong!r}"):
             countersigned(wait=wrong)  # type: ignore[arg-type] # on purpose
