@@ -123,14 +123,18 @@ class Dies(StrEnum):
 
 
 def plan_deployment(body: dict[str, Any]) -> Turn:
-    """A model that deploys what it is asked to, and accepts any outcome."""
+    """A model that deploys what it is asked to, and accepts any outcome.
+
+    Of a version that is called wrong it leaves out where to.
+    """
     items = body["input"]
     if any(each.get("type") == "function_call_output" for each in items):
         return build_last_turn(DONE, any(each["name"] == ANSWER for each in body["tools"]))
     found = re.search(r"Deploy (\S+?)(?: and (\S+))? to prod", json.dumps(items))
     assert found, items
     versions = [each for each in found.groups() if each]
-    return Turn(calls=[("deploy", {"version": each, "env": "prod"}) for each in versions])
+    to = {} if "wrong" in versions[0] else {"env": "prod"}
+    return Turn(calls=[("deploy", {"version": each, **to}) for each in versions])
 
 
 class Work:

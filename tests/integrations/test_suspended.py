@@ -112,6 +112,17 @@ def test_two_calls_of_one_turn_are_asked_together(work: Work) -> None:
     assert len(shop.list_calls(f'"{one}"')) == len(shop.list_calls(f'"{other}"')) == 1
 
 
+def test_a_call_whose_arguments_do_not_fit_asks_nobody(work: Work) -> None:
+    """The model is told, and the agent goes on."""
+    version = f"{work.number}.wrong"
+    said = work.run(version)
+    if said == [WAITING]:  # this framework interrupts before it looks at arguments
+        said = work.run(version)
+    assert said == [DONE]
+    assert ["env" in each for each in work.told(version)] == [True]
+    assert not work.shop.list_calls(version)
+
+
 @pytest.mark.parametrize("work", FRAMEWORKS[:1], ids=["langgraph"], indirect=True)
 def test_a_graph_without_an_agent_can_be_suspended(work: Work) -> None:
     """LangGraph's node of tools suspends as well, with async functions."""

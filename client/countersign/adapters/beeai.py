@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from countersign.adapters import build_missing_package_error
+from countersign.adapters import build_missing_package_error, request_if_valid
 from countersign.context import (
     CallSuspension,
     asking,
@@ -20,7 +20,7 @@ from countersign.context import (
     raise_undecided,
     suspend_undecided_calls,
 )
-from countersign.decorated import request_approval, run_in_thread
+from countersign.decorated import run_in_thread
 from countersign.request import CountersignError, Request, Undecided
 
 try:
@@ -104,9 +104,11 @@ class ApprovalRequirement(Requirement[Any]):
                 )
 
     async def _request_approval(self, function: Callable[..., Any], start: Any, _: Any) -> None:
-        request: Request = await run_in_thread(
-            partial(request_approval, function, start.input["input"])
+        request: Request | None = await run_in_thread(
+            partial(request_if_valid, function, start.input["input"])
         )
+        if request is None:
+            return
         if not request.is_decided:
             raise_undecided(request)
         why = describe_refusal(request)

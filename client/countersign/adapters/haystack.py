@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from countersign.adapters import build_missing_package_error
+from countersign.adapters import build_missing_package_error, request_if_valid
 from countersign.context import CallSuspension, asking, describe_refusal, suspend_undecided_calls
-from countersign.decorated import request_approval
 
 try:
     from haystack import component
@@ -67,7 +66,8 @@ class _PeopleDecisionStrategy:
         confirmation_strategy_context: dict[str, Any] | None = None,
     ) -> ToolExecutionDecision:
         """Return people's decision; the function runs with the arguments that they approved."""
-        why = describe_refusal(request_approval(self._function, tool_params))
+        request = request_if_valid(self._function, tool_params)
+        why = None if request is None else describe_refusal(request)
         return ToolExecutionDecision(tool_name, why is None, tool_call_id, why, tool_params)
 
 
@@ -81,8 +81,8 @@ class _ApprovalHook(ConfirmationHook):
     def run(self, state: State) -> None:
         *before, last = state.data["messages"]
         ours = [each for each in last.tool_calls if each.tool_name in self._functions]
-        asked = [request_approval(self._functions[each.tool_name], each.arguments) for each in ours]
-        if all(each.is_decided for each in asked):
+        asked = [request_if_valid(self._functions[each.tool_name], each.arguments) for each in ours]
+        if all(each is None or each.is_decided for each in asked):
             super().run(state)
             return
         state.data["hook_context"][_CONTEXT_KEY] = last

@@ -48,7 +48,8 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
     """Ask about each call that interrupted a run, and enter people's decisions in its state.
 
     `functions`: the decorated functions among its tools. Returns True if a call is decided, so that
-    the run can go on. Raises NotAllowed, Unreachable, and TypeError outside of `asking(run=…)`.
+    the run can go on; one whose arguments do not fit is rejected. Raises NotAllowed, Unreachable,
+    and TypeError outside of `asking(run=…)`.
     """
     by_name = {each.__name__: each for each in functions}
     is_any_decided = False
@@ -56,11 +57,15 @@ def enter_decisions(state: RunState[Any, Any], *functions: Callable[..., Any]) -
         if each.name not in by_name:
             continue
         with suspend_undecided_calls(_build_suspension(each.call_id)):
-            request = request_approval(by_name[each.name], json.loads(each.arguments or "{}"))
-        if not request.is_decided:
-            continue
+            try:
+                request = request_approval(by_name[each.name], json.loads(each.arguments or "{}"))
+            except (ValueError, TypeError) as error:  # pydantic.ValidationError is a ValueError
+                why: str | None = f"It was not done. Its arguments do not fit: {error}"
+            else:
+                if not request.is_decided:
+                    continue
+                why = describe_refusal(request)
         is_any_decided = True
-        why = describe_refusal(request)
         if why is None:
             state.approve(each)
         else:
