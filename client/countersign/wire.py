@@ -104,6 +104,10 @@ class ApiTransport:
         """Check the address and the key; raises NotAllowed if one is missing or malformed."""
         url, key = url.strip(), key.strip()  # a value read from a file may end in a newline
         is_local = url.startswith(UNIX_SCHEME)
+        if "@" in url.partition("://")[2].partition("/")[0]:  # not repeated: it has a password
+            raise NotAllowed(
+                "COUNTERSIGN_URL may not contain a user name or password, as in https://name@…"
+            )
         host = "" if is_local else _find_host(url)
         if not is_local and not host:
             given = f"; {url!r} is not an address" if url else ""

@@ -61,6 +61,7 @@ def test_the_key_goes_to_no_other_address(redirecting_server: tuple[str, list[st
         ("https://countersign..example.com", "csk_x", "COUNTERSIGN_URL"),
         (f"https://{'x' * 64}.example.com", "csk_x", "COUNTERSIGN_URL"),
         ("https://count ersign.example.com", "csk_x", "COUNTERSIGN_URL"),
+        ("https://ben:a-password@countersign.example.com/x", "csk_x", "COUNTERSIGN_URL"),
         ("https://countersign.example.com", "csk_ü", "COUNTERSIGN_API_KEY"),
         ("https://countersign.example.com", "csk_a\nb", "COUNTERSIGN_API_KEY"),
         ("https://countersign.example.com", "", "COUNTERSIGN_API_KEY"),
@@ -75,7 +76,7 @@ def test_an_impossible_address_or_key_is_refused(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(NotAllowed, match=says) as told:
         Countersign(url, key)
-    assert not key.startswith("a-") or key not in str(told.value)
+    assert "a-" not in str(told.value)
 
 
 def test_a_line_end_in_address_or_key_is_ignored(shop: Shop, monkeypatch: Any) -> None:
