@@ -16,6 +16,7 @@ import pytest
 from countersign import RequestStatus
 from countersign.cli.ask import ExitCode
 from countersign.cli.commands import main
+from countersign.cli.process import END_SIGNALS
 from tests.client.shop import Shop, get_result
 from tests.pages import ROOT
 
@@ -271,20 +272,22 @@ def test_a_command_runs_though_its_log_cannot_be_written(
 
 
 @pytest.mark.long
-def test_ending_a_job_ends_its_command(shop: Shop, tmp_path: Path) -> None:
-    """SIGTERM is passed on, and the command's end is reported."""
+@pytest.mark.parametrize("end", END_SIGNALS)
+def test_ending_a_job_ends_its_command(shop: Shop, tmp_path: Path, end: signal.Signals) -> None:
+    """The signal is passed on, and the command's end is reported."""
+    version = f"6.10.{end}"
     path = tmp_path / "slow.py"
     path.write_text("import signal\nprint('runs', flush=True)\nsignal.pause()\n")
-    words = [sys.executable, "-m", "bot", *build_command("6.10", "--", sys.executable, str(path))]
+    words = [sys.executable, "-m", "bot", *build_command(version, "--", sys.executable, str(path))]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as job:
-        shop.approve("Deploy 6.10 to prod")
+        shop.approve(f"Deploy {version} to prod")
         assert job.stdout is not None
         assert job.stdout.readline() == "runs\n"
-        job.send_signal(signal.SIGTERM)
+        job.send_signal(end)
         assert job.wait(30) == ExitCode.FAILED
     shop.harness.settle()
-    [call] = shop.list_calls('"6.10"')
-    assert (call.status.value, "Signal 15 ended it" in call.note) == ("failed", True)
+    [call] = shop.list_calls(f'"{version}"')
+    assert (call.status.value, f"Signal {end} ended it" in call.note) == ("failed", True)
 
 
 @pytest.mark.long
@@ -306,15 +309,17 @@ def test_people_are_asked_for_the_outcome_of_a_killed_job(shop: Shop, tmp_path: 
 
 
 @pytest.mark.long
-def test_ending_a_waiting_job_cancels_its_request(shop: Shop) -> None:
-    """The runner ends it while people decide."""
-    words = [sys.executable, "-m", "bot", *build_command("6.7")]
+@pytest.mark.parametrize("end", END_SIGNALS)
+def test_ending_a_waiting_job_cancels_its_request(shop: Shop, end: signal.Signals) -> None:
+    """The runner ends it while people decide, or its terminal hangs up."""
+    version = f"6.7.{end}"
+    words = [sys.executable, "-m", "bot", *build_command(version)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as job:
-        shop.wait_for_card("Deploy 6.7 to prod")
+        shop.wait_for_card(f"Deploy {version} to prod")
         assert job.stderr is not None
         assert "people have 30 minutes" in job.stderr.readline()
-        job.send_signal(signal.SIGTERM)
+        job.send_signal(end)
         assert job.wait(30) != ExitCode.APPROVED
     shop.harness.settle()
-    [call] = shop.list_calls('"6.7"')
+    [call] = shop.list_calls(f'"{version}"')
     assert call.status.value == "cancelled"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from typing import Any
 
 from countersign.cli.commands import CommandFunctions
@@ -14,7 +13,7 @@ from countersign.cli.console import (
     print_beside_result,
     print_error,
 )
-from countersign.cli.process import interrupt_once_on
+from countersign.cli.process import END_SIGNALS, interrupt_once_on
 from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
 from countersign.gated_call import cancel_unwaited_request
@@ -66,10 +65,10 @@ def wait_for_approval(
 ) -> Request:
     """Ask, wait, and return the request with the approved arguments; raises CountersignError.
 
-    A tool that Countersign runs itself has ended by then. An interrupt (Ctrl-C, SIGTERM) cancels
-    the request.
+    A tool that Countersign runs itself has ended by then. Ctrl-C, SIGTERM and SIGHUP cancel the
+    request.
     """
-    interrupt_once_on(signal.SIGTERM)  # a CI runner sends SIGTERM to a cancelled job
+    interrupt_once_on(*END_SIGNALS)  # a CI runner sends one to a cancelled job
     own = isinstance(what, OwnAction)  # this process runs it, so it waits only for the approval
     request = client.request(what, values, deadline=wait, **around)
     try:

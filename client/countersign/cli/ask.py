@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from countersign.cli import approval_wait, console
-from countersign.cli.process import handle_signals
+from countersign.cli.process import END_SIGNALS, handle_signals
 from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
@@ -242,15 +242,15 @@ class CommandTemplate:
 def run_approved_command(words: Sequence[str], values: Mapping[str, Any]) -> int:
     """Run a command to its end, and return its exit code; -15 if signal 15 ended it.
 
-    Its environment has the `values` as JSON. SIGTERM is passed on to it and ends no wait. Raises
-    OSError and ValueError if it cannot be started.
+    Its environment has the `values` as JSON. END_SIGNALS are passed on to it and end no wait.
+    Raises OSError and ValueError if it cannot be started.
     """
     environment = {**os.environ, ARGUMENTS_VARIABLE: json.dumps(values)}
     child = subprocess.Popen(words, env=environment)  # noqa: S603 # what people have approved
-    handlers: Mapping[signal.Signals, Callable[..., object]] = {
-        signal.SIGTERM: lambda *_: child.send_signal(signal.SIGTERM),
-        signal.SIGINT: lambda *_: None,  # Ctrl-C reaches the child directly
+    handlers: dict[signal.Signals, Callable[..., object]] = {
+        each: lambda number, _: child.send_signal(number) for each in END_SIGNALS
     }
+    handlers[signal.SIGINT] = lambda *_: None  # Ctrl-C reaches the child directly
     with child, handle_signals(handlers):
         return child.wait()
 

@@ -190,7 +190,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
     The caller of such a command takes every other exit code for a yes.
     """
     try:
-        process.interrupt_once_on(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+        process.interrupt_once_on(*process.END_SIGNALS, signal.SIGINT)
         return _run_typed_command(typed)
     except SystemExit:
         raise  # the command was mistyped

@@ -64,6 +64,9 @@ STOP_TIMEOUT_SECONDS = 13.0
 KILL_GRACE_SECONDS = 1.5  # after which SIGALRM ends the process, even if Python hangs
 HANGING_EXIT_CODE = 1
 
+# what ends a job beside Ctrl-C; Windows has no SIGHUP
+END_SIGNALS = tuple(each for each in signal.Signals if each.name in ("SIGTERM", "SIGHUP"))
+
 _begun = threading.Event()
 _timed = threading.Event()
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
