@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -166,6 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # stderr was closed; print(file=None) would write to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 # open to the end
     process.ensure_home_folder()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every code page has every character
+        sys.stdout.reconfigure(errors="backslashreplace")
     typed = _parse_command_line(list(sys.argv[1:] if argv is None else argv))
     broken = typed.entry.failure_exit_code
     try:

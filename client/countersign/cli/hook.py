@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
@@ -47,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         return BLOCKED_EXIT_CODE
     try:
         with _time_limit(INPUT_TIMEOUT_SECONDS):
-            hook_input = json.load(sys.stdin)
+            # bytes: Claude Code writes UTF-8, whatever the locale is
+            hook_input = json.load(getattr(sys.stdin, "buffer", sys.stdin))
         event = hook_formats.HookEventKind(hook_input["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         named = " or ".join(hook_formats.APPROVAL_EVENTS)
@@ -131,9 +133,21 @@ def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
 
 @contextmanager
 def _time_limit(limit: float) -> Iterator[None]:
-    """Raise HookTimeoutError if the block takes longer; Claude Code takes a late hook for a yes."""
+    """Raise HookTimeoutError if the block takes longer; Claude Code takes a late hook for a yes.
+
+    On Windows the process ends, which is a no.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python delivers signals to the main thread only
+        return
+    if not hasattr(signal, "setitimer"):  # on Windows nothing else ends a wait
+        watchdog = threading.Timer(limit, os._exit, (BLOCKED_EXIT_CODE,))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            yield
+        finally:
+            watchdog.cancel()
         return
     before = signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, limit, GIVE_UP_REPEAT_SECONDS)

@@ -6,7 +6,6 @@ It asks nobody and needs only the installation's public keys.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return sys.stdin.read() if path == Path("-") else path.read_text("utf-8-sig")
+        if path != Path("-"):
+            return path.read_text("utf-8-sig")
+        with open(0, encoding="utf-8-sig", closefd=False) as standard_input:
+            return standard_input.read()
     except (OSError, UnicodeDecodeError) as error:
         raise console.UsageError(
             f"{path} cannot be read: {getattr(error, 'strerror', error)}"
