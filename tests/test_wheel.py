@@ -18,6 +18,7 @@ from tests.guard.sources import list_imports, read_python_files
 ROOT = Path(__file__).parent.parent
 HOMES = {".": ("bot", "storage"), "client": ("countersign",), "sandbox": ("slack_sandbox",)}
 PACKAGES = tuple(Path(home, each) for home, packages in HOMES.items() for each in packages)
+STANDARD_LIBRARY = sys.stdlib_module_names | {"annotationlib"}  # the latter on Python 3.14
 _ABOVE = re.compile(r"Path\(__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]")
 
 
@@ -47,6 +48,7 @@ def test_the_wheels_have_every_data_file() -> None:
         "manifest.yml",
         "index.html",
         "script.py.mako",
+        "py.typed",  # without it, type checkers take all of the client for Any
     }
     assert list_data_files() - set(list_packaged_files()) == set()
 
@@ -95,7 +97,7 @@ def test_every_imported_package_is_required_by_name() -> None:
         for source in read_python_files(*(Path(home, each).as_posix() for each in packages)):
             for each in list_imports(source):
                 top = each.name.partition(".")[0]
-                if top in sys.stdlib_module_names or ours.get(top) == home or each.typing:
+                if top in STANDARD_LIBRARY or ours.get(top) == home or each.typing:
                     continue
                 if top == "pytest" and source.path.endswith("/pytest_plugin.py"):
                     continue  # pytest itself loads this file
