@@ -93,6 +93,8 @@ API_KEY_PREFIX = "csk_"
 RETRY_TIMEOUT_SECONDS = 60.0  # to retry after a lost connection
 ANSWER_TIMEOUT_SECONDS = 20.0  # beyond the wait that was asked for
 RETRY_PAUSES_SECONDS = (0.25, 0.5, 1.0)  # the last repeats; short, so that nobody notices a restart
+# of a proxy before Countersign, which limits requests or has lost one
+PROXY_RETRY_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 log = logging.getLogger("countersign.client")
 
@@ -241,7 +243,7 @@ def _build_opener(host: str, path: str) -> OpenerDirector:
 def _parse_answer(answer: bytes) -> Any:
     try:
         return json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unreachable(
             "What answers there is not Countersign: the answer is not JSON."
         ) from None
@@ -265,6 +267,8 @@ def _build_http_error(refusal: HTTPError) -> CountersignError:
         sentence = str(problem.get("detail") or problem["title"])
         fields = [f"{each['field']}: {each['message']}" for each in problem.get("errors") or ()]
     except (ValueError, OSError, HTTPException, AttributeError, KeyError, TypeError):
+        if refusal.code in PROXY_RETRY_STATUSES:
+            return NoAnswer(f"Countersign cannot answer now (HTTP {refusal.code}).")
         return Unreachable(f"What answers there is not Countersign (HTTP {refusal.code}).")
     sentence = "; ".join([sentence, *(each for each in fields if each not in sentence)])
     if refusal.code == HTTPStatus.TOO_MANY_REQUESTS:

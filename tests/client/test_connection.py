@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -18,22 +19,25 @@ from tests.stories.harness import SUPPORT
 from tests.stories.over_http import free_port
 
 
-@pytest.fixture
-def redirecting_server() -> Iterator[tuple[str, list[str]]]:
-    """An address that redirects, and the paths that were asked for."""
+@contextmanager
+def serve(*answers: tuple[int, str]) -> Iterator[tuple[str, list[str]]]:
+    """Serve these statuses and bodies in turn; yield the address and the paths asked for."""
     heard: list[str] = []
 
-    class RedirectHandler(BaseHTTPRequestHandler):
+    class AnswerHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            status, body = answers[len(heard) % len(answers)]
             heard.append(self.path)
-            self.send_response(HTTPStatus.TEMPORARY_REDIRECT)
+            self.send_response(status)
             self.send_header("Location", f"http://{self.headers['Host']}/somewhere")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body.encode())
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    server = HTTPServer(("127.0.0.1", 0), RedirectHandler)
+    server = HTTPServer(("127.0.0.1", 0), AnswerHandler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", heard
@@ -42,12 +46,27 @@ def redirecting_server() -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def test_the_key_goes_to_no_other_address(redirecting_server: tuple[str, list[str]]) -> None:
+def test_the_key_goes_to_no_other_address() -> None:
     """A redirect is named in the error, not followed."""
-    url, heard = redirecting_server
-    with pytest.raises(Unreachable, match=f"{url}/somewhere"):
-        Countersign(url, "csk_x").get_request("anything")
-    assert len(heard) == 1
+    with serve((HTTPStatus.TEMPORARY_REDIRECT, "")) as (url, heard):
+        with pytest.raises(Unreachable, match=f"{url}/somewhere"):
+            Countersign(url, "csk_x").get_request("anything")
+        assert len(heard) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 502])
+def test_a_proxy_that_cannot_answer_now_is_asked_again(status: int) -> None:
+    """Its page is no answer of Countersign."""
+    with serve((status, "<h1>Not now</h1>"), (200, "{}")) as (url, heard):
+        assert ApiTransport(url, "csk_x").get("/v1/requests/x", patience=5.0) == {}
+        assert len(heard) == 2
+
+
+@pytest.mark.parametrize("body", ["<h1>Sign in to this network</h1>", "[" * 100_000])
+def test_an_answer_that_is_not_countersigns_is_an_error(body: str) -> None:
+    """A hotel's page, for example."""
+    with serve((200, body)) as (url, _), pytest.raises(Unreachable, match="not Countersign"):
+        ApiTransport(url, "csk_x").get("/v1/requests/x")
 
 
 @pytest.mark.parametrize(
