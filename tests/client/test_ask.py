@@ -134,6 +134,8 @@ def test_a_failed_command_gives_exit_code_4(
         (["sh", "-ce", "echo {env}"], "shell"),
         (["bash", "-Ec", "--", "echo {env}"], "shell"),
         (["bash", "-c", "-o", "pipefail", "echo {env}"], "shell"),
+        ([r"C:\ci\Deploy.BAT", "{env}"], "shell"),
+        (["env", "npm.cmd", "run", "{env}"], "shell"),
         (["{env}"], "must be fixed"),
         (["no-such-command-here"], "no command"),
     ],

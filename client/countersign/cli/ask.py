@@ -146,7 +146,7 @@ def _is_last_word_read_as_code(name: str, given: Sequence[str]) -> bool:
 
     That word is the one with the placeholder.
     """
-    if name in CODE_READING_PROGRAMS:
+    if name in CODE_READING_PROGRAMS or name.endswith((".bat", ".cmd")):  # Windows starts cmd
         return True
     if name in SHELLS or name in PYTHONS:
         values = _SHELL_VALUE_OPTION_PATTERN if name in SHELLS else _PYTHON_VALUE_OPTION_PATTERN
