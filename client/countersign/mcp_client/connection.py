@@ -39,7 +39,6 @@ from pydantic import ValidationError
 from referencing import Registry
 
 from countersign.mcp_client import sent_calls
-from countersign.mcp_client.sdk_client import SeparateRequestsHttpClient, SingleCallClient
 from countersign.mcp_client.tool_list import ToolListTooLongError, list_server_tools
 from countersign.version import VERSION
 
@@ -136,7 +135,7 @@ async def open_transport(
         headers = {"Accept-Encoding": "identity", **address.headers}
         note = partial(sent_calls.note_http_response, wire)
         async with (
-            SeparateRequestsHttpClient(
+            sent_calls.SeparateRequestsHttpClient(
                 headers=headers,
                 timeout=httpx2.Timeout(address.connect_timeout, read=address.read_timeout),
                 event_hooks={"response": [note]},
@@ -215,7 +214,7 @@ class ServerSession:
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
-        client = SingleCallClient(
+        client = sent_calls.SingleCallClient(
             open_transport(self._address, self.wire),
             client_info=Implementation(name="countersign", version=VERSION),
             message_handler=self._notice_changed_tool_list,

@@ -17,7 +17,7 @@ from bot.policy.gates import load_gate
 from bot.runs import turns, worker
 from bot.runs.executor import CallExecutor
 from bot.slack.sender import MessageSender
-from bot.workspaces import payloads
+from bot.workspaces import dispatcher
 from storage import calls, decisions, inbox, moves, schedule
 from storage.models import Delivery
 from storage.states import DeliveryKind, VoteOutcome
@@ -156,7 +156,7 @@ def messages_are_settled_when_read() -> Any:
 
 def now_and_then_the_other_is_chosen() -> Any:
     """One of forty payloads goes to the wrong workspace."""
-    real, payloads_so_far = payloads.find_installation, count(1)
+    real, payloads_so_far = dispatcher.find_installation, count(1)
 
     def find(*given: Any) -> Any:
         found = real(*given)
@@ -164,12 +164,12 @@ def now_and_then_the_other_is_chosen() -> Any:
             return found
         return next(each.team for each in BOTH if each.team != found)
 
-    return patch.object(payloads, "find_installation", find)
+    return patch.object(dispatcher, "find_installation", find)
 
 
 def the_first_with_such_a_bot_is_chosen() -> Any:
     """The workspace named by the payload is ignored if several know the bot's id."""
-    return patch.object(payloads, "_choose", lambda owners, _named: next(iter(owners), None))
+    return patch.object(dispatcher, "_choose", lambda owners, _named: next(iter(owners), None))
 
 
 def both_post_with_one_token() -> Any:
