@@ -197,10 +197,10 @@ def test_a_question_about_one_of_several_calls_is_not_answered(served: Served) -
     bot.settle()  # its run asks the model once more, which must not use another test's turn
 
 
-def test_no_address_is_opened_for_a_server(served: Served) -> None:
-    """The request is declined, and nobody is asked."""
-    told = served.result("every trigger-url-elicitation", url="https://login.example/")
-    assert "declin" in told.lower()
+def test_a_server_that_would_have_an_address_opened_lists_no_tool_for_it(served: Served) -> None:
+    """It is told that only forms are filled in."""
+    assert "every trigger-elicitation-request" in served.names
+    assert "every trigger-url-elicitation" not in served.names
 
 
 def test_a_host_over_http_can_use_their_tools(served: Served) -> None:
