@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
+from mcp_types import ElicitRequestURLParams
 
+from bot.mcp.server_file import Server
 from bot.mcp.server_questions import (
     Elicitation,
     InvalidAnswerError,
+    RunningServerCall,
     UnaskableQuestionError,
     convert_answers_for_server,
 )
+from bot.tools import ElicitationPort
 from bot.tools.person_question import AnswerKind
 
 COLOURS = {"oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}
@@ -159,3 +164,17 @@ def test_questions_that_cannot_be_asked_are_refused(
     with pytest.raises(UnaskableQuestionError):
         build_elicitation(message, **properties)
     assert time.process_time() - began < 1
+
+
+def test_no_address_is_opened_for_a_server_that_asks_nevertheless(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told that only forms are filled in."""
+    asked = ElicitRequestURLParams(message="Log in", url="https://a.example", elicitation_id="1")
+
+    async def answer_it() -> str:
+        call = RunningServerCall(Server(name="depot", command="depot"), ElicitationPort())
+        return (await call.answer_elicitation(asked)).action
+
+    assert asyncio.run(answer_it()) == "decline"
+    assert "open an address" in caplog.text
