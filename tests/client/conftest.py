@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -33,3 +34,11 @@ def shop(served: tuple[Harness, str], monkeypatch: pytest.MonkeyPatch) -> Iterat
     with Shop(harness, Countersign()) as found:
         yield found
     harness.reset()
+
+
+@pytest.fixture
+def ending_hangups() -> Iterator[None]:
+    """SIGHUP ends the processes that a test starts, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

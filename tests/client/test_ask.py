@@ -274,6 +274,7 @@ def test_a_command_runs_though_its_log_cannot_be_written(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("ending_hangups")
 @pytest.mark.parametrize("end", END_SIGNALS)
 def test_ending_a_job_ends_its_command(shop: Shop, tmp_path: Path, end: signal.Signals) -> None:
     """The signal is passed on, and the command's end is reported."""
@@ -311,6 +312,7 @@ def test_people_are_asked_for_the_outcome_of_a_killed_job(shop: Shop, tmp_path: 
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("ending_hangups")
 @pytest.mark.parametrize("end", END_SIGNALS)
 def test_ending_a_waiting_job_cancels_its_request(shop: Shop, end: signal.Signals) -> None:
     """The runner ends it while people decide, or its terminal hangs up."""

@@ -110,6 +110,7 @@ def test_an_answer_that_cannot_be_written_blocks_the_tool(where: str) -> None:
     assert found.returncode == BLOCKED_EXIT_CODE
 
 
+@pytest.mark.usefixtures("ending_hangups")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_hook_ended_by_a_signal_blocks_the_tool(
