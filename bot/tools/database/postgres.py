@@ -155,10 +155,9 @@ class PostgresSession(session.Session):
             raise ToolError(
                 f"the database says: {words}{_unreadable_columns_note(statement, catalog)}"
             ) from None
+        # not after the rest of a query was cancelled
         if self._raw.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
-            self._raw.execute(
-                b"DEALLOCATE countersign"
-            )  # not after the rest of a query was cancelled
+            self._raw.execute(b"DEALLOCATE countersign")
 
     def _check_reached_functions(self, statement: Statement) -> None:
         """Raise ToolError if the statement could reach a function that acts beyond it.
