@@ -9,18 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    String,
-    and_,
-    bindparam,
-    cast,
-    delete,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import String, and_, bindparam, cast, delete, func, literal, or_, select, update
 from sqlmodel import SQLModel, col
 
 from storage import grants, inbox, purge, trail

@@ -11,17 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    and_,
-    bindparam,
-    case,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, and_, bindparam, case, func, literal, or_, select, update
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 

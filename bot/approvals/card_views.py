@@ -17,11 +17,7 @@ from bot.cards import notices
 from bot.cards.card import list_directly_approvable_call_ids
 from bot.cards.question_message import QuestionView, list_readable_answer_values
 from bot.cards.sentences import WAITS_FOR_ANSWER_TEXT, request_mode_note
-from bot.cards.views import (
-    CallView,
-    CardView,
-    MissingVotes,
-)
+from bot.cards.views import CallView, CardView, MissingVotes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from bot.tools.person_question import ASK_PERSON

@@ -14,15 +14,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.cards import answers, notices
 from bot.cards.views import extract_message_text, mentions_bot
-from storage import (
-    calls,
-    endings,
-    inbox,
-    outbox,
-    runs,
-    trail,
-    transcripts,
-)
+from storage import calls, endings, inbox, outbox, runs, trail, transcripts
 from storage.record import Delivery, Run, Store, Transaction
 from storage.states import DeliveryStatus
 

@@ -31,17 +31,7 @@ from bot.cards.review_dialog import parse_entered_words
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
-from storage import (
-    calls,
-    decisions,
-    endings,
-    inbox,
-    moves,
-    outbox,
-    runs,
-    sub_agents,
-    trail,
-)
+from storage import calls, decisions, endings, inbox, moves, outbox, runs, sub_agents, trail
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
 

@@ -15,12 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot.approvals.signatures import SigningLinks, list_people_who_can_sign
 from bot.checks import check
-from bot.checks.slack import (
-    SignInAnswer,
-    Workspace,
-    check_card_channels,
-    check_token_and_clock,
-)
+from bot.checks.slack import SignInAnswer, Workspace, check_card_channels, check_token_and_clock
 from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
 from bot.policy.approver_lists import MANAGER_OF_REQUESTER

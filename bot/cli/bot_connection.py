@@ -17,11 +17,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from bot.config.settings import Settings
-from bot.terminal.terminal_messages import (
-    CommandResult,
-    OperatorCommand,
-    parse_command_result,
-)
+from bot.terminal.terminal_messages import CommandResult, OperatorCommand, parse_command_result
 from countersign.cli import console
 from countersign.wire import UnixConnection
 from storage.backend import socket_path

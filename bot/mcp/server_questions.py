@@ -23,12 +23,7 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from pydantic import ValidationError
 
 from bot.mcp.server_file import Server
-from bot.tools import (
-    ElicitationAnswer,
-    ElicitationOutcome,
-    ElicitationPort,
-    ElicitationRequest,
-)
+from bot.tools import ElicitationAnswer, ElicitationOutcome, ElicitationPort, ElicitationRequest
 from bot.tools.invisible_characters import is_hidden_character
 from bot.tools.person_question import MAX_FIELDS, AnswerField, AnswerKind, AskPerson
 

@@ -14,13 +14,7 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review, is_approvable_on_card
 from bot.approvals.delegation import HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
-from bot.approvals.edits import (
-    TOOL_CHANGED_ERROR,
-    Edit,
-    EditHandler,
-    ForbiddenEdit,
-    UnchangedEdit,
-)
+from bot.approvals.edits import TOOL_CHANGED_ERROR, Edit, EditHandler, ForbiddenEdit, UnchangedEdit
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,

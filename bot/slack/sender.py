@@ -25,12 +25,7 @@ from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.signals import Signals
 from bot.slack import client
-from bot.slack.pace import (
-    BotTokenStatus,
-    ChannelOwnership,
-    ChannelPacer,
-    ChannelTakenError,
-)
+from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer, ChannelTakenError
 from bot.slack.posting import (
     MessageRenderer,
     OutboxMemory,

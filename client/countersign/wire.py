@@ -30,13 +30,7 @@ from urllib.request import (
     build_opener,
 )
 
-from countersign.request import (
-    CountersignError,
-    NoAnswer,
-    NotAllowed,
-    TooManyRequests,
-    Unreachable,
-)
+from countersign.request import CountersignError, NoAnswer, NotAllowed, TooManyRequests, Unreachable
 from countersign.version import VERSION
 
 UNIX_SCHEME = "unix:"

@@ -15,13 +15,7 @@ from pydantic import BaseModel
 
 from bot.agent.model_errors import CutStreamError
 from bot.agent.planner import Planner
-from bot.agent.turn import (
-    ModelRequestRefusedError,
-    PlannerError,
-    Proposal,
-    Reply,
-    clean_tool_name,
-)
+from bot.agent.turn import ModelRequestRefusedError, PlannerError, Proposal, Reply, clean_tool_name
 from bot.demo.model_server import Turn
 from tests.model_stand_in.answers import (
     OddTurn,

@@ -26,10 +26,7 @@ from bot.cards.edit_form import (
     parse_edit_submission,
     render_edit_dialog,
 )
-from bot.cards.field_values import (
-    list_argument_values,
-    mark_displayed_values,
-)
+from bot.cards.field_values import list_argument_values, mark_displayed_values
 from bot.cards.review_dialog import render_review_dialog
 from bot.cards.slack_text import fold_lookalike_characters
 from bot.tools import Tool

@@ -9,14 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.cards import (
-    decided_call,
-    delegation_dialog,
-    notices,
-    passkey_views,
-    sentences,
-    slack_text,
-)
+from bot.cards import decided_call, delegation_dialog, notices, passkey_views, sentences, slack_text
 from bot.cards.answers import (
     greeting_text,
     help_text,

@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from bot.policy.condition_values import Facts
 from bot.policy.evaluation import Policy, parse
-from bot.policy.gates import (
-    Allow,
-    Approvers,
-    Ask,
-    Deny,
-    Escalation,
-    GateAddOn,
-    Stage,
-    tighten_gate,
-)
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, GateAddOn, Stage, tighten_gate
 from bot.policy.rules import Rule
 from bot.policy.tally import tally_ballots
 from storage.states import CallVerb

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.evaluation import parse
-from bot.policy.gates import (
-    Approvers,
-    Ask,
-    PasskeyTerms,
-    combine_gates,
-    dump_gate,
-    load_gate,
-)
+from bot.policy.gates import Approvers, Ask, PasskeyTerms, combine_gates, dump_gate, load_gate
 from bot.policy.tally import Ballot, tally_ballots
 from storage.states import CallVerb, VoteOutcome
 from tests.policy.builders import asks, ballots, list_problems, make_ballot, make_facts

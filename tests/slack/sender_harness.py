@@ -10,11 +10,7 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
-from bot.slack.pace import (
-    BotTokenStatus,
-    ChannelOwnership,
-    ChannelPacer,
-)
+from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer
 from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from slack_sandbox.server import Sandbox

@@ -14,11 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.cards.action_names import Action
-from bot.cards.views import (
-    extract_message_text,
-    is_decision_in_words,
-    is_only_cancellation,
-)
+from bot.cards.views import extract_message_text, is_decision_in_words, is_only_cancellation
 from bot.slack.listeners import parse_delivery
 from storage.models import Delivery
 

@@ -8,11 +8,7 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from bot.replicas.replicas import (
-    NOTIFY_CHANNEL,
-    ReplicaNotification,
-    ReplicaNotificationExchange,
-)
+from bot.replicas.replicas import NOTIFY_CHANNEL, ReplicaNotification, ReplicaNotificationExchange
 from storage.postgres_session import PostgresServerSession, connect_session
 from tests.postgres_server import Server, binaries, serve
 

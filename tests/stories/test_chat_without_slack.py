@@ -10,11 +10,7 @@ import pytest
 from bot.cli.bot_connection import BotUnreachableError, open_chat_event_socket, send_command
 from bot.demo.model_server import Turn
 from bot.http.local_api import MAX_OPEN_CHATS
-from bot.terminal.terminal_messages import (
-    ChatEventKind,
-    CommandKind,
-    OperatorCommand,
-)
+from bot.terminal.terminal_messages import ChatEventKind, CommandKind, OperatorCommand
 from storage.backend import socket_path
 from storage.states import RunStatus
 from tests.stories.fakes import FakeTools

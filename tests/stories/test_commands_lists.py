@@ -11,16 +11,7 @@ from tests.missing import missing
 from tests.stories.asked_people import question
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import (
-    arrived,
-    ask,
-    cards_of,
-    open_modal,
-    press,
-    statuses,
-    typed,
-    vote,
-)
+from tests.stories.steps import arrived, ask, cards_of, open_modal, press, statuses, typed, vote
 from tests.stories.test_commands import asked
 
 POLICY = """

@@ -11,17 +11,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, value_of, words
-from tests.stories.steps import (
-    arrived,
-    ask,
-    ask_for,
-    noted,
-    now_at,
-    reject,
-    statuses,
-    told,
-    vote,
-)
+from tests.stories.steps import arrived, ask, ask_for, noted, now_at, reject, statuses, told, vote
 
 GONE = "is no longer a full member of this workspace"
 FLAGS = pytest.mark.parametrize("flag", ["deleted", "is_restricted", "is_ultra_restricted"])

@@ -9,15 +9,7 @@ from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import (
-    cards_of,
-    chat,
-    forget_people,
-    showing,
-    statuses,
-    vote,
-    waiting,
-)
+from tests.stories.steps import cards_of, chat, forget_people, showing, statuses, vote, waiting
 from tests.stories.test_delegation import (
     CLEO,
     POLICY,

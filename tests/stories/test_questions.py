@@ -11,16 +11,7 @@ from tests.stories.asked_people import HOURS, outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import (
-    arrived,
-    ask,
-    later,
-    noted,
-    now_at,
-    open_modal,
-    statuses,
-    told,
-)
+from tests.stories.steps import arrived, ask, later, noted, now_at, open_modal, statuses, told
 
 C = CallStatus
 

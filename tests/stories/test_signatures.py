@@ -9,11 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.approvals.signatures import (
-    build_page_delivery,
-    compute_challenge,
-    parse_credential,
-)
+from bot.approvals.signatures import build_page_delivery, compute_challenge, parse_credential
 from storage.examination import examine_audit_and_rows
 from storage.models import Vote
 from storage.passkeys import VoteSignature

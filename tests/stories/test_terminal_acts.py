@@ -12,13 +12,7 @@ from tests.stories.asked_people import outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.operator_steps import (
-    ANA,
-    at_the_machine,
-    command,
-    waits,
-    world,
-)
+from tests.stories.operator_steps import ANA, at_the_machine, command, waits, world
 from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
 
 C = CallStatus

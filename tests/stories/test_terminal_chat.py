@@ -22,14 +22,7 @@ from tests.stories.fakes import FakeTools
 from tests.stories.follower import followed
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.operator_steps import (
-    ANA,
-    at_the_machine,
-    command,
-    environment,
-    waits,
-    world,
-)
+from tests.stories.operator_steps import ANA, at_the_machine, command, environment, waits, world
 from tests.stories.steps import ask, statuses
 from tests.stories.typist import Typist
 

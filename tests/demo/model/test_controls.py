@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 from openai import OpenAI
-from openai.types.responses import (
-    ResponseFunctionToolCall,
-)
+from openai.types.responses import ResponseFunctionToolCall
 
 from bot.demo.model_server import Turn
 from tests.demo.model.samples import ASK, TWO, read_stream

@@ -10,13 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-from mcp.server.mcpserver import (
-    AcceptedElicitation,
-    Elicit,
-    ElicitationResult,
-    MCPServer,
-    Resolve,
-)
+from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, MCPServer, Resolve
 from pydantic import BaseModel
 
 from bot.mcp.server_connection import fetch_tool_definitions
