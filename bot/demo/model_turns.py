@@ -207,7 +207,8 @@ def describe_waiting_calls(calls: Iterable[str]) -> str:
 def describe_unmatched_request_parts(left: Iterable[str]) -> str:
     """Return a refusal of a request with parts that fit no tool."""
     orders = " and ".join(f"“{each}”" for each in left)
-    return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
+    why = f"I did not understand {orders}, or have no tool for it, so I did nothing."
+    return f"{why} Please ask for one thing at a time."
 
 
 def _capitalize_first(text: str) -> str:

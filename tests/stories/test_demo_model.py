@@ -37,7 +37,7 @@ def test_the_stand_in_says_what_it_cannot_do(harness: Harness) -> None:
     thread = ben.say(SUPPORT, "@bot email the warehouse")
     harness.said(SUPPORT, thread, "Copy one of these and change it:")
     thread = ben.say(SUPPORT, "@bot refund 3 EUR of order 1042 and email the warehouse")
-    harness.said(SUPPORT, thread, "I have no tool for “email the warehouse”, so I did nothing.")
+    harness.said(SUPPORT, thread, "I did not understand “email the warehouse”, or have no tool")
     assert not harness.calls_in(thread)
 
 
