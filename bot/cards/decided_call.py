@@ -77,7 +77,7 @@ DASH_SEPARATED_STATUSES = (S.APPROVED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.UNK
 def render_decided_call(
     call: CallView, *, alone: bool, undecided: bool = False
 ) -> list[block_kit.Json]:
-    """Build the blocks of a decided call: its result or effect, its status and why, who took part.
+    """Build the blocks of a decided call: its result or effect, arguments, status and why, people.
 
     There are buttons only if nobody knows how the call ended. `alone`: the card shows no other
     call, and its foot says who took part. `undecided`: whether an approved call waits for decisions
@@ -85,6 +85,9 @@ def render_decided_call(
     """
     title = _get_outcome_or_effect(call)
     elements = [block_kit.rich_text_line(block_kit.text_leaf(title, bold=True))]
+    # before the status: below “Rejected by”, an argument “Reason” would pass for the approver's
+    if values := [each for each in call.values if _should_list_value(each, title)]:
+        elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
     text = _format_result_or_note(call)
     inline = (
         bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text and not call.needs_quotation
@@ -104,8 +107,6 @@ def render_decided_call(
     if call.without_approval:
         elements += _render_run_without_approval(call, call.without_approval)
     elements += [_render_remark(*each) for each in call.remarks[:MAX_REMARKS]]
-    if values := [each for each in call.values if _should_list_value(each, title)]:
-        elements.append(block_kit.rich_text_line(*call_pieces.render_arguments_on_one_line(values)))
     blocks = [block_kit.rich_text_block(build_block_id(BlockRole.OUTCOME, call.target), elements)]
     if (small := _list_small_print_parts(call)) and not alone:
         joined = block_kit.mrkdwn("  ·  ".join(small))

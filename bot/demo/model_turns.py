@@ -207,8 +207,7 @@ def describe_waiting_calls(calls: Iterable[str]) -> str:
 def describe_unmatched_request_parts(left: Iterable[str]) -> str:
     """Return a refusal of a request with parts that fit no tool."""
     orders = " and ".join(f"“{each}”" for each in left)
-    why = f"I did not understand {orders}, or have no tool for it, so I did nothing."
-    return f"{why} Please ask for one thing at a time."
+    return f"I did not understand {orders}, or have no tool for it, so I did nothing."
 
 
 def _capitalize_first(text: str) -> str:

@@ -67,14 +67,14 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_a_decided_card_has_a_line_for_its_status(status: CallStatus) -> None:
-    """The line says who decided, when, why, and the result. Arguments that are in the effect are
-    left out.
+    """The line says who decided, when, why, and the result. Above it are the arguments that are not
+    in the effect: below, the argument "Reason" would be taken for the reason of the rejection.
     """
     changes, line = OUTCOMES[status]
     drawn = render_card(view(replace(DECIDED, status=status, **changes)), NOW)
     accept_message(drawn.blocks)
     lines = read(drawn.blocks).splitlines()
-    assert lines[:3] == ["Refund 40.00 EUR of order 1042", line, "Reason: damaged"]
+    assert lines[:3] == ["Refund 40.00 EUR of order 1042", "Reason: damaged", line]
     assert set(OUTCOMES) | {CallStatus.PENDING} == set(CallStatus)
 
 
@@ -124,9 +124,9 @@ def test_the_tools_outcome_sentence_replaces_the_effect() -> None:
     accept_message(drawn.blocks)
     assert read(drawn.blocks).splitlines()[:4] == [
         "Refunded 30.00 EUR of order 1042, 59.90 left",
+        "Amount: 40.00 → 30.00",
         "✅ Done · {21 Nov 2026, 14:05 UTC}",
         "{UANA00001}: one item only",
-        "Amount: 40.00 → 30.00",
     ]
     foot = drawn.blocks[-1]["text"]["text"]
     assert [each.partition(", <!")[0] for each in foot.split("  ·  ")] == [
