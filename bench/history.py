@@ -6,13 +6,13 @@ import json
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert
+from sqlmodel import SQLModel
 
 from bench.fakes import CHANNEL, TEAM, choose_requester
-from storage.columns import get_column_values
 from storage.models import Call, Item, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
+from storage.transaction import insert_row
 
 WORDS = "Some words about an order that somebody wanted looked after, as people write them. " * 2
 
@@ -29,27 +29,16 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
         updated_at=at,
     )
     run.root_id = run.id
-    plans, made, entries = [], [], []
+    rows: list[SQLModel] = [run]
     for number in range(items):
         if number % 4 == 1:
             plan = Plan(run_id=run.id, turn=number, answered=True, created_at=at)
-            plans.append(get_column_values(plan))
-            made.append(get_column_values(_call(plan, _call_id(thread, number), at)))
-        row = Item(
-            run_id=run.id,
-            body=json.dumps(_entry(thread, number)),
-            created_at=at,
-        )
-        entries.append(get_column_values(row))
+            rows += [plan, _call(plan, _call_id(thread, number), at)]
+        entry = json.dumps(_entry(thread, number))
+        rows.append(Item(run_id=run.id, body=entry, created_at=at))
     with store.write() as tx:
-        for model, many in (
-            (Run, [get_column_values(run)]),
-            (Plan, plans),
-            (Call, made),
-            (Item, entries),
-        ):
-            for each in many:
-                tx.execute(insert(model), each)
+        for row in rows:
+            insert_row(tx, row)
 
 
 def _call(plan: Plan, provider_id: str, at: datetime) -> Call:
