@@ -482,6 +482,7 @@ def build_listeners(
         clock,
         team,
         signals,
+        bot_user=core.identity.user,
         app=bolt,
         client=client,
         dialogs=DialogHandler(store, signals.outbox, access, families, core.viewers, clock),

@@ -319,6 +319,11 @@ def was_posted_by_bot(tx: Transaction, ts: str) -> bool:
     return tx.find_row(Message, ts=ts) is not None
 
 
+def find_card(tx: Transaction, channel: str, ts: str) -> Message | None:
+    """Return the card (kind CARD) with this Slack timestamp; None if there is none."""
+    return tx.find_row(Message, channel=channel, ts=ts, kind=MessageKind.CARD)
+
+
 def list_cards_of_plan(tx: Transaction, plan_id: str) -> list[Message]:
     """Return all cards of a plan (kind CARD): every part, in every channel."""
     return tx.list_rows(Message, plan_id=plan_id, kind=MessageKind.CARD)

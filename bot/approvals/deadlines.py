@@ -167,6 +167,11 @@ def _was_clicked_in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
 
 # Cards that Slack did not accept: their calls are cancelled, and the requester is told.
 
+DELETED_AGAIN_CODE = "deleted twice"
+DELETED_AGAIN_NOTICE = (
+    "The message that asks for this was deleted in Slack twice. I have stopped asking, "
+    "so it will not happen."
+)
 NOT_SHOWN_NOTICE = "I could not show this to its approvers, so it will not happen."
 NOT_POSTED_NOTICE = "I could not post there, so you get this here."
 
@@ -180,7 +185,8 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
     """Cancel the calls shown only by this card, which Slack refused; return whether any were.
 
     Return False when other copies of the card show all of them. `code` is why Slack refused the
-    card. Runs in the caller's transaction, after the card was marked as failed.
+    card, or DELETED_AGAIN_CODE. Runs in the caller's transaction, after the card was marked as
+    failed.
     """
     copies = (
         [
@@ -207,10 +213,9 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
         moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor="system")
     if lost:
         run = runs.get_run(tx, card.run_id)
-        notified_people = [run.requester]
-        outbox.queue_notice(
-            tx, run, f"unseen:{card.key}", {"text": NOT_SHOWN_NOTICE}, notified=notified_people
-        )
+        text = DELETED_AGAIN_NOTICE if code == DELETED_AGAIN_CODE else NOT_SHOWN_NOTICE
+        to = [run.requester]
+        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": text}, notified=to)
     return bool(lost)
 
 

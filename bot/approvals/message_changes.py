@@ -13,9 +13,9 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.cards import answers, notices
-from bot.cards.views import extract_message_text, mentions_bot
+from bot.cards.views import extract_message_text, is_deletion, mentions_bot
 from storage import calls, endings, inbox, outbox, runs, trail, transcripts
-from storage.record import Delivery, Run, Store, Transaction
+from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryStatus
 
 MESSAGE_CHANGE_SUBTYPES = ("message_changed", "message_deleted")
@@ -114,8 +114,9 @@ def _apply_message_change_to_request(
     before = event.get("previous_message") or {}
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
     key = transcripts.build_message_key(delivery.team, delivery.channel, ts)
-    # Slack keeps a deleted message that has replies, as a "tombstone"
-    is_deleted = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
+    is_deleted = is_deletion(event)
+    if is_deleted and (card := outbox.find_card(tx, delivery.channel, ts)):
+        return _restore_deleted_card(tx, card)
     _withhold_removed_files(tx, key, before, {} if is_deleted else after, at)
     original = inbox.find_delivery(tx, key)
     if original is None:
@@ -151,6 +152,18 @@ def _apply_message_change_to_request(
         tx, run, delivery, answers.request_edited_notice(original.user, text)
     )
     return MessageChangeOutcome("request edited")
+
+
+def _restore_deleted_card(tx: Transaction, card: Message) -> MessageChangeOutcome:
+    """Have a card that somebody deleted posted again if people can still decide on it.
+
+    The redraw finds that it is gone.
+    """
+    shown = (calls.get_call(tx, each) for each in outbox.parse_message_body(card)["calls"])
+    if not any(map(calls.is_waiting_for_people, shown)):
+        return MessageChangeOutcome("a card with nothing to decide was deleted")
+    outbox.mark_cards_for_redraw(tx, card.plan_id)
+    return MessageChangeOutcome("a waiting card was deleted")
 
 
 def _may_be_for_bot(

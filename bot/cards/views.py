@@ -183,13 +183,24 @@ def strip_invisible_characters(text: str) -> str:
     )
 
 
-def may_be_for_bot(event: dict[str, Any]) -> bool:
+def is_deletion(event: Mapping[str, Any]) -> bool:
+    """Return whether the event says that a message was deleted.
+
+    Slack keeps a deleted message that has replies, as a "tombstone".
+    """
+    after = event.get("message") or {}
+    return event.get("subtype") == "message_deleted" or after.get("subtype") == "tombstone"
+
+
+def may_be_for_bot(event: dict[str, Any], bot_user: str) -> bool:
     """Return whether a message could be for the bot, judged by its event alone.
 
     A bot's message never is, nor is a channel's message that begins a thread and mentions nobody.
+    The deletion of a message of this bot may be.
     """
-    if event.get("bot_id") or (event.get("previous_message") or {}).get("bot_id"):
-        return False
+    before = event.get("previous_message") or {}
+    if event.get("bot_id") or before.get("bot_id"):
+        return is_deletion(event) and before.get("user") == bot_user
     begins = event.get("subtype") in HUMAN_MESSAGE_SUBTYPES and event.get("thread_ts") in (
         None,
         event.get("ts"),

@@ -32,6 +32,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web import SlackResponse
 
 from bot import slack_codes
+from bot.cards import views
 from bot.clock import Clock
 from bot.monitoring.spans import Incident, Tracer, WorkKind
 from bot.slack import organisation
@@ -65,11 +66,13 @@ KEPT_OWN_EVENT_TYPES = IgnoringSelfEvents.events_that_should_be_kept
 def is_own_event(body: dict[str, Any], own_ids: Collection[str]) -> bool:
     """Return whether a delivery only reports what the bot did itself; `own_ids` are the bot's ids.
 
-    Bolt ignores such events as well, but only after building a client, a context and a request for
-    each; most deliveries are of this kind.
+    Most deliveries are of this kind. Bolt's own check comes only after it has built a client, a
+    context and a request for each, and ignores deletions of the bot's messages.
     """
     event = body.get("event")
     if not own_ids or not isinstance(event, dict) or event.get("type") in KEPT_OWN_EVENT_TYPES:
+        return False
+    if views.is_deletion(event):
         return False
     return event.get("bot_id") in own_ids or extract_user_id(body) in own_ids
 

@@ -61,6 +61,7 @@ def build_bolt_app(me: Identity, posting: SlackClient) -> App:
             bot_user_id=me.user,
         ),
         token_verification_enabled=False,
+        ignoring_self_events_enabled=False,  # `is_own_event` has looked already
         listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
     )
 
@@ -196,6 +197,7 @@ class SlackListeners:
         team: str,
         signals: Signals,
         *,
+        bot_user: str,
         app: App,
         client: WebClient,
         dialogs: DialogHandler,
@@ -210,7 +212,7 @@ class SlackListeners:
         self._arrivals = inbox.DeliveryGroupWriter(
             store, clock.now, lambda each: signals.own_delivery_keys.add(each.key)
         )
-        self._team = team
+        self._team, self._bot_user = team, bot_user
         self._may_act = may_act
         self._signals = signals
         self._client = client
@@ -253,7 +255,9 @@ class SlackListeners:
             log.error("Slack holds events back: there were too many within an hour")
         elif delivery is None:
             return next()
-        elif delivery.kind is DeliveryKind.MESSAGE and not views.may_be_for_bot(body["event"]):
+        elif delivery.kind is DeliveryKind.MESSAGE and not views.may_be_for_bot(
+            body["event"], self._bot_user
+        ):
             pass  # acknowledged, but not stored
         else:
             self.store_delivery(delivery)
