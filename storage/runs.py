@@ -277,6 +277,20 @@ def get_run_with_fence(tx: Transaction, run_id: str, fence: int) -> Run:
     return run
 
 
+_SELECT_OPEN_RUN_OF_REQUESTER = (
+    select(col(Run.id))
+    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    .where(col(Run.status).in_(RUN_OPEN_STATUSES))
+    .limit(1)
+)
+
+
+def has_open_run(tx: Transaction, team: str, requester: str) -> bool:
+    """Return whether this person has an open request."""
+    given = {"team_": team, "requester_": requester}
+    return tx.scalar(_SELECT_OPEN_RUN_OF_REQUESTER, given) is not None
+
+
 def list_open_and_failed_runs(tx: Transaction) -> list[Run]:
     """Return the runs that are open or FAILED."""
     where = col(Run.status).in_(calls.UNFINISHED_RUN_STATUSES)

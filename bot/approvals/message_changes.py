@@ -14,6 +14,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.cards import answers, notices
 from bot.cards.views import extract_message_text, is_deletion, mentions_bot
+from bot.policy.authority import Authority
 from storage import calls, endings, inbox, outbox, runs, trail, transcripts
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryStatus
@@ -23,15 +24,22 @@ NO_REQUEST_CHANGED_NOTE = "no request's message changed"
 NOT_ADDRESSED_NOTE = "not addressed to the bot"  # compared with stored rows
 
 
-def cancel_requests_of_person(store: Store, team: str, person: str, at: datetime) -> list[Run]:
-    """Cancel the open requests of a person who has left or become a guest; return them.
+def cancel_requests_if_person_left(
+    store: Store, authority: Authority, person: str, at: datetime
+) -> list[Run]:
+    """Cancel a person's open requests if they have left or become a guest; return them.
 
-    Their cards say so: nobody is left who wants the result.
+    Their cards say so: nobody is left who wants the result. Slack is asked, as its event may be
+    about another workspace of an organisation. Raises LookupFailedError and LookupPendingError.
     """
 
     def is_theirs(run: Run) -> bool:
-        return (run.team, run.requester) == (team, person)
+        return (run.team, run.requester) == (authority.team, person)
 
+    with store.read() as tx:
+        has_asked = runs.has_open_run(tx, authority.team, person)
+    if not has_asked or authority.is_active_colleague(person):
+        return []
     text = notices.requester_left_notice(person)
     return cancel_requests(store, is_theirs, at, notices.REQUESTER_LEFT_REASON, text)
 

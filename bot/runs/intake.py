@@ -37,8 +37,6 @@ from storage.states import RUN_OPEN_STATUSES, DeliveryKind, RunStatus
 log = logging.getLogger("countersign.intake")
 R = RunStatus
 _SLACK_CHANNEL_PATTERN = re.compile(r"[CDG][A-Z0-9]+")
-# flags in Slack's user objects of people who have left or are guests
-_NO_FULL_MEMBER_FLAGS = ("deleted", "is_restricted", "is_ultra_restricted")
 MAX_MESSAGE_AGE = timedelta(days=1)  # an older message begins no request
 
 
@@ -267,10 +265,13 @@ class MessageIntake:
                 return self._handle_messages_tab_opened(delivery, event)
             case "agent_session_stopped":
                 return self._handle_session_stopped(delivery, event)
-            case "user_change" if any(map((event.get("user") or {}).get, _NO_FULL_MEMBER_FLAGS)):
-                self.update_directory(event)
-                of_person = delivery.team, event["user"]["id"], self.clock.now()
-                self._over += message_changes.cancel_requests_of_person(self.store, *of_person)
+            case "user_change":
+                if delivery.key not in self._waiting:
+                    self._waiting.add(delivery.key)
+                    self.update_directory(event)  # once: it drops the answer that is waited for
+                of = self.authority, delivery.user, self.clock.now()
+                self._over += message_changes.cancel_requests_if_person_left(self.store, *of)
+                self._waiting.discard(delivery.key)
             case "team_access_revoked":
                 self._cancel_requests_out_of_reach()
             case "member_joined_channel" if delivery.user == self.bot_user:

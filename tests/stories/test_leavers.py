@@ -60,6 +60,44 @@ def test_a_request_ends_when_its_requester_leaves(
     assert not fakes.did("note", text)
 
 
+def test_a_request_goes_on_if_its_requester_leaves_another_workspace(
+    harness: Harness, fakes: FakeTools
+) -> None:
+    """In an organisation, Slack's event may be about one of its other workspaces."""
+    thread = ask(harness, ("note", {"text": "elsewhere"}))
+    card = harness.card(SUPPORT, thread)
+    world = harness.slack.world
+    with world.lock:
+        shown = events.user_json(world.people["ben"], world.team, email=False, url=world.url)
+        left = {**shown, "team_id": "T0ELSEWHERE", "deleted": True}
+        events.emit(world, world.app, {"type": "user_change", "user": left})
+    arrived(harness)
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "elsewhere") == 1
+
+
+def test_a_request_ends_when_its_requester_is_removed_from_the_workspace(
+    harness: Harness,
+) -> None:
+    """They stay in the organisation, so Slack's event does not call them deleted."""
+    thread = ask(harness, ("note", {"text": "removed"}))
+    harness.card(SUPPORT, thread)
+    ben = harness.slack.people["ben"]
+    ben.grid_teams, ben.team_id = ("T0ELSEWHERE",), "T0ELSEWHERE"
+    try:
+        world = harness.slack.world
+        with world.lock:
+            shown = events.user_json(ben, world.team, email=False, url=world.url)
+            events.emit(world, world.app, {"type": "user_change", "user": shown})
+        harness.said(SUPPORT, thread, f"Ben Okafor, who asked for this, {GONE}", "ana")
+        arrived(harness)
+        assert harness.run_in(thread).status is RunStatus.CANCELLED
+    finally:
+        ben.grid_teams, ben.team_id = (), world.team
+
+
 @FLAGS
 def test_an_approval_for_somebody_who_left_does_not_count(
     harness: Harness, fakes: FakeTools, flag: str
