@@ -54,11 +54,11 @@ def _add_missing_votes(
     if not isinstance(gate, Ask) or not gate.any_order:
         return view
     approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
-    waited = measure_waiting_time(gate, call, now)
+    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
     lacking = (
         (
             stage.quorum - len(people),
-            gate.get_approvers_of_stages([at], waited, run.requester).shown,
+            gate.get_approvers_of_stages([at], waited, run.requester, editors).shown,
         )
         for at, (stage, people) in enumerate(zip(gate.stages, approved, strict=True))
         if len(people) < stage.quorum
@@ -87,8 +87,8 @@ def _build_approver_fields(
     if not isinstance(gate, Ask):
         return {}
     tally = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    waited = measure_waiting_time(gate, call, now)
-    who = gate.get_approvers_of_stages(tally.asked_stages, waited, run.requester).shown
+    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
+    who = gate.get_approvers_of_stages(tally.asked_stages, waited, run.requester, editors).shown
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
         "approver_users": tuple(users),
@@ -107,8 +107,8 @@ def describe_people_in_review(
     if not isinstance(gate, Ask):
         return asked, ""
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    waited = measure_waiting_time(gate, call, now)
-    who = gate.get_approvers_of_stages(seen.asked_stages, waited, run.requester)
+    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
+    who = gate.get_approvers_of_stages(seen.asked_stages, waited, run.requester, editors)
     told = [*who.shown.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
     also = [] if who.shown is who else who.silent
     return asked, notices.review_approvers_line(told, also)

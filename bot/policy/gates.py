@@ -6,7 +6,7 @@ A gate is stored with its call as people were shown it, and is covered by the ca
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -67,10 +67,10 @@ class Approvers(_FrozenModel):
         groups = tuple(each for each in self.groups if f"@{each}" not in self.silent)
         return self.model_copy(update={"users": users, "groups": groups, "silent": ()})
 
-    def copy_without_user(self, user: str) -> Approvers:
-        """Return the approvers without one whom they name by id."""
+    def copy_without_users(self, out: Collection[str]) -> Approvers:
+        """Return the approvers without some whom they name by id."""
         lists = {"users": self.users, "silent": self.silent}
-        kept = {key: tuple(one for one in each if one != user) for key, each in lists.items()}
+        kept = {key: tuple(one for one in each if one not in out) for key, each in lists.items()}
         return self.model_copy(update=kept)
 
     @property
@@ -213,18 +213,23 @@ class Ask(_FrozenModel):
         return tuple(range(len(self.stages))) if self.any_order else (0,)
 
     def get_approvers_of_stages(
-        self, stages: Iterable[int], waited: timedelta, requester: str = ""
+        self,
+        stages: Iterable[int],
+        waited: timedelta,
+        requester: str = "",
+        editors: Collection[str] = (),
     ) -> Approvers:
         """Return who may approve in any of these stages (from 0) after waiting that long.
 
-        `requester`: who asked; not among the people of a stage where they may not approve.
+        `requester` asked, and `editors` edited the call: they are left out where they may not
+        approve.
         """
-        found = Approvers()
+        found, barred = Approvers(), frozenset(() if self.editor_counts else editors)
         for stage in stages:
             who = self.get_stage_approvers(stage, waited)
-            if not (self.self_approval or who.requester):
-                who = who.copy_without_user(requester)
-            found |= who
+            may_request = who.requester and requester not in barred
+            out = barred if self.self_approval or may_request else barred | {requester}
+            found |= who.copy_without_users(out).model_copy(update={"requester": may_request})
         return found
 
     def describe_duration(self, seconds: int) -> str:

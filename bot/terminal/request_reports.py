@@ -188,6 +188,7 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
         call_state.tally_votes(gate, votes).asked_stages,
         call_state.measure_waiting_time(gate, call, now),
         runs.get_run(tx, call.run_id).requester,
+        calls.list_editors(tx, call.id),
     )
 
 
