@@ -87,7 +87,7 @@ class Core:
 
     def copy_with_directory(self, directory: Directory) -> Core:
         """Return a copy with another directory, such as one that waits less long for Slack."""
-        authority = Authority(directory, self.identity.team, self.authority.list_delegates)
+        authority = Authority(directory, self.identity.team, self.authority.find_delegates)
         return replace(self, directory=directory, authority=authority)
 
     def build_policy_fact_sources(self) -> PolicyFactSources:

@@ -211,7 +211,7 @@ def resolve_card_place_for_people(
     besides = authority.list_delegates(people_asked) - {run.requester, *people_asked}
     return CardPlace(
         CardPlaceKind.PEOPLE,
-        (*people_asked, *authority.list_first_colleagues(besides, MAX_PEOPLE_MESSAGED)),
+        (*people_asked, *sorted(besides)[:MAX_PEOPLE_MESSAGED]),
     )
 
 

@@ -204,7 +204,7 @@ class Authority:
         """`team`: the installing workspace's id; `stand_ins` looks up people's delegates."""
         self.directory = directory
         self.team = team
-        self.list_delegates = stand_ins
+        self.find_delegates = stand_ins
 
     def is_active_colleague(self, user: str) -> bool:
         """Return whether this person may ask and decide at all; raises LookupFailedError."""
@@ -262,6 +262,11 @@ class Authority:
             people = self.directory.find_people(some)
             found += [user for user in some if is_colleague(people.get(user), self.team)]
         return found[:count]
+
+    def list_delegates(self, people: Collection[str]) -> frozenset[str]:
+        """Return the colleagues who decide for any of these people; raises LookupFailedError."""
+        found = self.find_delegates(people)
+        return frozenset(self.list_first_colleagues(found, len(found)))
 
     def list_able_approvers(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str

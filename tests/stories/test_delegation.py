@@ -322,6 +322,24 @@ def test_a_reminder_names_the_delegate_as_well(harness: Harness) -> None:
         assert who in line
 
 
+def test_a_reminder_does_not_name_a_delegate_who_has_left(harness: Harness) -> None:
+    """Those for whom they decided are named."""
+    delegate(harness)
+    thread = ask(harness, ("lose", {"text": "new key"}))
+    harness.card(SUPPORT, thread)
+    cleo = harness.slack.people["cleo"]
+    cleo.deleted = True
+    try:
+        harness.clock.advance(601)
+        line = words(harness.said(SUPPORT, thread, "is still waiting for a decision"))
+    finally:
+        cleo.deleted = False
+        harness.clock.advance(61)  # past the lifetime of a look-up
+    assert "UANA00001" in line
+    assert CLEO not in line
+    assert "Cleo" not in line
+
+
 @pytest.mark.parametrize(
     ("to", "days", "at"),
     [
