@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from bot.agent import outputs
+from bot.approvals import deadlines
 from bot.cards import answers, notices
 from bot.cards.views import extract_message_text, is_deletion, mentions_bot
 from bot.policy.authority import Authority
 from storage import calls, endings, inbox, outbox, runs, trail, transcripts
 from storage.record import Delivery, Message, Run, Store, Transaction
-from storage.states import DeliveryStatus
+from storage.states import DeliveryStatus, MessageKind
 
 MESSAGE_CHANGE_SUBTYPES = ("message_changed", "message_deleted")
 NO_REQUEST_CHANGED_NOTE = "no request's message changed"
@@ -140,7 +141,7 @@ def _apply_message_change_to_request(
         return MessageChangeOutcome("no open request's message changed")
     if is_deleted:
         if inbox.is_first_delivery_of_run(tx, original):
-            return _cancel_deleted_request(tx, run, ts, at)
+            return _cancel_deleted_request(tx, run, event, ts, at)
         return _record_deleted_message(tx, run, original, ts, at)
     if original.status is DeliveryStatus.HELD:
         return MessageChangeOutcome(_change_unread_message(tx, original, after))
@@ -243,12 +244,21 @@ def _change_unread_message(
 
 
 def _cancel_deleted_request(
-    tx: Transaction, run: Run, ts: str, at: datetime
+    tx: Transaction, run: Run, event: Mapping[str, Any], ts: str, at: datetime
 ) -> MessageChangeOutcome:
+    """Cancel a request whose message was deleted; without a thread, the requester is told alone."""
     data = {"message": ts, "why": "its message was deleted"}
     trail.record_event(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
-    outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": answers.REQUEST_DELETED_NOTICE})
+    key, told = f"cancelled:{run.id}", {"text": answers.REQUEST_DELETED_NOTICE}
+    is_thread_gone = event["subtype"] == "message_deleted" and run.thread_ts == ts
+    if is_thread_gone and not run.channel.startswith("D"):
+        place = {"run_id": run.id, "channel": run.channel, "thread_ts": run.thread_ts}
+        body = outbox.dump_message_body(told)
+        notice = Message(key=key, kind=MessageKind.NOTICE, body=body, **place)
+        deadlines.send_unposted_message_to_requester(tx, notice, at=at)
+    else:
+        outbox.queue_notice(tx, run, key, told)
     return MessageChangeOutcome("request withdrawn", run)
 
 

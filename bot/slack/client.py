@@ -172,17 +172,10 @@ class RateLimitPauses:
         end = self._end_by_scope.get(_build_pause_key(method, channel))
         if end is None or (seconds_left := (end - self._clock.now()).total_seconds()) <= 0:
             return
-        response = SlackResponse(
-            client=None,
-            http_verb="POST",
-            api_url=method,
-            req_args={},
-            data={"ok": False, "error": "ratelimited"},
-            headers={"Retry-After": str(math.ceil(seconds_left))},
-            status_code=slack_codes.HTTP_TOO_MANY_REQUESTS,
-        )
         text = f"Slack limits {method}, which was not asked again"
-        raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
+        headers = {"Retry-After": str(math.ceil(seconds_left))}
+        status = slack_codes.HTTP_TOO_MANY_REQUESTS
+        raise _build_error(method, text, "ratelimited", headers=headers, status_code=status)
 
     def start_pause_if_asked(self, method: str, channel: str, error: SlackApiError) -> bool:
         """Begin a pause if this error asks for one; return whether it does."""
@@ -211,13 +204,23 @@ class RateLimitPauses:
             }
 
 
+def _build_error(method: str, text: str, code: str, **answer: Any) -> SlackApiError:
+    """Return an error as if Slack had answered with this code; `answer`: of SlackResponse."""
+    data = {"ok": False, "error": code}
+    given = {"headers": {}, "status_code": 200, **answer}
+    response = SlackResponse(
+        client=None, http_verb="POST", api_url=method, req_args={}, data=data, **given
+    )
+    return SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
+
+
 def _build_pause_key(method: str, channel: str) -> tuple[str, str]:
     return method, channel if method in PER_CHANNEL_METHODS else ""
 
 
 ListWorkspaces = Callable[[], Collection[str]]
-START_STREAM_METHOD = "chat.startStream"
-POSTING_METHODS = ("chat.postMessage", START_STREAM_METHOD, "files.completeUploadExternal")
+POST_METHOD, START_STREAM_METHOD = "chat.postMessage", "chat.startStream"
+POSTING_METHODS = (POST_METHOD, START_STREAM_METHOD, "files.completeUploadExternal")
 # what slack_sdk raises if an answer is not text, or not a JSON object
 UNREADABLE_ANSWER_ERRORS = UnicodeDecodeError, LookupError, AttributeError
 # fields without which an answer is unusable
@@ -332,6 +335,8 @@ class SlackClient(WebClient):
             for name in REQUIRED_FIELDS_BY_METHOD.get(api_method, ()):
                 if _is_missing_value(response.get(name)):
                     raise ConnectionError(f"Slack's answer to {api_method} does not say the {name}")
+        if api_method == POST_METHOD and parameters.get("thread_ts"):
+            self._require_in_thread(response)
         if api_method in POSTING_METHODS:
             place = channel, parameters.get("thread_ts") or ""
             with self._lock:
@@ -340,6 +345,22 @@ class SlackClient(WebClient):
                 if len(self._posts) > MAX_REMEMBERED_THREADS:
                     self._posts.popitem(last=False)
         return response
+
+    def _require_in_thread(self, response: SlackResponse) -> None:
+        """Delete a reply that Slack has posted outside of its thread, and raise SlackApiError.
+
+        Slack does that if the thread's first message was deleted before anybody replied. In a
+        direct message the reply stays: nobody else can read it there.
+        """
+        posted, channel = response.get("message"), str(response.get("channel"))
+        if not isinstance(posted, dict) or posted.get("thread_ts") or channel.startswith("D"):
+            return
+        try:
+            self.chat_delete(channel=channel, ts=response["ts"])
+        except (SlackApiError, HTTPException, OSError) as error:
+            log.warning("a reply stays outside of its thread, which is gone: %s", error)
+            return
+        raise _build_error(POST_METHOD, "the thread is gone", "thread_not_found")
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
         """Send one request and return its answer as slack_sdk does.
