@@ -169,8 +169,8 @@ def _was_clicked_in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
 
 DELETED_AGAIN_CODE = "deleted twice"
 DELETED_AGAIN_NOTICE = (
-    "The message that asks for this was deleted in Slack twice. I have stopped asking, "
-    "so it will not happen."
+    "The message that asks for this was deleted in Slack twice. "
+    "I have stopped asking, and nothing has been done."
 )
 NOT_SHOWN_NOTICE = "I could not show this to its approvers, so it will not happen."
 NOT_POSTED_NOTICE = "I could not post there, so you get this here."

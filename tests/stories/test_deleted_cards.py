@@ -8,6 +8,7 @@ import pytest
 
 from storage.models import Message
 from storage.states import CallStatus
+from tests.stories.asked_people import outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
@@ -58,6 +59,18 @@ def test_a_deleted_card_is_posted_again_at_once(harness: Harness, fakes: FakeToo
     harness.person("ana").click(SUPPORT, new["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "again") == fakes.did("note", "and again") == 1
+
+
+def test_a_deleted_question_is_asked_again(harness: Harness) -> None:
+    """The answer to the new one counts."""
+    thread = ask(harness, question(question="Which gate?"))
+    card = harness.card(SUPPORT, thread, "ben", "answer")
+    arrived(harness)
+    delete_card(harness, SUPPORT, card["ts"])
+    new = harness.card(SUPPORT, thread, "ben", "answer")
+    assert new["ts"] > card["ts"]
+    harness.person("ben").say(SUPPORT, "the north gate", thread)
+    assert '"the north gate"' in outcome(harness, "ANSWERED")
 
 
 @pytest.mark.parametrize("channel", [FINANCE, "direct messages"])
