@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 
 from bot.approvals import call_state, card_routing, person_questions
-from bot.cards import notices
+from bot.cards import answers, notices
 from bot.cards.slack_text import channel_mention, group_mention, list_mentions, user_mention
 from bot.clock import Clock
 from bot.policy.authority import Authority, LookupFailedError, LookupPendingError
@@ -78,7 +78,15 @@ class ReminderSender:
         with self._store.read() as tx:
             waiting = schedule.list_calls_to_notify_about(tx, now)
             ran = schedule.list_calls_to_look_at(tx, now)
-        due = [(self._send_reminders_for_call, call) for call in waiting]
+        due = [
+            (
+                self._send_question_reminder
+                if person_questions.is_question_to_person(call)
+                else self._send_reminders_for_call,
+                call,
+            )
+            for call in waiting
+        ]
         due += [(self._ask_to_look, call) for call in ran]
         for send, call in due:
             try:
@@ -92,9 +100,6 @@ class ReminderSender:
         return bool(due)
 
     def _send_reminders_for_call(self, call: Call, now: datetime) -> None:
-        if person_questions.is_question_to_person(call):
-            self._send_question_reminder(call, now)
-            return
         gate = load_gate(call.gate)
         with self._store.read() as tx:
             run = runs.get_run(tx, call.run_id)
@@ -119,6 +124,8 @@ class ReminderSender:
             told_moments, next_at = call.told_moments, min(next_at or morning, morning)
         silent = replace(silent, asleep=asleep)
         reminders = [(each, *self._resolve_recipients(run, gate, each, silent)) for each in news]
+        if news:
+            self._warn_requester_if_nobody_can_approve(run, call, gate, tally, now)
         groups = card_routing.find_group_ids_of_gate(self._authority, gate)
         with self._store.write() as tx:
             marked = schedule.mark_people_notified(
@@ -128,9 +135,9 @@ class ReminderSender:
                 return
             for number, (each, who, place) in enumerate(reminders):
                 key = f"{call.id}:{call.revision}:{told_moments}:{tally.stage}:{number}"
-                place = replace(place, groups=groups, away=away)
                 effects = [call_state.describe_call_effect(self._tools, tx, call)]
                 text = each.sentence(effects, who, call.deadline)
+                place = replace(place, groups=groups, away=away)
                 placed_call = card_routing.CallWithCardPlace(call, gate, place)
                 said_here = card_routing.queue_line_under_cards(
                     tx, run, placed_call, f"nudge:{key}", text, list_mentions(who)
@@ -141,6 +148,29 @@ class ReminderSender:
             trail.record_event(tx, "call.told", at=now, actor="clock", call=call, data=data)
             card_routing.update_away_people_on_cards(tx, call, away)
             outbox.mark_cards_for_redraw(tx, call.plan_id)
+
+    def _warn_requester_if_nobody_can_approve(
+        self, run: Run, call: Call, gate: Ask, tally: Tally, now: datetime
+    ) -> None:
+        """Tell the requester once if nobody is left who may approve. Looks people up."""
+        waiting = call_state.measure_waiting_time(gate, call, now)
+        named = self._authority.list_approver_candidates(
+            gate,
+            gate.get_approvers_of_stages(tally.open_stages, waiting),
+            requester=run.requester,
+            channel=run.channel,
+        )
+        with self._store.read() as tx:
+            found = calls.get_call_editors_and_votes(tx, call)
+        out = {who for vote in found.votes for who in (vote.person, vote.counted_person)}
+        out |= set() if gate.editor_counts else found.editors
+        if self._authority.list_first_colleagues(named - out, 1):
+            return
+        with self._store.write() as tx:
+            effect = call_state.describe_call_effect(self._tools, tx, call)
+            text = answers.nobody_can_approve_notice(run.requester, effect)
+            key, to = f"stuck:{call.id}:{call.revision}", [run.requester]
+            outbox.queue_notice(tx, run, key, {"text": text}, notified=to)
 
     def _ask_to_look(self, call: Call, now: datetime) -> None:
         """Ask those who could have approved the call to look at it, as it ran without approval."""

@@ -365,6 +365,14 @@ def request_edited_notice(person: str, text: str) -> str:
     )
 
 
+def nobody_can_approve_notice(requester: str, effect: str) -> str:
+    """Return the notice to a requester that none of a call's approvers is left."""
+    return (
+        f"⚠️ {slack_text.user_mention(requester)}: at the moment nobody can approve this: "
+        f"{slack_text.join_effects([effect])}"
+    )
+
+
 REQUEST_DELETED_NOTICE = (
     "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
 )
