@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
+import sqlglot
 from sqlglot import exp
 
+from bot.tools.database.catalog import Relation
 from bot.tools.database.statement import Statement
 
 # a quoted text or name, with any || before or after it that joins it to something
@@ -26,18 +28,73 @@ _TIME_EXPRESSION_PATTERN = re.compile(
 _CURRENT_TIME_NODES = (exp.CurrentTimestamp, exp.Localtimestamp, exp.CurrentDate)
 
 
-def list_columns_set_at_run(statement: Statement) -> dict[str, bool]:
-    """Return the columns that a statement sets to something new in each run, such as now().
+class ColumnsSetAtRun(NamedTuple):
+    """The columns that a statement sets to something new in each run, such as now().
 
     The keys are folded names. The value is true if only a time or a day changes, and the text
     joined to it stays the same.
     """
-    found: dict[str, bool] = {}
-    for name, value in _list_set_values(statement):
-        plain_value = _drop_conditions_of_time(value, statement.dialect)
-        if _differs_in_every_run(plain_value, statement.dialect):
-            joined = _is_text_joined_to_time(plain_value, statement.dialect)
-            found[name.lower()] = joined and found.get(name.lower(), True)
+
+    added: dict[str, bool]  # in rows that it adds
+    changed: dict[str, bool]  # in rows that were there before
+
+
+def list_columns_set_at_run(statement: Statement, table: Relation) -> ColumnsSetAtRun:
+    """Return the columns of the statement's table that it sets to something new in each run."""
+    defaults = _parse_defaults_with_time(statement, table)
+
+    def choose(values: list[tuple[str, exp.Expr]]) -> dict[str, bool]:
+        found: dict[str, bool] = {}
+        for name, value in values:
+            if value.name.upper() == "DEFAULT":
+                value = defaults.get(name.lower(), value)
+            plain_value = _drop_conditions_of_time(value, statement.dialect)
+            if _differs_in_every_run(plain_value, statement.dialect):
+                joined = _is_text_joined_to_time(plain_value, statement.dialect)
+                found[name.lower()] = joined and found.get(name.lower(), True)
+        return found
+
+    changed = choose(_list_assignments(statement))
+    if not isinstance(statement.changing_node, exp.Insert):
+        return ColumnsSetAtRun(changed, changed)  # a row may be shown as deleted and added
+    names, rows = list_inserted_values(statement, table)
+    values = [pair for row in rows for pair in zip(names, row, strict=False)]
+    return ColumnsSetAtRun(
+        choose([*values, *(each for each in defaults.items() if each[0] not in names)]), changed
+    )
+
+
+def list_inserted_values(
+    statement: Statement, table: Relation
+) -> tuple[list[str], list[list[exp.Expr]]]:
+    """Return the folded names of the columns that an INSERT sets itself, and its rows of values."""
+    change = statement.changing_node
+    if not isinstance(change, exp.Insert) or change.expression is None:
+        return [], []
+    source = change.expression
+    if isinstance(source, exp.Values):
+        rows = [getattr(each, "expressions", [each]) for each in source.expressions]
+    else:
+        rows = [getattr(source, "selects", [])]
+    names = [each.name for each in table.columns if each.computed is None]
+    if isinstance(change.this, exp.Schema):
+        names = [each.name for each in change.this.expressions]
+    elif not any(each.find(exp.Star) for row in rows for each in row):
+        names = names[: max(map(len, rows), default=0)]
+    return [each.lower() for each in names], rows
+
+
+def _parse_defaults_with_time(statement: Statement, table: Relation) -> dict[str, exp.Expr]:
+    """Return the defaults of a table's columns that depend on the time, by folded column name."""
+    found: dict[str, exp.Expr] = {}
+    for each in table.columns:
+        if each.default and _TIME_EXPRESSION_PATTERN.search(_drop_texts(each.default)):
+            try:
+                found[each.name.lower()] = sqlglot.parse_one(
+                    each.default, dialect=statement.dialect
+                )
+            except sqlglot.errors.SqlglotError:
+                found[each.name.lower()] = exp.CurrentTimestamp()
     return found
 
 
@@ -46,27 +103,18 @@ def is_text_of_time(value: Any) -> bool:
     return bool(_TIME_WORD_PATTERN.fullmatch(f"'{value}'"))
 
 
-def _list_set_values(statement: Statement) -> list[tuple[str, exp.Expr]]:
-    """Return each column that a statement sets by its name, with what it is set to."""
+def _list_assignments(statement: Statement) -> list[tuple[str, exp.Expr]]:
+    """Return each column that a statement sets in rows that exist, with what it is set to."""
     tree = statement.changing_node
     if tree is None:
         return []
     conflict = tree.args.get("conflict")
-    pairs = [
+    return [
         (column.name, each.expression)
         for each in [*(tree.expressions or ()), *(conflict.expressions if conflict else ())]
         if isinstance(each, exp.EQ)
         for column in each.this.find_all(exp.Column)
     ]
-    if isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema):
-        names = [each.name for each in tree.this.expressions]
-        source = tree.args.get("expression")
-        if isinstance(source, exp.Values):
-            rows = [getattr(each, "expressions", [each]) for each in source.expressions]
-        else:
-            rows = [getattr(source, "selects", [])]
-        pairs += [pair for row in rows for pair in zip(names, row, strict=False)]
-    return pairs
 
 
 def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
@@ -86,17 +134,19 @@ def _drop_conditions_of_time(value: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def _differs_in_every_run(value: exp.Expr, dialect: str) -> bool:
-    """Whether an expression may have another value in each run.
+    """Whether an expression may have another value in each run."""
+    sql = _drop_texts(value.sql(dialect))
+    return bool(_TIME_EXPRESSION_PATTERN.search(sql) or _VOLATILE_CALL_PATTERN.search(sql))
 
-    Quoted texts and names do not count, except a text that means a time, such as 'now'.
-    """
+
+def _drop_texts(sql: str) -> str:
+    """Return SQL with ? for each quoted text or name, except a text that means a time ('now')."""
 
     def keep_time(found: re.Match[str]) -> str:
         alone = not (found[1] or found[3])
         return found[2] if alone and _TIME_WORD_PATTERN.fullmatch(found[2]) else "?"
 
-    sql = _TEXT_OR_NAME_PATTERN.sub(keep_time, value.sql(dialect))
-    return bool(_TIME_EXPRESSION_PATTERN.search(sql) or _VOLATILE_CALL_PATTERN.search(sql))
+    return _TEXT_OR_NAME_PATTERN.sub(keep_time, sql)
 
 
 def _is_text_joined_to_time(value: exp.Expr, dialect: str) -> bool:

@@ -260,7 +260,7 @@ def run_changes_tracking_rows(
     if len(named) > 1:  # both runs of a statement began alike: repeat the whole call, too
         raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
         once, (_, again) = again, trial()
-    return row_changes.merge_trials_of_statements(once, again, _read_run_period(raw), statements)
+    return row_changes.merge_trials_of_statements(once, again, _read_run_period(raw), named)
 
 
 class ChangeTrialRunner:

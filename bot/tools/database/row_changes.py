@@ -18,7 +18,12 @@ from decimal import Decimal
 from typing import Any
 
 from bot.tools import ToolError
-from bot.tools.database.assigned_values import is_text_of_time, list_columns_set_at_run
+from bot.tools.database.assigned_values import (
+    ColumnsSetAtRun,
+    is_text_of_time,
+    list_columns_set_at_run,
+)
+from bot.tools.database.catalog import Relation
 from bot.tools.database.statement import Statement
 
 
@@ -170,6 +175,11 @@ class TrialTimeSpan:
             return found
         return _mark_times_in_text(value, self.texts)
 
+    def mark_set_value(self, value: Any) -> ValueAtRun:
+        """Return ValueAtRun for a value set at run time; its note is how long before or after."""
+        is_time = isinstance(value, str) and _TIME_PATTERN.fullmatch(value)
+        return (self._match_time_text(value) if is_time and self.exact else None) or ValueAtRun()
+
     def mark_joined_value(self, value: Any) -> ValueAtRun | None:
         """Return ValueAtRun for text joined to a time or a day; its note is the text that stays.
 
@@ -282,7 +292,7 @@ def check_row_limit(changes: Sequence[Change], limit: int) -> None:
 
 
 def mark_values_set_at_run(
-    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, set_at_run: Mapping[str, bool]
+    first_trial: Change, second_trial: Change, moment: TrialTimeSpan, set_at_run: ColumnsSetAtRun
 ) -> Change:
     """Return `second_trial`, with ValueAtRun where it differs from the first or has the run's time.
 
@@ -297,11 +307,15 @@ def mark_values_set_at_run(
         twin = first_tables[each.table]
         alike = _list_added_rows(twin) & _list_added_rows(each)
         twins = dict(zip(_list_row_keys(twin, alike), twin.rows, strict=True))
-        static = set_at_run if each is second_trial.target else {}
-        names = enumerate(map(str.lower, each.columns))
-        places = {at: static[name] for at, name in names if name in static}
+        static = set_at_run if each is second_trial.target else ColumnsSetAtRun({}, {})
+        added, changed = (
+            {at: one[name.lower()] for at, name in enumerate(each.columns) if name.lower() in one}
+            for one in static
+        )
         rows = [
-            _mark_values_at_run(row, twins.get(key), moment, places)
+            _mark_values_at_run(
+                row, twins.get(key), moment, added if row.before is None else changed
+            )
             for row, key in zip(each.rows, _list_row_keys(each, alike), strict=True)
         ]
         tables.append(replace(each, rows=tuple(rows)))
@@ -355,7 +369,7 @@ def _mark_values_at_run(
                 and other is not None
                 and marked == moment.mark_joined_value(other[at])
             )
-            after[at] = marked if known else ValueAtRun()
+            after[at] = marked if known else moment.mark_set_value(value)
         elif other is not None and not is_same_value(other[at], value):
             # the database's clock may have reached the next second between the two runs
             marked = moment.mark_value_if_trial_time(value)
@@ -407,24 +421,24 @@ def merge_trials_of_statements(
     first_trial: Sequence[Change],
     second_trial: Sequence[Change],
     moment: TrialTimeSpan,
-    statements: Sequence[Statement],
-    number: Callable[[Change, Statement], Change] = lambda change, _: change,
+    statements: Sequence[tuple[Statement, Relation]],
+    number: Callable[[Change, Statement, Relation], Change] = lambda change, *_: change,
 ) -> tuple[Change, ...]:
     """Merge two trial runs of several statements into one Change for each statement.
 
-    Each is merged as by `mark_values_set_at_run`. `number` returns a change with ValueAtRun in
-    place of the row numbers that the database itself gives to added rows.
+    Each comes with its table, and is merged as by `mark_values_set_at_run`. `number` returns a
+    change with ValueAtRun in place of the row numbers that the database itself gives to added rows.
     """
     first, last = RowsOfEarlierStatements(), RowsOfEarlierStatements()
     result = []
-    for first_change, second_change, statement in zip(
+    for first_change, second_change, named in zip(
         first_trial, second_trial, statements, strict=True
     ):
         merged = mark_values_set_at_run(
-            number(first.mark_values_from_earlier_statements(first_change), statement),
-            number(last.mark_values_from_earlier_statements(second_change), statement),
+            number(first.mark_values_from_earlier_statements(first_change), *named),
+            number(last.mark_values_from_earlier_statements(second_change), *named),
             moment,
-            list_columns_set_at_run(statement),
+            list_columns_set_at_run(*named),
         )
         first.remember_written_rows(first_change, merged)
         last.remember_written_rows(second_change, merged)

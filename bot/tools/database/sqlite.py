@@ -292,10 +292,9 @@ class SqliteSession(session.Session):
             self._raw.execute(f"EXPLAIN {statement.text_without_explain}").close()
 
     def _run_changes(self, named: Sequence[tuple[Statement, Relation]]) -> tuple[Change, ...]:
-        statements, most = [each for each, _ in named], self.database.max_changes
-        self._set_recursive_triggers(statements)
+        self._set_recursive_triggers([each for each, _ in named])
         return run_changes_tracking_rows(
-            self._raw, self.catalog, self._guard_statement, statements, most
+            self._raw, self.catalog, self._guard_statement, named, self.database.max_changes
         )
 
     def _set_recursive_triggers(self, statements: Sequence[Statement]) -> None:

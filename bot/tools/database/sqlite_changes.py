@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database import row_changes
+from bot.tools.database.assigned_values import list_inserted_values
 from bot.tools.database.catalog import Catalog, Relation, quote_name
 from bot.tools.database.statement import Statement
 
@@ -103,10 +104,11 @@ def run_changes_tracking_rows(
     raw: sqlite3.Connection,
     catalog: Catalog,
     guarded: StatementGuard,
-    statements: Sequence[Statement],
+    named: Sequence[tuple[Statement, Relation]],
     max_rows: int,
 ) -> tuple[row_changes.Change, ...]:
-    """Run checked changes in order; return the rows that each touches; see Session.run_changes."""
+    """Run checked changes in order, each given with its table; see Session.run_changes."""
+    statements = [statement for statement, _ in named]
     start = datetime.now(UTC)  # noqa: TID251  # what SQLite took from that clock is looked for
     touched: set[str] = set()
     for number, each in enumerate(statements, 1):
@@ -137,35 +139,23 @@ def run_changes_tracking_rows(
         first_trial,
         second_trial,
         _build_run_period_until_now(start),
-        statements,
-        lambda change, statement: mark_generated_row_numbers(
-            change, highest, _list_given_columns(statement, catalog)
+        named,
+        lambda change, *named: mark_generated_row_numbers(
+            change, highest, _list_given_columns(*named)
         ),
     )
 
 
-def _list_given_columns(statement: Statement, catalog: Catalog) -> frozenset[str]:
+def _list_given_columns(statement: Statement, table: Relation) -> frozenset[str]:
     """Return the folded names of the columns to which an INSERT itself gives a value, not NULL."""
-    change, target = statement.changing_node, statement.target
-    table = catalog.find_table(target) if target is not None else None
-    if not isinstance(change, exp.Insert) or change.expression is None or table is None:
-        return frozenset()
-    names = [each.name for each in table.columns if each.computed is None]
-    if isinstance(change.this, exp.Schema):
-        names = [each.name for each in change.this.expressions]
-    source = change.expression
-    rows = (
-        [getattr(each, "expressions", [each]) for each in source.expressions]
-        if isinstance(source, exp.Values)
-        else [getattr(source, "selects", [])]
-    )
+    names, rows = list_inserted_values(statement, table)
     numbered = {
         name
         for row in rows
         for name, value in zip(names, row, strict=False)
         if isinstance(value, exp.Null)
     }
-    return frozenset(each.lower() for each in names if each not in numbered)
+    return frozenset(names) - numbered
 
 
 def _run_trial(

@@ -22,6 +22,12 @@ POSTGRES_DEFAULTS = (
     "text DEFAULT to_char(now(), 'YYYY-MM-DD HH24:MI:SS')",
     """text DEFAULT to_char(now() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')""",
     "jsonb DEFAULT jsonb_build_object('at', now()::timestamp(0), 'by', 'x' || now()::timestamp(3))",
+    "interval DEFAULT now() - timestamp '2026-01-01'",
+    "bigint DEFAULT extract(epoch FROM now()) + 3600",
+    "tstzrange DEFAULT tstzrange(now(), now() + interval '1 hour')",
+    "jsonb DEFAULT jsonb_build_object('until', now() + interval '1 month')",
+    "timestamptz DEFAULT date_trunc('hour', now())",
+    "date DEFAULT CURRENT_DATE + 30",
 )
 SQLITE_DEFAULTS = (
     "strftime('%Y-%m-%d %H:%M:%f', 'now')",
@@ -31,6 +37,9 @@ SQLITE_DEFAULTS = (
     "strftime('%s', 'now')",
     "strftime('%H:%M:%f', 'now')",
     "time('now')",
+    "datetime('now', '+30 minutes')",
+    "unixepoch('now') + 3600",
+    "date('now', '+1 month')",
 )
 
 
@@ -63,8 +72,43 @@ def test_a_time_with_fractions_is_set_at_run_time_in_sqlite(lite: World) -> None
     for number in range(20):
         sql = f"INSERT INTO stamped (id) VALUES ({number})"
         shown = lite.preview(sql)
-        assert shown.text.count(AT_RUN) == len(SQLITE_DEFAULTS)
+        assert shown.rows is not None
+        assert str(shown.rows.rows).count(AT_RUN) == len(SQLITE_DEFAULTS)
         assert lite.change(sql, shown.expects)["rows"] == 1
+
+
+def test_only_the_columns_that_a_statement_leaves_to_their_default_are_set_at_run_time(
+    world: World,
+) -> None:
+    """A row that was there before keeps its value, and so does one that is given."""
+    default = {
+        "sqlite": "(unixepoch('now') + 3600)",
+        "postgres": "extract(epoch FROM now()) + 3600",
+    }
+    world.raw(
+        "CREATE TABLE lent (id INTEGER PRIMARY KEY, item TEXT UNIQUE, "
+        f"due NUMERIC DEFAULT {default[world.dialect]})"
+    )
+    if world.dialect == "postgres":
+        world.raw("GRANT ALL ON lent TO agent")
+    world.raw("INSERT INTO lent VALUES (1, 'tent', 77)")
+    for sql, line in (
+        ("INSERT INTO lent (id, item) VALUES (2, 'boat')", f"2   boat  {AT_RUN})"),
+        ("INSERT INTO lent VALUES (2, 'boat', 78)", "2   boat  78"),
+        ("INSERT INTO lent SELECT 2, 'boat', due FROM lent", "2   boat  77"),
+        (
+            "INSERT INTO lent (id, item) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET item = 'y'",
+            "   item  tent → y",
+        ),
+    ):
+        shown = world.preview(sql)
+        assert line in shown.text.splitlines()
+        assert (AT_RUN in shown.text) == (AT_RUN in line)
+    if world.dialect == "postgres":  # SQLite wants each value, and has no word for a default
+        for sql in ("INSERT INTO lent VALUES (2, 'boat')", "UPDATE lent SET due = DEFAULT"):
+            shown = world.preview(sql)
+            assert AT_RUN in shown.text
+            assert world.change(sql, shown.expects)["rows"]
 
 
 def test_a_time_that_is_only_copied_is_shown_and_compared(pg: World) -> None:

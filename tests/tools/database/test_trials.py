@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from bot.tools.database.assigned_values import ColumnsSetAtRun
 from bot.tools.database.row_changes import (
     Change,
     RowChange,
@@ -32,14 +33,14 @@ def test_two_trials_in_different_seconds_give_the_same_change() -> None:
         build_change("added lamp at 2026-11-24 12:00:00", "2026-11-24 12:00:00", "a7"),
         build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "x3"),
         moment,
-        {},
+        ColumnsSetAtRun({}, {}),
     )
     later = build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "b8")
     together = mark_values_set_at_run(
         build_change("added lamp at 2026-11-24 12:00:01", "2026-11-24 12:00:01", "c9"),
         later,
         moment,
-        {},
+        ColumnsSetAtRun({}, {}),
     )
     assert apart.digest() == together.digest()
     [row] = apart.tables[0].rows
@@ -58,7 +59,7 @@ def test_texts_that_differ_in_more_than_a_time_are_set_at_run_time() -> None:
             build_change("ticket 4 at 2026-11-24 12:00:00"),
             build_change("ticket 5 at 2026-11-24 12:00:01"),
             moment,
-            {},
+            ColumnsSetAtRun({}, {}),
         )
         .tables[0]
         .rows
@@ -76,7 +77,7 @@ def test_rows_added_in_another_order_are_matched() -> None:
         build_change("Ana", "100", more=(("Ben", "200"), ("Ben", "200"), ("Cleo", "7"))),
         build_change("Ben", "200", more=(("Cleo", "8"), ("Ana", "100"), ("Ben", "200"))),
         moment,
-        {},
+        ColumnsSetAtRun({}, {}),
     )
     assert [tuple(map(str, row.after or ())) for row in made.tables[0].rows] == [
         ("Ben", "200"),
