@@ -243,6 +243,11 @@ def run_changes_tracking_rows(
     which it makes the statement return.
     """
     statements = [statement for statement, _ in named]
+    if raw.execute("SHOW track_counts").fetchone() != ("on",):
+        raise ToolError(
+            "its server does not count changed rows (track_counts is off), so no change can be "
+            "tried out"
+        )
 
     def trial() -> tuple[list[row_changes.Change], list[row_changes.Change]]:
         first, last = list[row_changes.Change](), list[row_changes.Change]()
@@ -334,24 +339,32 @@ class ChangeTrialRunner:
     ) -> list[tuple[str, row_changes.Row]] | None:
         """Return the rows of a table that the change has written, each with its place (ctid).
 
-        None if they cannot be read.
+        They are in the order of writing. None if they cannot be read.
         """
         keys = self._list_keys_of_all_rows(trial) if found is self._target else None
         if keys is not None:
-            return [("", row) for row in self._read_rows_by_key(found, keys)]
+            places = {repr(key): at for at, key in enumerate(keys)}
+            at = [found.columns.index(each) for each in found.key]
+            # a key may be written otherwise than the equal one that was asked for: 1.0 for 1
+            rows = sorted(
+                self._read_rows_by_key(found, keys),
+                key=lambda row: places.get(repr(tuple(row[each] for each in at)), len(keys)),
+            )
+            return [("", row) for row in rows]
         if not found.all_readable or found.pages > MAX_SCANNED_PAGES:
             return None
         # the snapshot predates our transaction id, so visible rows with it or a later id are ours
-        return self._read_rows_with_places(found, _WRITTEN_CONDITION, max_rows)
+        return self._read_rows_with_places(found, _WRITTEN_CONDITION, (), max_rows)
 
     def _read_rows_with_places(
-        self, table: ReadableTable, condition: str, max_rows: int
+        self, table: ReadableTable, condition: str, order: Sequence[str], max_rows: int
     ) -> list[tuple[str, row_changes.Row]]:
         """Return rows that meet a condition, with their places (ctid); raises TooManyRowsError."""
         limit = row_changes.compute_row_event_limit(max_rows)
+        order_list = ", ".join([*map(quote_name, order), "tableoid", "ctid"])
         rows = self._tables.read_rows(
             f"SELECT {_ROW_PLACE}, {table.select_list} FROM {table.source} "
-            f"WHERE {condition} ORDER BY tableoid, ctid LIMIT {limit + 1}"
+            f"WHERE {condition} ORDER BY {order_list} LIMIT {limit + 1}"
         )
         if len(rows) > limit:
             raise row_changes.TooManyRowsError(max_rows)
@@ -360,7 +373,7 @@ class ChangeTrialRunner:
     def _read_rows_by_key(
         self, table: ReadableTable, keys: list[row_changes.Row]
     ) -> list[row_changes.Row]:
-        """Return the rows of the statement's table with these keys, in the order of the keys."""
+        """Return the rows of the statement's table with these keys, sorted by key."""
         if not keys:
             return []
         names = ", ".join(map(quote_name, table.key))
@@ -371,15 +384,10 @@ class ChangeTrialRunner:
             f"SELECT {table.select_list} FROM {table.source} WHERE ({names}) IN (SELECT {typed} "
             "FROM ROWS FROM ("
         ).replace("%", "%%")
-        rows = self._tables.read_rows(
-            f"{text}{arrays}) AS k({placeholders}))",
+        order = f"ORDER BY {names}".replace("%", "%%")
+        return self._tables.read_rows(
+            f"{text}{arrays}) AS k({placeholders})) {order}",
             [list(each) for each in zip(*keys, strict=True)],
-        )
-        places = {repr(key): at for at, key in enumerate(keys)}
-        at = [table.columns.index(each) for each in table.key]
-        # a key may be written otherwise than the equal one that was asked for: 1.0 for 1
-        return sorted(
-            rows, key=lambda row: places.get(repr(tuple(row[each] for each in at)), len(keys))
         )
 
     def _read_previous_rows(self, trial: TrialRunResult, max_rows: int) -> None:
@@ -393,7 +401,9 @@ class ChangeTrialRunner:
                 if len(rows) == trial.counts[oid]["changed"] + trial.counts[oid]["deleted"]:
                     continue  # otherwise keys were changed, and the old rows had others
             if table.all_readable:
-                self._before[oid] = self._read_rows_with_places(table, _ENDED_CONDITION, max_rows)
+                self._before[oid] = self._read_rows_with_places(
+                    table, _ENDED_CONDITION, table.key, max_rows
+                )
                 if self._later:
                     written_query = (
                         f"SELECT {_ROW_PLACE} FROM {table.source} WHERE {_WRITTEN_CONDITION}"

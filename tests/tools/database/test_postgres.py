@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,35 @@ def test_numbers_that_differ_in_the_last_digit_are_shown_as_different(pg: World)
     pg.raw("GRANT ALL ON scale TO agent")
     shown = pg.preview("UPDATE scale SET grams = 0.3")
     assert shown.text.endswith("   grams  0.30000000000000004 → 0.3")
+
+
+def test_a_preview_lists_rows_by_their_key(pg: World) -> None:
+    """The server keeps rows elsewhere once they have changed; added ones are as they were given."""
+    pg.raw("CREATE TABLE part (id INTEGER PRIMARY KEY, orders INTEGER REFERENCES orders)")
+    pg.raw(
+        "ALTER TABLE part DROP CONSTRAINT part_orders_fkey, ADD FOREIGN KEY (orders) "
+        "REFERENCES orders ON DELETE CASCADE"
+    )
+    pg.raw("GRANT ALL ON part TO agent")
+    pg.raw("INSERT INTO part VALUES (10, 1), (2, 1), (1, 1)")
+    pg.raw("UPDATE part SET orders = orders WHERE id = 1")
+
+    def list_ids(sql: str) -> list[str]:
+        pattern = r"^(?:\d\. id )?(\d+)(?:$|  )"
+        return re.findall(pattern, pg.preview(sql).text.partition("of part.")[2], re.MULTILINE)
+
+    assert list_ids("UPDATE part SET orders = 2") == ["1", "2", "10"]
+    assert list_ids("DELETE FROM part") == ["1", "2", "10"]
+    assert list_ids("DELETE FROM orders WHERE id = 1") == ["1", "2", "10"]
+    assert list_ids("INSERT INTO part VALUES (9), (3), (7)") == ["9", "3", "7"]
+
+
+def test_a_server_that_counts_no_rows_is_the_reason_for_a_refusal(pg: World) -> None:
+    """It is not said that no row matches."""
+    pg.raw("ALTER DATABASE shop SET track_counts = off")
+    with pytest.raises(ToolError, match="does not count changed rows"):
+        pg.preview("DELETE FROM heap")
+    assert pg.query("SELECT count(*) FROM heap").rows == ((2,),)
 
 
 def test_a_preview_leaves_no_locks(pg: World, postgres_server: Server) -> None:
