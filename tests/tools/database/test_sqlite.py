@@ -159,6 +159,39 @@ def test_our_sessions_limit_what_a_file_and_its_schema_may_do(lite: World) -> No
         assert get_driver_connection(session).execute("PRAGMA query_only").fetchone() == (0,)
 
 
+JSON_SCHEMA = """
+CREATE TABLE parcel (id INTEGER PRIMARY KEY, facts TEXT CHECK (json_valid(facts)),
+    town TEXT GENERATED ALWAYS AS (facts ->> '$.town') VIRTUAL);
+CREATE INDEX parcel_street ON parcel (json_extract(facts, '$.street'));
+CREATE VIEW towns AS SELECT id, json_extract(facts, '$.town') AS town FROM parcel;
+CREATE TRIGGER moved AFTER UPDATE ON parcel BEGIN
+    INSERT INTO log VALUES (json_object('id', NEW.id)); END;
+INSERT INTO parcel (facts) VALUES ('{"town": "Ulm"}');
+"""
+
+
+def test_a_schema_may_use_json_functions(tmp_path: Path) -> None:
+    """SQLite 3.40 takes them for unsafe, and then reads no table of such a database."""
+    lite = create_sqlite_world(tmp_path, JSON_SCHEMA)
+    assert lite.query("SELECT town FROM towns").rows == (("Ulm",),)
+    sql = "UPDATE parcel SET facts = json_set(facts, '$.town', 'Bonn')"
+    shown = lite.preview(sql)
+    assert "   town   Ulm → Bonn" in shown.text.splitlines()
+    assert "Also adds 1 row of log." in shown.text
+    assert lite.change(sql, shown.expects)["rows"] == 1
+    assert lite.raw("SELECT text FROM log") == [('{"id":1}',)]
+
+
+@pytest.mark.parametrize("call", ["rtreecheck('orders')", "\"RTreeDepth\" (x'0001')"])
+def test_a_schema_with_json_may_use_no_other_unsafe_function(tmp_path: Path, call: str) -> None:
+    """SQLite asks its authorizer about functions of views and triggers, but not of defaults."""
+    lite = create_sqlite_world(
+        tmp_path, f"{JSON_SCHEMA} CREATE TABLE odd (id INTEGER PRIMARY KEY, x DEFAULT ({call}));"
+    )
+    with pytest.raises(ToolError, match=r"unsafe use of \w+"):
+        lite.preview("INSERT INTO odd (id) VALUES (1)")
+
+
 @pytest.mark.parametrize(
     ("step", "allowed"),
     [
