@@ -23,7 +23,12 @@ from storage.digest import AuditChainSealer, AuditHead, format_signing_key, pars
 from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.installations import TABLES_SCHEMA as INSTALLATIONS_SCHEMA
 from storage.sqlite import sync_to_disk
-from storage.sqlite_connections import LOCK_TIMEOUT_SECONDS, foreign_file_sentence, is_foreign_file
+from storage.sqlite_connections import (
+    LOCK_TIMEOUT_SECONDS,
+    describe_file_problem,
+    foreign_file_sentence,
+    is_foreign_file,
+)
 from storage.store import ReadOnlyStore, Store, describe_unusable_schema, find_schema_revision
 from storage.transaction import Transaction
 
@@ -283,12 +288,12 @@ def _check_copy_and_read_key(copy: Path, file: Path) -> tuple[str, bytes]:
 
 
 def require_place_for_record(path: Path) -> None:
-    """Raise BackupError if a folder or the database of another application is at `path`.
+    """Raise BackupError if no file, or the database of another application, is at `path`.
 
     A damaged file is no obstacle: it may be the record that a backup is to replace.
     """
-    if path.is_dir():
-        raise BackupError(f"{path} is a folder; name a file in DATABASE_URL")
+    if wrong := describe_file_problem(path):
+        raise BackupError(f"{wrong}; name a file in DATABASE_URL")
     with suppress(sqlite3.Error):
         if path.exists() and is_foreign_file(path):
             raise BackupError(foreign_file_sentence(path))

@@ -205,10 +205,12 @@ class SqliteFile(Backend):
     def _connect_to_existing_file(self) -> sqlite_connections.SyncSwitchConnection | None:
         """Return a first, unprepared connection to the file; None if there is no file.
 
-        Raises SchemaError for another application's file.
+        Raises SchemaError for another application's file, and for what is no file.
         """
         if not self._file.exists():
             return None
+        if wrong := sqlite_connections.describe_file_problem(self.path):
+            raise SchemaError(wrong)
         # only the owner may repair what a crash left; opening the file would do it unasked
         left = (Path(f"{self._file}-{each}") for each in ("journal", "wal"))
         if any(each.exists() for each in left) and sqlite_connections.is_foreign_file(self._file):

@@ -83,6 +83,15 @@ def open_read_only_connection(url: URL) -> SyncSwitchConnection:
     )
 
 
+def describe_file_problem(path: Path) -> str:
+    """Return why what is at `path` cannot be a database; "" for a file, or if nothing is there."""
+    if path.is_dir():
+        return f"{path} is a folder, not a database"
+    if path.exists() and not path.is_file():
+        return f"{path} is a device or the like, not a database"
+    return ""
+
+
 def foreign_file_sentence(path: Path) -> str:
     """Return the message for a file that belongs to another application."""
     return f"{path} is the database of another application; name one of its own in DATABASE_URL"

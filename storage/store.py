@@ -34,7 +34,7 @@ from storage.migrations import SCRIPTS_FOLDER, newest, stranger
 from storage.migrations import SchemaError as SchemaError
 from storage.models import Run
 from storage.sqlite import SqliteFile
-from storage.sqlite_connections import open_read_only_connection
+from storage.sqlite_connections import describe_file_problem, open_read_only_connection
 from storage.trail import AuditHeadFile
 from storage.transaction import StoreClosedError as StoreClosedError
 from storage.transaction import Trace, Transaction
@@ -402,10 +402,11 @@ class ReadOnlyStore(Store):
     def describe_read_problem(self) -> str:
         """Return why the database cannot be read, for people; "" if it can."""
         name = self.database.display_name
-        if not self.is_multi_process and self.path.is_dir():
-            return f"{name} is a folder, not a database"
-        if not (self.is_multi_process or self.path.is_file()):
-            return f"there is no database at {name}"
+        if not self.is_multi_process:
+            if wrong := describe_file_problem(self.path):
+                return wrong
+            if not self.path.exists():
+                return f"there is no database at {name}"
         try:
             current = find_schema_revision(self)
             if wrong := describe_unusable_schema(self, current, reading=True):

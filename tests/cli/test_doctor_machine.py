@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import sys
@@ -25,8 +26,9 @@ from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.demo.model_server import Turn
 from bot.toolbox import build_tool_registry
+from storage.backups import BackupError, require_place_for_record
 from storage.digest import key_file_path
-from storage.store import Store
+from storage.store import ReadOnlyStore, SchemaError, Store
 from tests.model_stand_in.planner import ApiFeature, StrictPlanner
 from tests.storage.databases.freezing import unpack
 
@@ -86,6 +88,36 @@ def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -
     assert check_database(environ).level == "fail"
     missing = environ | {"DATABASE_URL": "sqlite:////proc/countersign/c.db"}
     assert "not writable" in check_database(missing).text
+
+
+@pytest.mark.parametrize("place", ["folder", "pipe", "device"])
+def test_what_is_no_file_cannot_be_the_database(
+    environ: dict[str, str], tmp_path: Path, place: str
+) -> None:
+    """It is neither opened, for which a pipe waits for ever, nor called sound."""
+    path = tmp_path / "c.db"
+    if place == "folder":
+        path.mkdir()
+    elif place == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/null")
+    assert "not a database" in check_database(environ).text
+    with pytest.raises(SchemaError, match="not a database"):
+        Store(f"sqlite:///{path}").open()
+    assert "not a database" in ReadOnlyStore(path).describe_read_problem()
+    with pytest.raises(BackupError, match="not a database; name a file"):
+        require_place_for_record(path)
+
+
+def test_a_second_name_of_the_database_is_reported(environ: dict[str, str], tmp_path: Path) -> None:
+    """Each name has a log and a lock of its own: two processes would damage the file."""
+    path = tmp_path / "c.db"
+    Store(f"sqlite:///{path}").open().close()
+    os.link(path, tmp_path / "other.db")
+    assert "has a second name (a hard link)" in check_database(environ).text
+    (tmp_path / "other.db").unlink()
+    assert check_database(environ).level == "ok"
 
 
 def test_an_upgrade_needs_free_space_for_a_copy(

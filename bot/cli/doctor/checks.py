@@ -58,7 +58,7 @@ from countersign.durations import format_count
 from storage.calls import count_open_calls_by_signing_key
 from storage.digest import KeyFileError, key_file_path, read_key_file
 from storage.migrations import newest
-from storage.sqlite_connections import foreign_file_sentence, is_foreign_file
+from storage.sqlite_connections import describe_file_problem, foreign_file_sentence, is_foreign_file
 from storage.store import ReadOnlyStore, SchemaError, describe_unusable_schema, find_schema_revision
 
 
@@ -325,6 +325,14 @@ def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
 
 def _check_database_file(path: Path) -> CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
+    if wrong := describe_file_problem(path):
+        return build_failure_result("database", wrong, "Name a file in DATABASE_URL")
+    if path.stat().st_nlink > 1:
+        return build_warning_result(
+            "database",
+            f"{path} has a second name (a hard link); a process that opens that one damages it",
+            "Remove the other name, or make a copy of it",
+        )
     try:
         if is_foreign_file(path):
             return build_failure_result("database", foreign_file_sentence(path))
