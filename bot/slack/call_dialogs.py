@@ -38,7 +38,7 @@ from storage.calls import CallWithRevision, find_call_with_revision, list_calls_
 from storage.record import Call, Store, Transaction
 from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, CallVerb
 
-# seconds that a submitted edit may wait for the tool's preview; afterwards the loop waits for it
+# seconds that a submitted dialog may wait for the tool's preview; afterwards the loop waits for it
 PREVIEW_TIMEOUT_SECONDS = 1.0
 # what a person must be allowed to do to open the dialog of that button
 VERB_BY_ACTION: Mapping[Action, CallVerb] = {

@@ -31,6 +31,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
+from bot.slack.call_dialogs import PREVIEW_TIMEOUT_SECONDS
 from bot.slack.dialogs import PreparedDialog, dialog_error_sentence
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
@@ -137,9 +138,6 @@ class DelegationDialogFamily:
         except LookupFailedError:
             return {InputBlockId.DELEGATE: sentences.LOOKUP_FAILED_REPLY}
         return found if isinstance(found, dict) else {}
-
-
-PREVIEW_TIMEOUT_SECONDS = 1.0  # how long a submission may wait for the tool's preview
 
 
 class RequestDialogFamily:

@@ -28,12 +28,12 @@ from bot.runs.surfaces import Host
 from bot.terminal import operator_input, terminal_messages
 from bot.terminal.request_reports import parse_call_target, parse_stored_gate
 from bot.terminal.terminal_messages import CommandKind, OperatorCommand
+from bot.tools.preview import PREVIEW_TIMEOUT_SECONDS
 from storage import calls, outbox, runs
 from storage.record import Call, Delivery, Run, Transaction
 from storage.states import CallStatus, CallVerb
 
 MAX_MESSAGE_CHARS = 12_000  # in one message to the agent
-PREVIEW_TIMEOUT_SECONDS = 10.0  # the time limit of any preview
 ACTION_BY_COMMAND = {
     CommandKind.DECLINE: Action.DECLINE,
     CommandKind.DONE: Action.RESOLVE_DONE,

@@ -29,7 +29,7 @@ _SECRET_TYPES = (SecretStr, SecretBytes, Secret)
 Node = Mapping[str, Any]
 ValuePath = tuple[str | int, ...]  # as in storage.masking
 MASK = "••••••••"  # the same as in storage.masking
-_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # RE2 lacks these
+_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
 _BACKSLASH_PATTERN = re.compile(r"\\\\")
 _QUOTE_PATTERN = re.compile("['\"]")
 
@@ -95,14 +95,17 @@ def _list_property_nodes(node: Node, key: str) -> Iterator[Any]:
         yield node.get("additionalProperties")
 
 
+def rewrite_pattern_for_re2(pattern: str) -> str:
+    """Return a schema's pattern with the escapes that RE2 lacks (\\u0041) as it writes them."""
+    return _UNICODE_ESCAPE_PATTERN.sub(r"\1\\x{\2}", pattern)
+
+
 def _may_match_pattern(pattern: str, key: str) -> bool:
     """Whether a key may match this pattern; also true where RE2 cannot check the pattern."""
     options = re2.Options()
     options.log_errors = False
     try:
-        return bool(
-            re2.compile(_UNICODE_ESCAPE_PATTERN.sub(r"\1\\x{\2}", pattern), options).search(key)
-        )
+        return bool(re2.compile(rewrite_pattern_for_re2(pattern), options).search(key))
     except re2.error:
         return True
 

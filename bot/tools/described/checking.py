@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bot.policy.condition_values import UnknownValueError, compile_pattern
+from bot.tools.declared_values import rewrite_pattern_for_re2
 from bot.tools.registration import Path, Schema, replace_inner_schemas
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ _REFUSED_KEYWORDS = {
     "unevaluatedProperties": "what can take endless time to check",
     "unevaluatedItems": "what can take endless time to check",
 }
-_UNICODE_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")  # RE2 lacks these
 
 
 class UnfitSchemaError(ValueError):
@@ -118,7 +118,7 @@ def compile_re2_pattern(text: str) -> Any:
     Raises UnfitSchemaError.
     """
     try:
-        return compile_pattern(_UNICODE_ESCAPE_PATTERN.sub(r"\1\\x{\2}", text))
+        return compile_pattern(rewrite_pattern_for_re2(text))
     except UnknownValueError:
         why = "is none that can be checked in bounded time"
         raise UnfitSchemaError(f"The pattern {text[:100]} {why}.") from None
