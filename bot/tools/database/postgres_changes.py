@@ -119,6 +119,8 @@ class TouchedTableReader:
             raise ToolError(f"the rows of {table.name} cannot be watched")
         if len(self._family) > 1:  # the tables that inherit from it are read through it
             target = replace(target, source=target.name, relation=self._add_parts_columns(table))
+            if table.kind != "partitioned":  # no key holds for other tables that inherit
+                target = replace(target, key=())
             self.found[target.oid] = target
         self.target = target
 
@@ -245,8 +247,7 @@ def run_changes_tracking_rows(
     statements = [statement for statement, _ in named]
     if raw.execute("SHOW track_counts").fetchone() != ("on",):
         raise ToolError(
-            "its server does not count changed rows (track_counts is off), so no change can be "
-            "tried out"
+            "its server does not count changed rows (track_counts is off): no change can be shown"
         )
 
     def trial() -> tuple[list[row_changes.Change], list[row_changes.Change]]:

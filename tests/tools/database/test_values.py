@@ -301,3 +301,17 @@ def test_columns_of_an_inheriting_table_are_counted(pg: World) -> None:
         "p     7",
         "(and 2 more columns)",
     ]
+
+
+def test_rows_of_inheriting_tables_may_have_the_same_key(pg: World) -> None:
+    """No row that is changed is said to be deleted, and ONLY leaves the other tables alone."""
+    pg.raw("CREATE TABLE part (extra TEXT) INHERITS (watched)")
+    pg.raw("GRANT ALL ON part TO agent")
+    pg.raw("INSERT INTO part VALUES (1, 30), (3, 40)")
+    shown = pg.preview("DELETE FROM ONLY watched WHERE id < 9")
+    assert shown.text.startswith("Deletes 2 rows of watched.")
+    sql = "UPDATE watched SET value = value + 1"
+    shown = pg.preview(sql)
+    assert shown.text.startswith("Changes 4 rows of watched.")
+    assert "1   31" in shown.text.splitlines()
+    assert pg.change(sql, shown.expects)["rows"] == 4
