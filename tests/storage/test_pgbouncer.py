@@ -19,7 +19,7 @@ pytestmark = [
 ]
 CONFIG = """
 [databases]
-record = host={folder}
+* = host={folder}
 [pgbouncer]
 listen_addr =
 unix_socket_dir = {folder}/pooler
@@ -45,7 +45,7 @@ def pool(server: Server, mode: str, in_turn: int) -> Iterator[str]:
     """Run PgBouncer in that mode; yields the URL of the database behind it."""
     folder = server.folder / "pooler"
     folder.mkdir()
-    (folder / "users").write_text('"owner" ""\n')
+    (folder / "users").write_text('"owner" ""\n"agent" ""\n')
     config = folder / "pgbouncer.ini"
     config.write_text(CONFIG.format(folder=server.folder, mode=mode, in_turn=in_turn))
     shutil.chown(folder, server.folder.stat().st_uid)

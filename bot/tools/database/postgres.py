@@ -146,7 +146,8 @@ class PostgresSession(session.Session):
         self._check_reached_functions(statement)
         try:
             text = f"PREPARE countersign AS {statement.text_without_explain}{more}"
-            self._raw.execute(text.encode(), prepare=True)  # extended protocol: only one statement
+            # asking for binary rows takes the extended protocol, which has only one statement
+            self._raw.execute(text.encode(), binary=True)
             yield
         except psycopg.errors.InsufficientPrivilege as error:
             if error.diag.source_function == _RAISE_FUNCTION:
@@ -235,6 +236,7 @@ class PostgresSource:
                 "connect_timeout": session.CONNECT_TIMEOUT_SECONDS,
                 "application_name": "countersign",
                 "client_encoding": "utf8",
+                "prepare_threshold": None,  # behind a pooler, statements would outlast the session
                 "tcp_user_timeout": 15_000,  # milliseconds until a dead connection is noticed
             },
         )
@@ -281,6 +283,7 @@ class PostgresSource:
             "default_transaction_read_only": "on" if raw.read_only else "off",
         }
         # these override the role's own settings
+        raw.execute(b"DEALLOCATE ALL")  # of an earlier session that failed, behind a pooler
         for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))
         raw.execute(
             f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair]
