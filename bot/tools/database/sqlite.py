@@ -416,6 +416,14 @@ def _database_error_sentence(error: Any, seconds: float) -> str:
     text = next(iter(str(error).splitlines()), "") or type(error).__name__
     if text == "interrupted":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
+    if getattr(error, "sqlite_errorname", "") in (
+        "SQLITE_READONLY_ROLLBACK",
+        "SQLITE_READONLY_RECOVERY",
+    ):
+        return (
+            "a program was stopped in the middle of a change, which has to be undone first: "
+            "whoever owns the database has to open it once"
+        )
     if "locked" in text:
         return (
             "another program holds the database; nothing was changed. Trying again later may work"

@@ -228,7 +228,7 @@ def _build_watched_table(
     row_id_names = [each for each in ("rowid", "_rowid_", "oid") if each not in column_names]
     identity = table.key if without_rowid else tuple(row_id_names[:1])
     if not identity or set(identity) & set(hidden):
-        raise ToolError(f"the rows of {table.name} cannot be told apart without what is secret")
+        raise ToolError(f"the rows of {table.name} cannot be told apart by what may be read")
     return WatchedTable(table, number, identity, columns, hidden)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -157,6 +158,22 @@ def test_our_sessions_limit_what_a_file_and_its_schema_may_do(lite: World) -> No
             raw.execute("DELETE FROM heap")
     with lite.session(writes=True) as session:
         assert get_driver_connection(session).execute("PRAGMA query_only").fetchone() == (0,)
+
+
+def test_a_query_of_what_a_crash_left_behind_says_so(lite: World, tmp_path: Path) -> None:
+    """A query may not undo the change of the program that crashed, and is not taken for a write."""
+    (tmp_path / "crashed").mkdir()
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as other:
+        other.execute("PRAGMA cache_size = 1")  # changed pages go to the file before the commit
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("UPDATE heap SET word = hex(zeroblob(9000))")
+        for name in ("shop.db", "shop.db-journal"):
+            shutil.copy(tmp_path / name, tmp_path / "crashed" / name)
+    url = f"sqlite:///{tmp_path / 'crashed' / 'shop.db'}"
+    left = World("sqlite", describe_database(url), lite.raw, lite.dump)
+    with pytest.raises(ToolError, match="stopped in the middle of a change"):
+        left.query("SELECT word FROM heap")
+    assert left.change("DELETE FROM heap", left.preview("DELETE FROM heap").expects)["rows"] == 2
 
 
 JSON_SCHEMA = """
