@@ -42,6 +42,7 @@ API_DESCRIPTION = (
     "Programs ask people to approve calls, wait for the decision, and execute what was approved. "
     "A key can ask, but never approve."
 )
+MCP_PATH = "/mcp"  # for MCP hosts
 API_KEY_STATE_NAME = "key"  # name of the API key in a request's state
 _BEARER_SCHEME = HTTPBearer(
     scheme_name="key",

@@ -25,6 +25,7 @@ from bot.http.api_gate import (
     MAX_PAGE_REQUESTS,
     MAX_SIGNING_REQUESTS,
     MAX_SLACK_REQUESTS,
+    MCP_PATH,
     ApiKeyChecker,
     ConcurrentRequestLimitMiddleware,
 )
@@ -99,7 +100,6 @@ class PageFailureMiddleware:
 
 
 SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions, commands
-MCP_PATH = "/mcp"  # for MCP hosts
 API_PATH = "/v1"  # for programs
 MAX_CONCURRENT_PAGES = 4  # pages for machines; other requests wait in line
 

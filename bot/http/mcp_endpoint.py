@@ -53,7 +53,6 @@ STOPPING_ERROR = (
     " arguments: nothing is asked twice."
 )
 STOP_POLL_SECONDS = 0.25  # between checks whether this process stops
-MCP_PATH = "/mcp"
 MAX_REMEMBERED_RUNNERS = 200  # runners of held calls: one for each key, channel and requester
 PLACE_FIELDS = ("channel", "requester")  # a host may state these; by default they are the key's
 HEADER_NAME_TEMPLATE = "countersign-{}"  # a host states them in these headers
@@ -221,7 +220,9 @@ class McpEndpoint:
         name = (key, *(around.get(each, "") for each in PLACE_FIELDS))
         runner = self._held_calls.pop(name, None)
         if runner is None:
-            runner = HeldCallRunner(Countersign(self._url, key), around, MAX_HOLD_SECONDS, MCP_PATH)
+            runner = HeldCallRunner(
+                Countersign(self._url, key), around, MAX_HOLD_SECONDS, api_gate.MCP_PATH
+            )
         self._held_calls[name] = runner
         while len(self._held_calls) > MAX_REMEMBERED_RUNNERS:
             self._held_calls.popitem(last=False)
