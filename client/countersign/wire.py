@@ -18,7 +18,7 @@ from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -172,11 +172,13 @@ class ApiTransport:
         request.add_header("User-Agent", f"countersign-client/{VERSION}")
         until = time.monotonic() + (0.0 if patience is None else waits + patience)
         pauses = chain(RETRY_PAUSES_SECONDS, repeat(RETRY_PAUSES_SECONDS[-1]))
+        timeout = waits + ANSWER_TIMEOUT_SECONDS
         while True:
             again = next(pauses) * random.uniform(0.75, 1.25)  # noqa: S311 # no secret: it spreads
+            begun = time.monotonic()
             error: CountersignError
             try:
-                with self._opener.open(request, timeout=waits + ANSWER_TIMEOUT_SECONDS) as answer:
+                with self._opener.open(request, timeout=timeout) as answer:
                     answer_body = answer.read()
                 self._log_reached_again()
                 return _parse_answer(answer_body)
@@ -190,6 +192,8 @@ class ApiTransport:
                     raise error from None
             except (OSError, HTTPException) as lost:
                 why = lost.reason if isinstance(lost, URLError) else lost
+                if _is_caller_timeout(why, begun + timeout):
+                    raise why from None
                 error = NoAnswer(f"Countersign does not answer at {self.url} ({why}).")
             if isinstance(error, NoAnswer) and not self._is_lost:
                 self._is_lost = True
@@ -202,6 +206,17 @@ class ApiTransport:
         if self._is_lost:
             self._is_lost = False
             log.warning("Countersign answers again at %s.", self.url)
+
+
+def _is_caller_timeout(error: object, until: float) -> TypeGuard[TimeoutError]:
+    """Return whether the caller's own time limit, such as an alarm, has ended a connection.
+
+    `until`: the monotonic time at which the connection itself times out. The error of an operating
+    system has a number.
+    """
+    if not isinstance(error, TimeoutError) or error.errno is not None:
+        return False
+    return time.monotonic() < until
 
 
 def _find_host(url: str) -> str:

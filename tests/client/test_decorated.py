@@ -56,6 +56,9 @@ async def deploy_later(version: str) -> None: ...
 @countersigned(effect="Deploy {version}", channel="C0SUPPORT")
 def deploy(version: str) -> None: ...
 
+def end_job(*_):
+    raise TimeoutError("the job took too long")  # no time limit of the connection
+
 async def main() -> None:
     waits = asyncio.ensure_future(deploy_later("7.51"))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, waits.cancel)
@@ -65,6 +68,7 @@ async def main() -> None:
 ENDS = {
     "7.51": "asyncio.run(main())",
     "7.52": "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); deploy('7.52')",
+    "7.53": "signal.signal(signal.SIGTERM, end_job); deploy('7.53')",
 }
 
 
@@ -180,7 +184,7 @@ def test_cancelling_a_task_cancels_its_request(shop: Shop) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ENDS, ids=["cancelled task", "SystemExit"])
+@pytest.mark.parametrize("version", ENDS, ids=["cancelled task", "SystemExit", "TimeoutError"])
 def test_a_program_that_ends_takes_its_request_back(shop: Shop, version: str) -> None:
     """Nobody waits for the decision any more."""
     command = [sys.executable, "-c", WAITS + ENDS[version]]
