@@ -7,7 +7,8 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AsyncContextDecorator, ContextDecorator, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,16 @@ RENEWALS_PER_LEASE = 3
 CANCEL_TIMEOUT_SECONDS = 5.0  # to cancel a request that nobody waits for any more
 MAX_CLAIM_POLLS = 60  # while another process claims the same call
 CLAIM_POLL_SECONDS = 1.0
+# of results for which the caller, or another thread, has yet to do the work
+RUNS_LATER_TYPES = (
+    Generator,
+    AsyncGenerator,
+    Future,
+    ContextDecorator,  # what a @contextmanager returns
+    AsyncContextDecorator,
+    map,
+    filter,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +101,12 @@ class ClaimedGatedCall:
         """Report how the call went; a report that fails is logged, and people are asked instead.
 
         `result`: any value, or the exception with which the call ended. If it still has to be run
-        or read (a coroutine, a generator), the outcome is reported as unknown.
+        or read (a coroutine, a generator, a future), the outcome is reported as unknown.
         """
         went: bool | None = succeeded
         if isinstance(result, Exception):
             result = f"{type(result).__name__}: {format_value(result)}"
-        elif inspect.isawaitable(result) or isinstance(result, Generator | AsyncGenerator):
+        elif inspect.isawaitable(result) or isinstance(result, RUNS_LATER_TYPES):
             went, result = None, f"It returned a {type(result).__name__}, which runs later."
         json_result = convert_result_to_json(result)
         try:

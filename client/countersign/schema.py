@@ -6,9 +6,10 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -214,13 +215,13 @@ def _build_default_field(parameter: inspect.Parameter) -> Any:
 def convert_result_to_json(value: Any) -> Any:
     """Return a result as JSON to report; one over 90,000 bytes is cut to a text that says so.
 
-    A result that is nested deeper than the API reads is cut in the same way. A generator in it is
-    not read: that is for the caller to do.
+    A result that is nested deeper than the API reads is cut in the same way. An iterator in it,
+    such as a generator, a file or a cursor, is not read: that is for the caller to do.
     """
     from pydantic_core import to_json
 
     try:
-        readable = _name_generators(value)
+        readable = _name_iterators(value)
         json_value = json.loads(to_json(readable, fallback=str, inf_nan_mode="strings"))
     except Exception:  # noqa: BLE001 # it holds itself, or its own code for this fails
         json_value = format_value(value)
@@ -230,15 +231,17 @@ def convert_result_to_json(value: Any) -> Any:
     return f"{text[:MAX_SHORTENED_CHARS]}… ({len(text):,} characters in all)"
 
 
-def _name_generators(value: Any) -> Any:
-    """Return a value in whose dicts, lists and tuples a text stands for each generator."""
+def _name_iterators(value: Any) -> Any:
+    """Return a value in whose collections and dataclasses a text stands for each iterator."""
     match value:
-        case Generator():
+        case Iterator():
             return format_value(value)
         case dict():
-            return {name: _name_generators(each) for name, each in value.items()}
-        case list() | tuple():
-            return [*map(_name_generators, value)]
+            return {name: _name_iterators(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset() | deque():
+            return [*map(_name_iterators, value)]
+    if is_dataclass(value) and not hasattr(value, "__pydantic_serializer__"):
+        return {each.name: _name_iterators(getattr(value, each.name)) for each in fields(value)}
     return value
 
 

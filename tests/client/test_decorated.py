@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -335,11 +337,21 @@ async def yield_later() -> AsyncIterator[int]:
     yield 1
 
 
+@contextlib.contextmanager
+def deploy_within() -> Iterator[int]:
+    """Do nothing before a `with`."""
+    yield 1
+
+
 ODD_RESULTS: dict[str, tuple[Any, str]] = {
+    "elsewhere": (Future[int](), "UNKNOWN"),
+    "entered": (deploy_within(), "UNKNOWN"),
     "half": ("a\udcff\0b", "a\ufffd\ufffdb"),
     "late": ((each for each in (1, 2)), "UNKNOWN"),
     "later": (yield_later(), "UNKNOWN"),
+    "lines": (iter([1, 2]), "list_iterator"),
     "long": (ValueError("x" * 200_000), "ValueError: xxxx"),
+    "mapped": (map(int, "12"), "UNKNOWN"),
     "wordless": (WordlessError(), "WordlessError without a text"),
 }
 
@@ -368,6 +380,6 @@ def test_odd_results_and_errors_are_reported(shop: Shop, what: str) -> None:
     [call] = shop.list_calls(f'"{what}"')
     assert words in call.output
     failed = S.FAILED if isinstance(result, Exception) else S.SUCCEEDED
-    assert call.status.value == (S.UNKNOWN if what in ("late", "later") else failed).value
-    if what == "late":
+    assert call.status.value == (S.UNKNOWN if words == "UNKNOWN" else failed).value
+    if isinstance(result, Iterator):
         assert list(result) == [1, 2], "it was not read"
