@@ -4,6 +4,7 @@ unknown, and a result is kept.
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import os
@@ -120,7 +121,10 @@ def over_stdio(folder: Path) -> Address:
 
 @contextmanager
 def over_http(folder: Path, how: str, status: int = 200) -> Iterator[Address]:
-    """The server at an address; calls are answered as JSON, as events, or by this status alone."""
+    """The server at an address; calls are answered as JSON, as events, or by this status alone.
+
+    "packed" answers are compressed, though the client asks for others; "mispacked" ones say so.
+    """
 
     async def answer(request: Request) -> Response:
         if request.method != "POST":
@@ -132,10 +136,14 @@ def over_http(folder: Path, how: str, status: int = 200) -> Iterator[Address]:
         is_call = message["method"] == "tools/call"
         if how == "html" and is_call:
             return Response("<h1>oh</h1>", status, media_type="text/html")
-        if how == "events":
-            body = "".join(f"event: message\r\ndata: {each}\r\n\r\n" for each in lines)
-            return Response(body, media_type="text/event-stream")
-        return Response(lines[0], status if is_call else 200, media_type="application/json")
+        says_packed = "packed" in how and is_call
+        headers = {"Content-Encoding": "gzip"} if says_packed else None
+        pack = gzip.compress if says_packed and how.startswith("packed") else bytes
+        if how.endswith("events"):
+            body = "".join(f"event: message\r\ndata: {each}\r\n\r\n" for each in lines).encode()
+            return Response(pack(body), headers=headers, media_type="text/event-stream")
+        answered, body = status if is_call else 200, pack(lines[0].encode())
+        return Response(body, answered, headers, media_type="application/json")
 
     app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -170,7 +178,7 @@ def read_calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().split() if (folder / "calls").exists() else []
 
 
-@pytest.fixture(params=["stdio", "json", "events"])
+@pytest.fixture(params=["stdio", "json", "events", "packed json", "packed events"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]:
     """The server, over each transport."""
     write_script(tmp_path)
@@ -238,6 +246,16 @@ def test_an_http_status_alone_leaves_a_call_unknown(status: int, tmp_path: Path)
         with over_http(tmp_path, "json", status) as found:
             [outcome] = call_tools(found, "own_words")
         assert isinstance(outcome, FailedOutcome), outcome
+
+
+def test_an_answer_that_cannot_be_unpacked_leaves_a_call_unknown(tmp_path: Path) -> None:
+    """The reason is told, and the connection goes on."""
+    write_script(tmp_path)
+    with over_http(tmp_path, "mispacked json") as found:
+        outcomes = call_tools(found, "fits", "own_words")
+    for each in outcomes:
+        assert isinstance(each, UnknownOutcome), each
+        assert "DecodingError" in each.why
 
 
 @pytest.mark.parametrize("how", ["json", "events"])

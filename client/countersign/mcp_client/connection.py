@@ -131,7 +131,7 @@ async def open_transport(
 ) -> AsyncGenerator[Any, None]:
     """Connect and yield the two message streams; their traffic is noted in `wire`."""
     if isinstance(address, UrlAddress):
-        # uncompressed, since the server's answer is read along
+        # uncompressed: the answer is inspected on its way
         headers = {"Accept-Encoding": "identity", **address.headers}
         note = partial(sent_calls.note_http_response, wire)
         async with (

@@ -305,14 +305,14 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
     """The body of an HTTP answer, noted while the SDK reads it."""
 
     def __init__(
-        self, stream: Any, wire: ServerTraffic, posted: RequestId | None, events: bool
+        self, source: httpx2.Response, wire: ServerTraffic, posted: RequestId | None, events: bool
     ) -> None:
-        self._stream, self._wire, self._posted, self._events = stream, wire, posted, events
+        self._source, self._wire, self._posted, self._events = source, wire, posted, events
         self._line, self._data, self._size = bytearray(), list[str](), 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         line = bytearray()  # the last line so far, still incomplete
-        async for chunk in self._stream:
+        async for chunk in self._source.aiter_bytes():
             line += chunk
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
             if end >= 0:
@@ -324,7 +324,7 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
             self._wire.note_json_message(self._line.decode("utf-8", "replace"), self._posted)
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self._source.aclose()
 
     def _note_chunk(self, part: bytearray) -> bytes:
         """Note whole lines of the body, and return them with each half of a character replaced."""
@@ -379,7 +379,12 @@ def _watch_response_body(
     kind = response.headers.get("content-type", "").lower()
     events = kind.startswith("text/event-stream")
     if events or kind.startswith("application/json"):
-        response.stream = _WatchedResponseBody(response.stream, wire, posted, events)
+        # some servers compress although they were asked not to
+        source = httpx2.Response(
+            response.status_code, headers=response.headers, stream=response.stream
+        )
+        response.headers.pop("Content-Encoding", None)
+        response.stream = _WatchedResponseBody(source, wire, posted, events)
 
 
 # The SDK's client and its HTTP client, with what is done otherwise here.
@@ -437,7 +442,7 @@ class SeparateRequestsHttpClient(httpx2.AsyncClient):
             if response.headers.get("content-type", "").lower().startswith("application/json"):
                 await response.aread()
                 response = _fill_in_error_id(request, response)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             answer = _build_error_answer(request, error)
             if answer is None:
                 raise
