@@ -188,19 +188,15 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
     card, or DELETED_AGAIN_CODE. Runs in the caller's transaction, after the card was marked as
     failed.
     """
-    copies = (
-        [
-            other
-            for other in outbox.list_cards_of_plan(tx, card.plan_id)
-            if other.status is not MessageStatus.FAILED
-        ]
-        if card.plan_id
-        else []
-    )
-    shown_elsewhere = {call for copy in copies for call in outbox.parse_message_body(copy)["calls"]}
+    shown_elsewhere = {
+        call
+        for other in outbox.list_cards_of_plan(tx, card.plan_id)
+        if other.status is not MessageStatus.FAILED
+        for call in outbox.parse_message_body(other)["calls"]
+    }
     hidden = [
         calls.get_call(tx, call)
-        for call in outbox.parse_message_body(card).get("calls", [])
+        for call in outbox.parse_message_body(card)["calls"]
         if call not in shown_elsewhere
     ]
     lost = [call for call in hidden if call.status is CallStatus.PENDING]
@@ -214,8 +210,7 @@ def cancel_calls_of_failed_card(tx: Transaction, card: Message, code: str, *, at
     if lost:
         run = runs.get_run(tx, card.run_id)
         text = DELETED_AGAIN_NOTICE if code == DELETED_AGAIN_CODE else NOT_SHOWN_NOTICE
-        to = [run.requester]
-        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": text}, notified=to)
+        outbox.queue_notice(tx, run, f"unseen:{card.key}", {"text": text})
     return bool(lost)
 
 
