@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from storage.models import Message
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, MessageStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
-from tests.stories.messages import action_ids, words
+from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import all_sent, arrived, ask, chat, later, now_at, statuses
+from tests.stories.test_programs import BEN, request_call
 
 CloseChannel = Callable[[str], None]
 WAYS = ("archived", "without the bot")
@@ -25,6 +26,12 @@ name = "notes"
 tool = "note"
 verdict = "ask"
 reminders = ["30m"]
+
+[[rule]]
+name = "cancellations"
+tool = "cancel_order"
+verdict = "ask"
+post_to = "C0FINANCE"
 """
 
 
@@ -129,3 +136,54 @@ def test_an_expiry_is_told_in_a_direct_message(harness: Harness) -> None:
     assert "I could not post there" in begin
     assert "so this will not happen: Write “too late”" in end
     assert harness.run_in(thread).status is RunStatus.COMPLETED
+
+
+def test_a_line_lost_in_another_channel_is_not_sent_to_the_requester(harness: Harness) -> None:
+    """They have it in their own thread."""
+    thread = ask(harness, ("cancel_order", {"order_id": 1043, "reason": "lost line"}))
+    card = harness.card(FINANCE, None)
+    harness.settle()
+    harness.slack.faults.fail(
+        "chat.postMessage", "restricted_action", match=lambda a: a.get("thread_ts") == card["ts"]
+    )
+    harness.person("ben").edit(SUPPORT, thread, "@bot cancel 1044")
+    harness.said(SUPPORT, thread, "It now reads: “cancel 1044”")
+    all_sent(harness)
+    assert "restricted_action" in {row.error for row in harness.all(Message)}
+    assert not read_direct_messages(harness, "ben", thread)
+
+
+def test_help_that_cannot_be_posted_holds_up_nothing(harness: Harness) -> None:
+    """It belongs to no request, so nobody gets it elsewhere."""
+    harness.slack.faults.fail(
+        "chat.postMessage", "restricted_action", match=having("Ask in your own words")
+    )
+    asked = harness.person("ben").say(SUPPORT, "@bot help")
+    arrived(harness)
+    all_sent(harness)
+    [row] = harness.all(Message, Message.key.startswith("help:"))  # type: ignore[attr-defined] # a column
+    assert (row.run_id, row.status, row.attempts) == ("", MessageStatus.FAILED, 0)
+    assert not read_direct_messages(harness, "ben", asked)
+
+
+def test_a_request_that_can_be_posted_nowhere_is_cancelled(harness: Harness) -> None:
+    """Slack does not open its requester's direct messages, and is asked once."""
+    harness.slack.faults.fail(
+        "conversations.open", "user_disabled", match=lambda a: BEN in str(a.get("users"))
+    )
+    found = request_call(harness, "nowhere", channel="")
+    harness.slack.wait(lambda: found.load_status().status == CallStatus.CANCELLED)
+    all_sent(harness)
+    answers = [each.response or {} for each in harness.slack.requests]
+    assert [each.get("error") for each in answers].count("user_disabled") == 1
+
+
+def test_an_answer_lost_in_a_direct_message_is_not_sent_there_again(harness: Harness) -> None:
+    """Slack would refuse that as well."""
+    ben = harness.person("ben")
+    harness.slack.faults.fail("chat.postMessage", "restricted_action", match=having("one euro"))
+    thread = chat(harness, "They owe us one euro.", ben.dm_channel)
+    arrived(harness)
+    all_sent(harness)
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+    assert not read_direct_messages(harness, "ben", thread)
