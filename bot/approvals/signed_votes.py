@@ -214,8 +214,7 @@ class SignatureHandler:
             return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
         if not verified.user_verified:
             return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-        counts = verified.new_sign_count or passkey.sign_count
-        if counts and verified.new_sign_count <= passkey.sign_count:
+        if passkey.sign_count and verified.new_sign_count <= passkey.sign_count:
             sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
             return PasskeyRefusal("cloned", sentence, is_cloned=True)
         return SignedDecision(link, passkey, evidence, verified.new_sign_count)
