@@ -108,12 +108,9 @@ class SignatureRequester:
                 effect = describe_call_effect(self.tools, tx, call)
                 buttons.append(issue(tx, delivery, call, delegator, verb, reason, effect))
                 stored_call = calls.find_call_with_revision(tx, call.id)
-                whole = (
-                    build_call_view_for_approvers(self.tools, tx, stored_call)
-                    if stored_call
-                    else None
-                )
-                more = bool(whole and whole.masked_pieces)
+                assert stored_call is not None
+                whole = build_call_view_for_approvers(self.tools, tx, stored_call)
+                more = bool(whole.masked_pieces)
                 self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
             passkeys.is_waiting(tx, each)
