@@ -274,9 +274,9 @@ def _get_run_id_of_same_request(
     once, now = (
         (each.user, each.channel, _extract_call_definition(each)) for each in (stored, delivery)
     )
-    run = runs.find_run(tx, stored.run_id or "")
-    is_theirs = key is None or (run is not None and programs.is_request_of_key(tx, run, key))
-    if once != now or not stored.run_id or not is_theirs:
+    assert stored.run_id is not None  # stored together with its run
+    is_theirs = key is None or programs.is_request_of_key(tx, runs.get_run(tx, stored.run_id), key)
+    if once != now or not is_theirs:
         name = delivery.key.partition(":")[2]
         raise program_calls.RequestKeyReusedError(f"the key {name!r} was used for something else")
     return stored.run_id
