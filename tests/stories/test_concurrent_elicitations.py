@@ -1,4 +1,4 @@
-"""A tool asks two questions at once during its call, and no longer needs one of the answers."""
+"""A tool asks two questions at once during its call, or one after its call has ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import pytest
 from pydantic import BaseModel
 
 from bot.demo.model_server import Turn
-from bot.tools import Effect, ElicitationRequest, ToolContext, tool
+from bot.tools import Effect, ElicitationOutcome, ElicitationRequest, ToolContext, tool
 from bot.tools.person_question import AnswerKind, AskPerson
-from storage.states import CallStatus
+from storage.models import Run
+from storage.states import CallStatus, RunSource
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import now_at
 
 pytestmark = pytest.mark.long
 SEEN = threading.Event()  # set once people see both questions
+BEGUN = threading.Event()  # set by the slow tool
+ENDED = threading.Event()  # set once the call of the slow tool has ended
+LATE_OUTCOMES: list[ElicitationOutcome] = []
 
 
 class Thing(BaseModel):
@@ -39,12 +43,24 @@ def search(args: Thing, context: ToolContext) -> str:
         return f"{args.text}: {red.result().outcome}, {blue.result().outcome}"
 
 
+@tool(title="Look slowly", effect="Look for “{text}”", does=Effect.READ, timeout=2)
+def look_slowly(args: Thing, context: ToolContext) -> str:
+    BEGUN.set()
+    assert ENDED.wait(30)
+    answer = context.line.ask(build_question("Is it green?"), lambda: False)
+    LATE_OUTCOMES.append(answer.outcome)
+    return args.text
+
+
 @pytest.fixture
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A bot with that tool."""
-    made = Harness(tmp_path_factory.mktemp("line"), [search])
+    """A bot with these tools."""
+    for each in (SEEN, BEGUN, ENDED):
+        each.clear()
+    made = Harness(tmp_path_factory.mktemp("line"), [search, look_slowly])
     yield made
     SEEN.set()
+    ENDED.set()
     made.close()
 
 
@@ -66,6 +82,21 @@ def test_a_question_that_is_not_needed_is_withdrawn_alone(harness: Harness) -> N
     found = {each.tool: each for each in harness.calls_in(thread)}
     assert found["search"].status is CallStatus.SUCCEEDED
     assert "the key: nobody, answered" in found["search"].output
+
+
+def test_a_tool_whose_call_has_ended_asks_nobody(harness: Harness) -> None:
+    """It took too long, and its request goes on without it."""
+    harness.planner.script(Turn(calls=[("look_slowly", {"text": "the key"})]), Turn(text="Lost."))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    assert BEGUN.wait(30)
+    hold = harness.planner.hold_next_request()
+    assert hold.arrived.wait(30)
+    ENDED.set()
+    harness.slack.wait(lambda: LATE_OUTCOMES)
+    assert LATE_OUTCOMES == [ElicitationOutcome.NOBODY]
+    assert not harness.all(Run, Run.source == RunSource.SERVER)
+    hold.release()
+    harness.said(SUPPORT, thread, "Lost.")
 
 
 def is_open(harness: Harness, ts: str) -> bool:
