@@ -1,0 +1,36 @@
+"""Buttons and dialogs about something that is not in the record, as after a backup was restored."""
+
+from __future__ import annotations
+
+import pytest
+
+from slack_sandbox.workspace.records import Delivery as Sent
+from storage.models import Delivery
+from storage.states import DeliveryStatus
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived
+from tests.stories.test_foreign_payloads import (
+    OUR_WORKSPACE,
+    About,
+    dump_decisions,
+    list_interactions,
+)
+
+
+def test_nothing_comes_of_a_button_or_dialog_about_something_lost(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each is acknowledged and handled, without an error."""
+    place = harness.person("ben").say(SUPPORT, "hello")
+    lost = About(place, place, "lost_run", "lost_plan", "lost_call", 99)
+    app, before, outcomes = harness.slack.world.app, dump_decisions(harness), []
+    for name, body in list_interactions(lost, OUR_WORKSPACE):
+        if name != "submit new_request":  # asks for something new
+            sent = Sent("interactive", {"api_app_id": app.id, "token": "t", **body}, app)
+            harness.slack.world.send(sent)
+            outcomes.append((name, sent.wait()))
+    arrived(harness)
+    assert [name for name, outcome in outcomes if outcome != "acked"] == ["options"]
+    assert not harness.all(Delivery, Delivery.status == DeliveryStatus.BROKEN)
+    assert dump_decisions(harness) == before
+    assert "Traceback" not in caplog.text
