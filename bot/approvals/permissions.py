@@ -202,6 +202,8 @@ class PermissionChecker:
 
     def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
         """Return the sentence that tells a person privately why they may not do this (`verb`)."""
+        if verb is CallVerb.RESOLVE and verdict.why in ("own_request", "own_edit"):
+            return sentences.OWN_OUTCOME_REPLY
         if reply := _REPLY_BY_REASON.get(verdict.why):
             return reply
         if verdict.why == "not_approver" and verb in LOOK_VERBS:
@@ -214,9 +216,9 @@ class PermissionChecker:
         return reply_with(self.describe_approvers(call))
 
     def describe_approvers(self, call: Call) -> str:
-        """Return who could approve the call now, as mentions; a channel's members are not listed.
+        """Return who could approve the call now, or say what became of it, as mentions.
 
-        If Slack cannot be asked, it is the list in the policy.
+        A channel's members are not listed. If Slack cannot be asked, it is the list in the policy.
         """
         gate = load_gate(call.gate)
         with self.store.read() as tx:
@@ -224,11 +226,12 @@ class PermissionChecker:
             involved = calls.get_call_editors_and_votes(tx, call)
         if not isinstance(gate, Ask):
             return ""
-        votes = involved.votes
+        is_approved = call.status is CallStatus.UNKNOWN  # whoever approves such calls may decide it
+        votes = () if is_approved else involved.votes
         out = {who for vote in votes for who in (vote.person, vote.counted_person)}
         out |= set() if gate.editor_counts else involved.editors
         named = gate.get_approvers_of_stages(
-            tally_votes(gate, votes).asked_stages,
+            range(len(gate.stages)) if is_approved else tally_votes(gate, votes).asked_stages,
             measure_waiting_time(gate, call, self.clock.now()),
             run.requester,
         )

@@ -122,7 +122,7 @@ class RequestActionHandler:
         with self._store.write() as tx:
             if isinstance(verdict, Denial):
                 record_refused_action(tx, delivery, call, resolution, verdict)
-                why = self._permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
+                why = self._permissions.refusal_sentence(verdict, call, CallVerb.RESOLVE)
                 reply_privately(tx, delivery, why)
             else:
                 reply = self._resolve(tx, delivery, target, resolution, run, call, verdict, signed)

@@ -36,6 +36,7 @@ OWN_REQUEST_REPLY = (
     "This is your own request, so somebody else has to approve it. You can still reject "
     "or cancel it."
 )
+OWN_OUTCOME_REPLY = "You asked for this or edited it, so somebody else has to say what happened."
 OWN_EDIT_REPLY = "You edited this, so somebody else has to approve it."
 RERUN_NEEDS_ALL_APPROVERS_REPLY = (
     "One person’s approval was not enough for this, so one click cannot run it again. "

@@ -22,6 +22,7 @@ from tests.stories.messages import action_ids, words
 from tests.stories.steps import (
     all_sent,
     arrived,
+    ask,
     ask_for,
     noted,
     now_at,
@@ -183,6 +184,29 @@ def test_a_click_cannot_rerun_a_call_needing_a_reason(
     told(harness, "ana", SUPPORT, thread, RERUN_NEEDS_REASON_REPLY)
     assert statuses(harness, thread) == [C.UNKNOWN]
     assert fakes.did("lose", "parcel") == 1
+    press(harness, "ana", SUPPORT, asking, "resolve_done")  # takes no reason
+    harness.said(SUPPORT, thread, "looked and says")
+    assert statuses(harness, thread) == [C.SUCCEEDED]
+
+
+def test_only_an_approver_can_say_what_became_of_a_call(harness: Harness) -> None:
+    """Others are told who can, the one who approved it included; the attempt is recorded."""
+    thread, asking = ask_and_lose_outcome(harness)
+    press(harness, "ben", SUPPORT, asking, "resolve_done")
+    told(harness, "ben", SUPPORT, thread, "These people can: <@UANA00001>, <@UCLEO0001>.")
+    call = get_only_call(harness, thread)
+    [data] = noted(harness, call.run_id, "decision.refused")
+    assert (call.status, data["verb"], data["why"]) == (C.UNKNOWN, "done", "not_approver")
+
+
+def test_requesters_cannot_say_what_became_of_their_own_call(harness: Harness) -> None:
+    """Not even those who could approve such calls of others."""
+    thread = ask(harness, ("lose", {"text": "own parcel"}), who="ana")
+    vote(harness, "cleo", harness.card(SUPPORT, thread))
+    asking = harness.card(SUPPORT, thread, having="run_again")
+    press(harness, "ana", SUPPORT, asking, "resolve_done")
+    told(harness, "ana", SUPPORT, thread, "somebody else has to say what happened")
+    assert statuses(harness, thread) == [C.UNKNOWN]
 
 
 def test_a_click_cannot_rerun_a_call_of_several_approvers(
