@@ -75,7 +75,10 @@ def test_a_key_is_shown_once_stored_as_a_hash_listed_and_revoked(
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "ftp://localhost/a"], "https://"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a:b@c.de"], "password"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://a@c.de"], "user name"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://:b@c.de"], "password"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https:///told"], "an address"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://cé.de"], "an address"),
+        (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://c.de/\x7f"], "an address"),
         (["n", "--for", "@ben", "--tools", "*", "--webhook", "https://c.de:x"], "not an address"),
     ],
 )
