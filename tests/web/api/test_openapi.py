@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -96,6 +98,13 @@ def build_example_body(said: dict[str, Any], model: str) -> dict[str, Any]:
         for name, each in schema["properties"].items()
         if each.get("examples")
     }
+
+
+def test_the_description_has_every_schema_that_it_refers_to(program: Program) -> None:
+    """Also those that only problems contain."""
+    _, said = program.ask("GET", "/v1/openapi.json")
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(said)))
+    assert {"Problem", "FieldError"} <= named <= said["components"]["schemas"].keys()
 
 
 def test_every_example_of_the_description_is_accepted(
