@@ -11,7 +11,7 @@ import pytest
 
 from bot.approvals.receipts import ReceiptWriter
 from bot.cards.answers import RERUN_NEEDS_REASON_REPLY
-from bot.cards.sentences import RERUN_NEEDS_ALL_APPROVERS_REPLY
+from bot.cards.sentences import OUTDATED_CARD_REPLY, RERUN_NEEDS_ALL_APPROVERS_REPLY
 from bot.demo.model_server import Turn
 from bot.tools import ChangedError, Effect, Preview, Tool, ToolContext, tool
 from storage.models import Call
@@ -197,6 +197,20 @@ def test_only_an_approver_can_say_what_became_of_a_call(harness: Harness) -> Non
     call = get_only_call(harness, thread)
     [data] = noted(harness, call.run_id, "decision.refused")
     assert (call.status, data["verb"], data["why"]) == (C.UNKNOWN, "done", "not_approver")
+
+
+def test_a_click_on_an_older_card_resolves_nothing(harness: Harness, fakes: FakeTools) -> None:
+    """It is about the earlier execution; the person is told that it is out of date."""
+    thread, asking = ask_and_lose_outcome(harness)
+    press(harness, "ana", SUPPORT, asking, "run_again")
+    arrived(harness)
+    assert (statuses(harness, thread), fakes.did("lose", "parcel")) == ([C.UNKNOWN], 2)
+    for action in ("run_again", "resolve_done"):
+        press(harness, "cleo", SUPPORT, asking, action)
+        arrived(harness)
+    seen = harness.person("cleo").everything(SUPPORT)
+    assert len([m for m in seen if OUTDATED_CARD_REPLY in words(m)]) == 2
+    assert (statuses(harness, thread), fakes.did("lose", "parcel")) == ([C.UNKNOWN], 2)
 
 
 def test_requesters_cannot_say_what_became_of_their_own_call(harness: Harness) -> None:
