@@ -213,6 +213,17 @@ def test_a_click_on_an_older_card_resolves_nothing(harness: Harness, fakes: Fake
     assert (statuses(harness, thread), fakes.did("lose", "parcel")) == ([C.UNKNOWN], 2)
 
 
+def test_a_vote_on_a_call_of_unknown_outcome_comes_too_late(harness: Harness) -> None:
+    """Its approval was given before it ran."""
+    thread, card = ask_for(harness, "parcel", "lose")
+    harness.planner.script(Turn(text=ANSWER))
+    vote(harness, "ana", card)
+    harness.card(SUPPORT, thread, having="run_again")
+    press(harness, "cleo", SUPPORT, card, "approve")
+    told(harness, "cleo", SUPPORT, thread, "<@UANA00001> already approved this")
+    assert statuses(harness, thread) == [C.UNKNOWN]
+
+
 def test_requesters_cannot_say_what_became_of_their_own_call(harness: Harness) -> None:
     """Not even those who could approve such calls of others."""
     thread = ask(harness, ("lose", {"text": "own parcel"}), who="ana")
