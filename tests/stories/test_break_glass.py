@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bot.policy.evaluation import parse
@@ -25,6 +26,7 @@ from tests.stories.steps import (
     told,
     typed,
     vote,
+    waiting,
 )
 from tests.stories.test_commands import asked
 from tests.stories.test_home import opened, read_home, wait
@@ -58,6 +60,13 @@ break_glass = ["UDAN00001"]
 tool = "wipe"
 verdict = "ask"
 approvers = ["@shop-leads"]
+"""
+VETO = """
+[defaults]
+approvers = ["@shop-leads"]
+quorum = 2
+veto = 2
+break_glass = ["UBEN00001", "UANA00001"]
 """
 
 
@@ -208,6 +217,40 @@ def test_another_approver_confirms_having_looked(harness: Harness) -> None:
     assert (call.look_due_at, call.status) == (None, C.SUCCEEDED)
     later(harness, 90_000)
     assert not showing(harness, SUPPORT, thread, AGAIN)
+
+
+def test_an_earlier_vote_may_rule_out_to_run_it(own_harness: Callable[..., Harness]) -> None:
+    """Whoever has rejected a call cannot run it; whoever has approved it can."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, VETO)
+    thread = waiting(harness, ("note", {"text": "rejected"}))
+    card = harness.card(SUPPORT, thread)
+    reject(harness, "ana", SUPPORT, card, "not now")
+    arrived(harness)
+    break_glass(harness, "ana", card)
+    told(harness, "ana", SUPPORT, thread, "You already rejected this")
+    assert (statuses(harness, thread), fakes.did("note", "rejected")) == ([C.PENDING], 0)
+    thread = ask(harness, ("note", {"text": "approved"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    break_glass(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "approved")) == ([C.SUCCEEDED], 1)
+
+
+def test_whoever_had_rejected_a_call_can_look_at_it(own_harness: Callable[..., Harness]) -> None:
+    """They know best what was wrong with it."""
+    harness = own_harness(FakeTools().tools, VETO)
+    thread = ask(harness, ("note", {"text": "look"}))
+    card = harness.card(SUPPORT, thread)
+    reject(harness, "cleo", SUPPORT, card, "not now")
+    arrived(harness)
+    break_glass(harness, "ben", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    press(harness, "cleo", SUPPORT, now_at(harness, SUPPORT, card["ts"]), "looked_at")
+    arrived(harness)
+    assert "👀 Looked at by " in words(now_at(harness, SUPPORT, card["ts"]))
 
 
 def test_a_reviewer_reports_that_something_is_wrong(harness: Harness) -> None:
