@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
+from tests.pages import section
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def read_recipes(section: str) -> dict[str, str]:
-    """The TOML of each part of a section, by the part's title."""
-    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    parts = re.split(r"^### (.+)\n", text, flags=re.M)[1:]
+def read_recipes(text: str, heading: str) -> dict[str, str]:
+    """The TOML below each heading of that level, by its title."""
+    parts = re.split(rf"^{heading} (.+)\n", text, flags=re.M)[1:]
     found = {}
     for title, text in zip(parts[::2], parts[1::2], strict=True):
         [found[title]] = re.findall(r"^```toml\n(.*?)^```$", text, re.S | re.M)
     return found
 
 
-RECIPES = read_recipes("Cookbook")
-FIRST = read_recipes("Three to begin with")
+RECIPES = read_recipes((DOCS / "cookbook.md").read_text("utf-8"), "##")
+FIRST = read_recipes(section(DOCS / "policy.md", "Three to begin with"), "###")
