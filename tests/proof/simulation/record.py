@@ -23,7 +23,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDS = "succeeded failed cancelled superseded"
 CALLS = {  # as in the design; not read from the product
     "pending": "approved rejected answered expired cancelled superseded invalidated",
-    "approved": "running cancelled superseded invalidated pending",
+    "approved": "running cancelled superseded invalidated pending unknown",
     "running": "succeeded failed unknown pending entrusted",
     "entrusted": ENDS,
     "unknown": "succeeded failed approved",
@@ -136,6 +136,9 @@ class Record:
         before, to = stands.status, data["to"]
         self.expect(before == data["from"], f"call {call} was {before}, from {data['from']}")
         self.expect(to in CALLS.get(before, "").split(), f"call {call}: {before} to {to}")
+        if (before, to) == ("approved", "unknown"):  # it was to run again, and may not
+            self.expect(stands.starts, f"call {call} is unknown, but was never started")
+            stands.may_run = False
         stands.status = to
         if to == "approved":
             stands.may_run = True
