@@ -104,6 +104,11 @@ def test_a_message_delivered_days_late_is_not_worked_on(harness: Harness, days: 
     said = [each for each in payloads if each["event"].get("subtype") is None]
     now = harness.clock.now().timestamp()
     old = f"{int(now - days * 86_400)}.{next(NUMBERS):06d}"
+    ts = harness.person("ben").say(SUPPORT, "what comes late")
+    with harness.slack.world.lock:
+        messages = harness.slack.world.messages[SUPPORT]
+        messages[old] = messages.pop(ts)
+        messages[old].body["ts"] = old
     asked, told = len(harness.planner.requests), len(find_late_notes(harness))
     for each in (*said, *said):
         deliver(harness, _replace_ts(each, each["event"]["ts"], old))
