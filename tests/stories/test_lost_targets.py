@@ -9,12 +9,7 @@ from storage.models import Delivery
 from storage.states import DeliveryStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived
-from tests.stories.test_foreign_payloads import (
-    OUR_WORKSPACE,
-    About,
-    dump_decisions,
-    list_interactions,
-)
+from tests.stories.test_foreign_payloads import About, dump_decisions, list_interactions
 
 
 def test_nothing_comes_of_a_button_or_dialog_about_something_lost(
@@ -23,11 +18,12 @@ def test_nothing_comes_of_a_button_or_dialog_about_something_lost(
     """Each is acknowledged and handled, without an error."""
     place = harness.person("ben").say(SUPPORT, "hello")
     lost = About(place, place, "lost_run", "lost_plan", "lost_call", 99)
-    app, before, outcomes = harness.slack.world.app, dump_decisions(harness), []
-    for name, body in list_interactions(lost, OUR_WORKSPACE):
+    world, before, outcomes = harness.slack.world, dump_decisions(harness), []
+    for name, body in list_interactions(lost, {"team_id": world.team, "enterprise_id": None}):
         if name != "submit new_request":  # asks for something new
-            sent = Sent("interactive", {"api_app_id": app.id, "token": "t", **body}, app)
-            harness.slack.world.send(sent)
+            said = {"api_app_id": world.app.id, "token": "t", **body}
+            sent = Sent("interactive", said, world.app)
+            world.send(sent)
             outcomes.append((name, sent.wait()))
     arrived(harness)
     assert [name for name, outcome in outcomes if outcome != "acked"] == ["options"]
