@@ -176,7 +176,8 @@ class Record:
         if stands.tool in terms.allows and gate["verdict"] == "allow":
             return
         if row["grant_id"]:
-            self._check_grant(row, terms)
+            if stands.tool not in terms.allows:  # else it needs no grant any more
+                self._check_grant(row, terms)
             return
         # after a rejection, an allowed call is asked of the same people under the same gate
         allowed = stands.tool in terms.allows and gate.get("would_allow")
