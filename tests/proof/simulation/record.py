@@ -176,8 +176,7 @@ class Record:
         if stands.tool in terms.allows and gate["verdict"] == "allow":
             return
         if row["grant_id"]:
-            if stands.tool not in terms.allows:  # else it needs no grant any more
-                self._check_grant(row, terms)
+            self._check_grant(row, terms)
             return
         # after a rejection, an allowed call is asked of the same people under the same gate
         allowed = stands.tool in terms.allows and gate.get("would_allow")
@@ -203,6 +202,8 @@ class Record:
 
     def _check_grant(self, row: Row, terms: Terms) -> None:
         call = row["id"]
+        if row["tool"] in terms.allows:  # it needs no grant any more
+            return
         self.expect(row["tool"] in terms.remembers, f"{call} runs on what is not remembered")
         grant = self.one("SELECT * FROM remembered WHERE id = ?", row["grant_id"])
         self.expect(grant["uses"] >= 0, f"{call}: its grant was used too often")
