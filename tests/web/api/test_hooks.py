@@ -119,7 +119,8 @@ def test_an_edit_from_0_to_false_is_an_edit(bot: Harness, new_program: NewProgra
         waiting = pool.submit(program.ask, "POST", PATH, said)
         card = program.card("Use Bash: make typed")
         open_modal(bot, "ana", SUPPORT, card, "edit")
-        bot.person("ana").submit(typed(options='{"force": false}'))
+        sent = bot.person("ana").submit(typed(options='{"force": false}'))
+        assert sent["outcome"] == "closed", sent
         bot.slack.wait(lambda: "Edited by" in str(program.card("Use Bash: make typed", "cleo")))
         vote(bot, "cleo", program.card("Use Bash: make typed", "cleo"))
         answer = read_decision(waiting.result(30))
