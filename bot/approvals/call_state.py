@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.agent import outputs
-from bot.policy.gates import DEFAULT_GOOD_FOR_SECONDS, Ask, Deny, dump_gate, load_gate
+from bot.policy.gates import DEFAULT_GOOD_FOR_SECONDS, Approvers, Ask, Deny, dump_gate, load_gate
 from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
@@ -342,6 +342,22 @@ def map_delegators_to_delegates(votes: Sequence[Vote]) -> dict[str, str]:
 def measure_waiting_time(gate: Ask, call: Call, at: datetime) -> timedelta:
     """Return how long a call had waited at `at`; only business hours count if its gate sets any."""
     return gate.measure_waiting_time(call.asked_at or call.created_at, at)
+
+
+def get_current_approvers(
+    tx: Transaction, run: Run, call: Call, gate: Ask, stages: Iterable[int], now: datetime
+) -> Approvers:
+    """Return who may approve a call now in any of these stages, without who may not approve it."""
+    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
+    return gate.get_approvers_of_stages(stages, waited, run.requester, editors)
+
+
+def list_people_ruled_out(
+    gate: Ask, editors: Collection[str], votes: Sequence[Vote]
+) -> frozenset[str]:
+    """Return whose approval cannot count (any more), although they may be among the approvers."""
+    voted = {who for vote in votes for who in (vote.person, vote.counted_person)}
+    return frozenset(voted if gate.editor_counts else voted.union(editors))
 
 
 def find_approval_expiry(call: Call) -> datetime | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot.approvals.call_state import measure_waiting_time, tally_votes
+from bot.approvals.call_state import get_current_approvers, tally_votes
 from bot.approvals.call_views import build_call_view, list_request_texts, list_tasks_leading_to_run
 from bot.approvals.card_routing import filter_people_still_away
 from bot.approvals.channel_mode import get_strictest_channel_mode
@@ -54,11 +54,10 @@ def _add_missing_votes(
     if not isinstance(gate, Ask) or not gate.any_order:
         return view
     approved = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision)).approved
-    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
     lacking = (
         (
             stage.quorum - len(people),
-            gate.get_approvers_of_stages([at], waited, run.requester, editors).shown,
+            get_current_approvers(tx, run, call, gate, [at], now).shown,
         )
         for at, (stage, people) in enumerate(zip(gate.stages, approved, strict=True))
         if len(people) < stage.quorum
@@ -87,8 +86,7 @@ def _build_approver_fields(
     if not isinstance(gate, Ask):
         return {}
     tally = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
-    who = gate.get_approvers_of_stages(tally.asked_stages, waited, run.requester, editors).shown
+    who = get_current_approvers(tx, run, call, gate, tally.asked_stages, now).shown
     users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
     return {
         "approver_users": tuple(users),
@@ -107,8 +105,7 @@ def describe_people_in_review(
     if not isinstance(gate, Ask):
         return asked, ""
     seen = tally_votes(gate, calls.list_votes_on_revision(tx, call.id, call.revision))
-    waited, editors = measure_waiting_time(gate, call, now), calls.list_editors(tx, call.id)
-    who = gate.get_approvers_of_stages(seen.asked_stages, waited, run.requester, editors)
+    who = get_current_approvers(tx, run, call, gate, seen.asked_stages, now)
     told = [*who.shown.names, *[run.channel] * who.channel, *[run.requester] * who.requester]
     also = [] if who.shown is who else who.silent
     return asked, notices.review_approvers_line(told, also)

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from bot.approvals.call_state import find_break_glass_vote, measure_waiting_time, tally_votes
+from bot.approvals.call_state import (
+    find_break_glass_vote,
+    list_people_ruled_out,
+    measure_waiting_time,
+    tally_votes,
+)
 from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.answers import ACCOUNT_REPLACED_REPLY, TOOL_CHANGED_REPLY
@@ -228,8 +233,7 @@ class PermissionChecker:
             return ""
         is_approved = call.status is CallStatus.UNKNOWN  # whoever approves such calls may decide it
         votes = () if is_approved else involved.votes
-        out = {who for vote in votes for who in (vote.person, vote.counted_person)}
-        out |= set() if gate.editor_counts else involved.editors
+        out = list_people_ruled_out(gate, involved.editors, votes)
         named = gate.get_approvers_of_stages(
             range(len(gate.stages)) if is_approved else tally_votes(gate, votes).asked_stages,
             measure_waiting_time(gate, call, self.clock.now()),

@@ -78,15 +78,9 @@ class ReminderSender:
         with self._store.read() as tx:
             waiting = schedule.list_calls_to_notify_about(tx, now)
             ran = schedule.list_calls_to_look_at(tx, now)
-        due = [
-            (
-                self._send_question_reminder
-                if person_questions.is_question_to_person(call)
-                else self._send_reminders_for_call,
-                call,
-            )
-            for call in waiting
-        ]
+        question, approval = self._send_question_reminder, self._send_reminders_for_call
+        asks = person_questions.is_question_to_person
+        due = [(question if asks(call) else approval, call) for call in waiting]
         due += [(self._ask_to_look, call) for call in ran]
         for send, call in due:
             try:
@@ -135,9 +129,9 @@ class ReminderSender:
                 return
             for number, (each, who, place) in enumerate(reminders):
                 key = f"{call.id}:{call.revision}:{told_moments}:{tally.stage}:{number}"
+                place = replace(place, groups=groups, away=away)
                 effects = [call_state.describe_call_effect(self._tools, tx, call)]
                 text = each.sentence(effects, who, call.deadline)
-                place = replace(place, groups=groups, away=away)
                 placed_call = card_routing.CallWithCardPlace(call, gate, place)
                 said_here = card_routing.queue_line_under_cards(
                     tx, run, placed_call, f"nudge:{key}", text, list_mentions(who)
@@ -162,8 +156,7 @@ class ReminderSender:
         )
         with self._store.read() as tx:
             found = calls.get_call_editors_and_votes(tx, call)
-        out = {who for vote in found.votes for who in (vote.person, vote.counted_person)}
-        out |= set() if gate.editor_counts else found.editors
+        out = call_state.list_people_ruled_out(gate, found.editors, found.votes)
         if self._authority.list_first_colleagues(named - out, 1):
             return
         with self._store.write() as tx:

@@ -184,12 +184,8 @@ def find_deciders(tx: Transaction, call: Call, now: datetime) -> Approvers | Non
     if not isinstance(gate, Ask):
         return None
     votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-    return gate.get_approvers_of_stages(
-        call_state.tally_votes(gate, votes).asked_stages,
-        call_state.measure_waiting_time(gate, call, now),
-        runs.get_run(tx, call.run_id).requester,
-        calls.list_editors(tx, call.id),
-    )
+    run, stages = runs.get_run(tx, call.run_id), call_state.tally_votes(gate, votes).asked_stages
+    return call_state.get_current_approvers(tx, run, call, gate, stages, now)
 
 
 def find_request_report(

@@ -5,6 +5,7 @@ Slack posts replies to it in the channel, outside of any thread, and reports no 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +37,20 @@ def delete_without_event(harness: Harness, channel: str, ts: str) -> None:
         del harness.slack.world.messages[channel][ts]
 
 
+def begin_thread_and_lose_it(
+    harness: Harness, begin: Callable[[], str], channel: str = SUPPORT
+) -> str:
+    """Begin a thread whose first message is deleted, unseen, while the model thinks; return it."""
+    hold = harness.planner.hold_next_request()
+    thread = begin()
+    assert hold.arrived.wait(20)
+    delete_without_event(harness, channel, thread)
+    hold.release()
+    arrived(harness)
+    all_sent(harness)
+    return thread
+
+
 def test_a_request_deleted_at_once_is_withdrawn_in_private(harness: Harness) -> None:
     """Ben deletes it while the model thinks. Not even for a moment is it in the channel."""
     hold = harness.planner.hold_next_request()
@@ -55,13 +70,7 @@ def test_a_request_deleted_at_once_is_withdrawn_in_private(harness: Harness) -> 
 
 def test_an_answer_to_a_deleted_message_is_sent_in_a_direct_message(harness: Harness) -> None:
     """Others in the channel do not read it."""
-    hold = harness.planner.hold_next_request()
-    thread = chat(harness, "another private matter")
-    assert hold.arrived.wait(20)
-    delete_without_event(harness, SUPPORT, thread)
-    hold.release()
-    arrived(harness)
-    all_sent(harness)
+    thread = begin_thread_and_lose_it(harness, lambda: chat(harness, "another private matter"))
     assert not list_bot_messages(harness, SUPPORT, thread)
     begin, said = list_direct_messages(harness, thread)
     assert ASKED in begin
@@ -70,13 +79,7 @@ def test_an_answer_to_a_deleted_message_is_sent_in_a_direct_message(harness: Har
 
 def test_a_card_for_a_deleted_message_fails_closed(harness: Harness, fakes: FakeTools) -> None:
     """Its call is cancelled, and the requester is told in a direct message."""
-    hold = harness.planner.hold_next_request()
-    thread = ask(harness, ("note", {"text": "nowhere"}))
-    assert hold.arrived.wait(20)
-    delete_without_event(harness, SUPPORT, thread)
-    hold.release()
-    arrived(harness)
-    all_sent(harness)
+    thread = begin_thread_and_lose_it(harness, lambda: ask(harness, ("note", {"text": "nowhere"})))
     assert not list_bot_messages(harness, SUPPORT, thread)
     assert statuses(harness, thread) == [CallStatus.CANCELLED]
     assert any("I could not show this" in each for each in list_direct_messages(harness, thread))
@@ -86,13 +89,7 @@ def test_a_card_for_a_deleted_message_fails_closed(harness: Harness, fakes: Fake
 def test_in_a_direct_message_the_answer_stays(harness: Harness) -> None:
     """Nobody else reads it there."""
     mine = harness.person("ben").dm_channel
-    hold = harness.planner.hold_next_request()
-    thread = chat(harness, "only for Ben", mine)
-    assert hold.arrived.wait(20)
-    delete_without_event(harness, mine, thread)
-    hold.release()
-    arrived(harness)
-    all_sent(harness)
+    thread = begin_thread_and_lose_it(harness, lambda: chat(harness, "only for Ben", mine), mine)
     [said] = list_direct_messages(harness, thread)
     assert "only for Ben" in said
 
@@ -100,14 +97,8 @@ def test_in_a_direct_message_the_answer_stays(harness: Harness) -> None:
 @pytest.mark.parametrize("code", ["cant_delete_message", "internal_error"])
 def test_a_reply_that_cannot_be_deleted_counts_as_posted(harness: Harness, code: str) -> None:
     """It is there, so it is not sent again."""
-    hold = harness.planner.hold_next_request()
-    thread = chat(harness, f"stays, {code}")
-    assert hold.arrived.wait(20)
-    delete_without_event(harness, SUPPORT, thread)
     harness.slack.faults.fail("chat.delete", code)
-    hold.release()
-    arrived(harness)
-    all_sent(harness)
+    thread = begin_thread_and_lose_it(harness, lambda: chat(harness, f"stays, {code}"))
     [said] = list_bot_messages(harness, SUPPORT, thread)
     assert having("stays")(said)
     assert not list_direct_messages(harness, thread)

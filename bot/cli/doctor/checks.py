@@ -327,12 +327,6 @@ def _check_database_file(path: Path) -> CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
     if wrong := describe_file_problem(path):
         return build_failure_result("database", wrong, "Name a file in DATABASE_URL")
-    if path.stat().st_nlink > 1:
-        return build_warning_result(
-            "database",
-            f"{path} has a second name (a hard link); a process that opens that one damages it",
-            "Remove the other name, or make a copy of it",
-        )
     try:
         if is_foreign_file(path):
             return build_failure_result("database", foreign_file_sentence(path))
@@ -363,6 +357,12 @@ def _check_database_file(path: Path) -> CheckResult:
         needed = f"{size // 1_000_000} MB, and {free // 1_000_000} MB are free"
         why = f"{path} has the older schema {current}, and the start copies it first: {needed}"
         return build_failure_result("database", why, "Free some disk space")
+    if path.stat().st_nlink > 1:
+        return build_warning_result(
+            "database",
+            f"{path} has a second name (a hard link); a process that opens that one damages it",
+            "Remove the other name, or make a copy of it",
+        )
     return build_ok_result("database", f"{path} is sound and can be written")
 
 
