@@ -175,11 +175,6 @@ class TrialTimeSpan:
             return found
         return _mark_times_in_text(value, self.texts)
 
-    def mark_set_value(self, value: Any) -> ValueAtRun:
-        """Return ValueAtRun for a value set at run time; its note is how long before or after."""
-        is_time = isinstance(value, str) and _TIME_PATTERN.fullmatch(value)
-        return (self._match_time_text(value) if is_time and self.exact else None) or ValueAtRun()
-
     def mark_joined_value(self, value: Any) -> ValueAtRun | None:
         """Return ValueAtRun for text joined to a time or a day; its note is the text that stays.
 
@@ -369,7 +364,7 @@ def _mark_values_at_run(
                 and other is not None
                 and marked == moment.mark_joined_value(other[at])
             )
-            after[at] = marked if known else moment.mark_set_value(value)
+            after[at] = marked if known else ValueAtRun()
         elif other is not None and not is_same_value(other[at], value):
             # the database's clock may have reached the next second between the two runs
             marked = moment.mark_value_if_trial_time(value)
