@@ -119,9 +119,8 @@ def harness(world: World) -> Iterator[Harness]:
     for each, was in zip(others, before, strict=True):
         each.settle()
         now = each.dump()
-        assert {name: now[name] for name in tables or was} == {
-            name: was[name] for name in tables or was
-        }
+        changed = [(name, row) for name in tables or was for row in set(was[name]) ^ set(now[name])]
+        assert not changed, f"{each.team}: {changed}"
 
 
 @pytest.fixture
