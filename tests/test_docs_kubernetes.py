@@ -27,7 +27,7 @@ from bot.http.server import SHUTDOWN_GRACE_SECONDS
 from bot.monitoring.traces import FLUSH_TIMEOUT_SECONDS as TRACES
 from bot.policy.evaluation import parse
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
-from bot.workspaces import host, web
+from bot.workspaces import web
 from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from countersign.cli.commands import list_installed_commands
 from tests.pages import ROOT, blocks_in, section
@@ -168,7 +168,7 @@ def test_port_probes_and_service_agree() -> None:
     assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")}
     assert {each["port"] for each in probes.values()} == {port["name"]}
-    pages = Path(host.__file__).read_text("utf-8")
+    pages = Path(web.__file__).read_text("utf-8")
     assert {kind: each["path"] for kind, each in probes.items()} == {
         "liveness": "/healthz",
         "readiness": "/readyz",

@@ -7,7 +7,6 @@ nothing of one can be read in another.
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,27 +19,22 @@ from urllib.parse import urlsplit
 
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
-from starlette.responses import PlainTextResponse
 
-from bot.clock import Clock, ForwardOnlyClock, get_machine_time
+from bot.clock import Clock, ForwardOnlyClock
 from bot.config.connection_settings import DEFAULT_ADDRESS, Transport, parse_page_address
 from bot.config.settings import Settings
-from bot.config.startup import StartupError, read_settings_and_policy
-from bot.config.workspace_settings import get_schema_name
-from bot.http.http_side import RenderPage, build_web_app, render_findings, render_metrics
+from bot.config.startup import StartupError
+from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
 from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
-from bot.identity import HostedApp, Identity
 from bot.monitoring.exporters import METRICS_EXTRA, is_extra_installed
-from bot.monitoring.health_checks import OK
 from bot.monitoring.logs import mask_root_log_handlers
-from bot.monitoring.spans import Exporter
 from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
-from bot.slack_codes import TOKEN_ERROR_CODES
 from bot.tools import Tool
 from bot.workspaces import removals
+from bot.workspaces.app_starter import AppStarter
 from bot.workspaces.dispatcher import WorkspaceDispatcher
 from bot.workspaces.hosted import (
     QUIET_TIMEOUT_SECONDS,
@@ -50,12 +44,10 @@ from bot.workspaces.hosted import (
     StoppingError,
 )
 from bot.workspaces.install_pages import InstallPages
-from bot.workspaces.oauth_client import OAuthClient, OAuthError
+from bot.workspaces.oauth_client import OAuthClient
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
-from bot.workspaces.web import WorkspacePaths
-from storage.backend import drop_schema
-from storage.database_errors import error_text
+from bot.workspaces.web import ProcessPages, WorkspacePaths
 from storage.installations import MAX_SLEEP, Installation, InstallationRecord
 from storage.record import new_id
 from storage.states import InstallationState
@@ -120,9 +112,7 @@ class WorkspaceHost:
         SchemaError and what the database raises.
         """
         mask_root_log_handlers()
-        self.settings, self._clock, self._tools = settings, ForwardOnlyClock(clock), tuple(tools)
-        self._build = build
-        self._environ, self._dotenv_path, self._quiet = dict(environ), dotenv_path, quiet
+        self.settings, self._clock, self._quiet = settings, ForwardOnlyClock(clock), quiet
         self.record = open_installation_record(settings)
         self._cipher = open_token_cipher(settings, self.record)
         self._lock = threading.Lock()
@@ -134,21 +124,23 @@ class WorkspaceHost:
         )
         secret = settings.client_secret
         self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
-        self._rotation = TokenRotation(
-            self.record, self._cipher, self.oauth, self._clock, self._replace_token
-        )
+        parts = (self.record, self._cipher, self.oauth, self._clock)
+        self._changes = removals.InstallationChanges(*parts)
+        self._rotation = TokenRotation(*parts, self._replace_token)
         self._arrivals = UnacknowledgedDeliveries()
         self._metrics = create_metrics(self._clock.now)
+        given = (build, settings, dict(environ), dotenv_path, tuple(tools))
+        self._starter = AppStarter(*given, self._clock, self.record, self._cipher, self._metrics)
         self._endpoint: SlackEndpoint | None = None
         if settings.transport is Transport.HTTP:
             signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
             self._endpoint = SlackEndpoint(self.dispatcher, signatures, self._arrivals)
+        self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
         self._web = self._build_web_app()
         self.server = WebServer.create_listening_server(settings.http or DEFAULT_ADDRESS)
         self._process = new_id()
         self._owners = create_owners(settings, self.record, self._process, self.server.url)
         self._socket: SocketModeConnection | None = None
-        self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
         self._heartbeats = threading.Thread(
             target=self._send_heartbeats, name="heartbeats", daemon=True
         )
@@ -218,31 +210,9 @@ class WorkspaceHost:
             raise StartupError([f"COUNTERSIGN_URL: {error}"], ()) from None
         parts = (self.record, self._cipher, self.oauth, self._clock)
         install_routes = InstallPages(*parts, address, self._handle_installation).list_routes()
-        rest = build_web_app(self._get_pages(), self._endpoint, signing=install_routes)
+        pages = ProcessPages(self.record, self._thread, self._stopping, self._metrics)
+        rest = build_web_app(pages.get_pages(), self._endpoint, signing=install_routes)
         return WorkspacePaths(rest, self.use_app)
-
-    def _get_pages(self) -> dict[str, RenderPage]:
-        counts = self._metrics.all if self._metrics else Exporter()
-        return {
-            "/healthz": lambda: render_findings("alive", self._check_health()),
-            "/readyz": self._render_readiness_page,
-            "/metrics": lambda: render_metrics(counts.render_metrics_page()),
-        }
-
-    def _check_health(self) -> dict[str, str]:
-        """Return OK or what is wrong, for each thing that this process needs to serve."""
-        try:
-            self.record.list()
-        except Exception as error:  # noqa: BLE001  # whatever it is
-            record = f"cannot be read: {error_text(error)}"
-        else:
-            record = OK
-        loop = OK if self._thread.is_alive() else "has not started, or has ended"
-        return {"loop": loop, "record of installations": record}
-
-    def _render_readiness_page(self) -> PlainTextResponse:
-        stopping = {"process": "is stopping"} if self._stopping.is_set() else None
-        return render_findings("ready", stopping or self._check_health())
 
     def list_hosted(self) -> list[HostedWorkspace]:
         """Return the workspaces that this process knows of, by id."""
@@ -287,33 +257,9 @@ class WorkspaceHost:
     def _start_app(self, workspace: str) -> App:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
-        token = self._cipher.open(installation).bot.get_secret_value()
-        own_environment = {"COUNTERSIGN_WORKSPACE": workspace, "SLACK_BOT_TOKEN": token}
-        if not self.settings.is_shared:  # with a shared database, nothing is written there
-            (self.settings.workspaces / workspace).mkdir(parents=True, exist_ok=True)
-        settings, policy = read_settings_and_policy(
-            self._environ | own_environment, self._dotenv_path, self.settings.transport
-        )
-        if self._owners is not None:  # it may write only while it holds the workspace
-            mine = f"&workspace={workspace}&process={self._process}"
-            settings = settings.model_copy(update={"database_url": settings.database_url + mine})
-        hosted = HostedApp(
-            Identity(workspace, installation.bot_user, installation.bot_id, installation.url),
-            frozenset(installation.scopes.split(",")),
-            f"{self.server.url}/w/{workspace}",
-            (self._metrics.build_exporter(workspace),) if self._metrics else (),
-            partial(self.record.list_granted_workspaces, workspace)
-            if installation.is_org_wide
-            else None,
-        )
-        if installation.due_at is not None:  # before the start, as from then on it may have work
-            self.record.set_due(workspace, None)
-        app = self._build(settings, self._clock, policy, self._tools, hosted=hosted)
-        try:
-            app.start()
-        except BaseException:
-            app.stop()
-            raise
+        claimant = self._process if self._owners is not None else None
+        url = f"{self.server.url}/w/{workspace}"
+        app = self._starter.start_app(installation, url, claimant)
         entry = self._get_hosted(workspace)
         entry.token_revision, entry.scopes = installation.token_revision, installation.scopes
         return app
@@ -334,47 +280,14 @@ class WorkspaceHost:
         """Take in that the bot was installed, or installed again, in a workspace."""
         self._get_hosted(installation.workspace).forget_problem()
         if installation.is_org_wide:
-            self._end_replaced_installations(installation.workspace)
+            self._changes.end_replaced_installations(installation.workspace)
         if installation.state is InstallationState.ACTIVE:
             self._replace_token(installation)
         self._check_now.set()
 
-    def _end_replaced_installations(self, enterprise: str) -> None:
-        """Remove single workspaces' installations that an organisation-wide one has replaced.
-
-        Their tokens are void.
-        """
-        for each in self.record.list_granted_workspaces(enterprise):
-            row = self.record.get(each)
-            if row is None or row.state is InstallationState.REMOVED:
-                continue
-            if self._is_token_void(row):
-                log.error(
-                    "%s: its own token is no longer valid, %s serves it now", each, enterprise
-                )
-                self.record.set_state(each, InstallationState.REMOVED, self._clock.now())
-
-    def _is_token_void(self, row: Installation) -> bool:
-        """Return whether Slack refuses an installation's token; False if that is not known."""
-        try:
-            self.oauth.find_bot_id_and_url(self._cipher.open(row).bot)
-        except TokenKeyError as error:
-            log.error("workspace %s: %s", row.workspace, error)
-        except OAuthError as error:
-            return error.code in TOKEN_ERROR_CODES
-        return False
-
     def _handle_lifecycle_event(self, payload: dict[str, Any]) -> None:
         """Take in that an installation ended, or which workspaces one of an organisation serves."""
-        now = get_machine_time(self._clock)
-        changed = removals.apply_installation_event(self.record, payload, now, self._is_token_void)
-        row = changed and self.record.get(changed)
-        if row and removals.is_late_access_event(payload, now):
-            with suppress(TokenKeyError):  # then the event's content counts; the log says why
-                token = self._cipher.open(row).bot
-                removals.follow_granted_workspaces(self.record, self.oauth, row.workspace, token)
-        if changed is not None and payload["event"]["type"] == "team_access_granted":
-            self._end_replaced_installations(changed)
+        self._changes.handle_event(payload)
         self._check_now.set()
 
     def _send_heartbeats(self) -> None:
@@ -407,7 +320,7 @@ class WorkspaceHost:
                         self.record,
                         self._clock.now(),
                         self.settings.keep_removed_days,
-                        partial(delete_workspace_data, self.settings),
+                        partial(removals.delete_workspace_data, self.settings),
                     )
                     followed_at = time.monotonic()
                 self._stop_quiet()
@@ -475,16 +388,3 @@ class WorkspaceHost:
         for each in self._list_due():
             with suppress(NotServedError, ServedElsewhereError), each.use_app():
                 pass
-
-
-def delete_workspace_data(settings: Settings, workspace: str) -> None:
-    """Delete all that is kept of a workspace: its folder, and its schema on a server.
-
-    Raises OSError and the database's errors; does nothing if they are gone already.
-    """
-    if settings.is_shared:
-        drop_schema(settings.database_url, get_schema_name(workspace))
-    folder = settings.workspaces / workspace
-    if folder.exists():
-        # with a server, it holds only settings, and may be on a read-only file system
-        shutil.rmtree(folder, ignore_errors=settings.is_shared)

@@ -1,9 +1,11 @@
-"""Applies Slack's events that end an installation, or change an organisation's access."""
+"""Applies what ends an installation or changes its access, and deletes what is left of it."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +17,13 @@ from slack_bolt.request.internals import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.clock import Clock, get_machine_time
+from bot.config.settings import Settings
+from bot.config.workspace_settings import get_schema_name
+from bot.slack_codes import TOKEN_ERROR_CODES
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
+from bot.workspaces.tokens import TokenCipher, TokenKeyError
+from storage.backend import drop_schema
 from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
 
@@ -24,6 +32,52 @@ ACCESS_EVENTS = frozenset({"team_access_granted", "team_access_revoked"})
 REMOVAL_EVENTS = ACCESS_EVENTS | {"app_uninstalled", "tokens_revoked"}
 LATE_EVENT_AGE = timedelta(seconds=30)  # an older event may arrive after a later one
 EVENT_TIME_TOLERANCE = timedelta(seconds=5)  # Slack's times are whole seconds: either may be first
+
+
+class InstallationChanges:
+    """Applies what Slack says of installations to their record. Any thread."""
+
+    def __init__(
+        self, record: InstallationRecord, cipher: TokenCipher, oauth: OAuthClient, clock: Clock
+    ) -> None:
+        self._record, self._cipher, self._oauth, self._clock = record, cipher, oauth, clock
+
+    def handle_event(self, payload: dict[str, Any]) -> None:
+        """Take in that an installation ended, or which workspaces one of an organisation serves."""
+        now = get_machine_time(self._clock)
+        changed = apply_installation_event(self._record, payload, now, self._is_token_void)
+        row = changed and self._record.get(changed)
+        if row and is_late_access_event(payload, now):
+            with suppress(TokenKeyError):  # then the event's content counts; the log says why
+                token = self._cipher.open(row).bot
+                follow_granted_workspaces(self._record, self._oauth, row.workspace, token)
+        if changed is not None and payload["event"]["type"] == "team_access_granted":
+            self.end_replaced_installations(changed)
+
+    def end_replaced_installations(self, enterprise: str) -> None:
+        """Remove single workspaces' installations that an organisation-wide one has replaced.
+
+        Their tokens are void.
+        """
+        for each in self._record.list_granted_workspaces(enterprise):
+            row = self._record.get(each)
+            if row is None or row.state is InstallationState.REMOVED:
+                continue
+            if self._is_token_void(row):
+                log.error(
+                    "%s: its own token is no longer valid, %s serves it now", each, enterprise
+                )
+                self._record.set_state(each, InstallationState.REMOVED, self._clock.now())
+
+    def _is_token_void(self, row: Installation) -> bool:
+        """Return whether Slack refuses an installation's token; False if that is not known."""
+        try:
+            self._oauth.find_bot_id_and_url(self._cipher.open(row).bot)
+        except TokenKeyError as error:
+            log.error("workspace %s: %s", row.workspace, error)
+        except OAuthError as error:
+            return error.code in TOKEN_ERROR_CODES
+        return False
 
 
 def apply_installation_event(
@@ -111,3 +165,16 @@ def empty_removed_workspaces(
                 log.warning("workspace %s: its data was deleted, as it was removed", row.workspace)
         except (OSError, SQLAlchemyError) as error:
             log.error("workspace %s: its data could not be deleted: %s", row.workspace, error)
+
+
+def delete_workspace_data(settings: Settings, workspace: str) -> None:
+    """Delete all that is kept of a workspace: its folder, and its schema on a server.
+
+    Raises OSError and the database's errors; does nothing if they are gone already.
+    """
+    if settings.is_shared:
+        drop_schema(settings.database_url, get_schema_name(workspace))
+    folder = settings.workspaces / workspace
+    if folder.exists():
+        # with a server, it holds only settings, and may be on a read-only file system
+        shutil.rmtree(folder, ignore_errors=settings.is_shared)

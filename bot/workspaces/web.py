@@ -1,4 +1,4 @@
-"""The paths of a process that serves many workspaces.
+"""The paths of a process that serves many workspaces, and its pages for machines.
 
 Slack's deliveries and the pages to install the bot are at the root; each workspace has its own API,
 signing pages and MCP endpoint below `/w/` and its id.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from threading import Event, Thread
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx2
@@ -18,16 +21,57 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.workspace_settings import WORKSPACE_ID_PATTERN
-from bot.http.http_side import UNAVAILABLE_ERROR
+from bot.http.http_side import UNAVAILABLE_ERROR, RenderPage, render_findings, render_metrics
 from bot.http.slack_endpoint import FORWARDED_HEADER, ServedElsewhereError
+from bot.monitoring.health_checks import OK
+from bot.monitoring.spans import Exporter
 from bot.workspaces.dispatcher import UseApp
 from bot.workspaces.hosted import NotInstalledError, NotServedError
+from storage.database_errors import error_text
+from storage.installations import InstallationRecord
+
+if TYPE_CHECKING:
+    from bot.workspaces.metrics import WorkspacesMetrics
 
 _WORKSPACE_PATH_PATTERN = re.compile(rf"/w/({WORKSPACE_ID_PATTERN.pattern})(/.*)?", re.DOTALL)
 MAX_CONCURRENT_STARTS = 8  # of apps that are requested over HTTP
 NOT_FOUND_TEXT = "There is nothing at this address."
 HOP_BY_HOP_HEADERS = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
 DROPPED_ANSWER_HEADERS = (*HOP_BY_HOP_HEADERS, b"date", b"server")  # this server sets the last two
+
+
+@dataclass(frozen=True)
+class ProcessPages:
+    """The pages for machines: whether the process is alive and ready, and its metrics."""
+
+    _record: InstallationRecord
+    _loop: Thread  # starts workspaces' apps, and stops them
+    _stopping: Event
+    _metrics: WorkspacesMetrics | None
+
+    def get_pages(self) -> dict[str, RenderPage]:
+        """Return what renders each page, by its path."""
+        counts = self._metrics.all if self._metrics else Exporter()
+        return {
+            "/healthz": lambda: render_findings("alive", self._check_health()),
+            "/readyz": self._render_readiness_page,
+            "/metrics": lambda: render_metrics(counts.render_metrics_page()),
+        }
+
+    def _check_health(self) -> dict[str, str]:
+        """Return OK or what is wrong, for each thing that the process needs to serve."""
+        try:
+            self._record.list()
+        except Exception as error:  # noqa: BLE001  # whatever it is
+            record = f"cannot be read: {error_text(error)}"
+        else:
+            record = OK
+        loop = OK if self._loop.is_alive() else "has not started, or has ended"
+        return {"loop": loop, "record of installations": record}
+
+    def _render_readiness_page(self) -> PlainTextResponse:
+        stopping = {"process": "is stopping"} if self._stopping.is_set() else None
+        return render_findings("ready", stopping or self._check_health())
 
 
 class WorkspacePaths:
