@@ -25,6 +25,7 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
 from slack_sandbox.workspace.seed import Seed, default_seed
 from storage.installations import Installation
+from tests.hosts import use_app_once_settled
 from tests.local_slack import read_countersign_manifest
 from tests.records import settings_of
 from tests.stories.harness import Harness, Machine
@@ -208,7 +209,7 @@ class HostedHarness(Harness):
             }
         )
         host._get_hosted(self.team).stop()  # it may have started before its settings were written
-        with host.use_app(self.team) as app:
+        with use_app_once_settled(host, self.team) as app:
             self.app: App = app
 
     def restart(self, **options: Any) -> None:

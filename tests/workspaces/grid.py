@@ -21,6 +21,7 @@ from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock
 from storage.models import Run
 from storage.transaction import fetch_rows
+from tests.hosts import use_app_once_settled
 from tests.local_slack import read_countersign_manifest
 from tests.model_stand_in.planner import StrictPlanner
 from tests.pages import ROOT, blocks
@@ -187,11 +188,11 @@ class Grid:
 
     def settle(self) -> None:
         """Wait until nothing is under way."""
-        with self.host.use_app(ORG) as app:
+        with use_app_once_settled(self.host, ORG) as app:
             app.wait_until_idle()
 
     def run_in(self, thread: str) -> Run:
         """Read the newest request in a thread."""
-        with self.host.use_app(ORG) as app, app.core.store.read() as tx:
+        with use_app_once_settled(self.host, ORG) as app, app.core.store.read() as tx:
             query = select(Run).where(Run.thread_ts == thread).order_by(Run.created_at)
             return fetch_rows(tx, Run, query)[-1]

@@ -18,6 +18,7 @@ from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
 from storage.installations import Installation
+from tests.hosts import use_app_once_settled
 from tests.pages import ROOT
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import Harness
@@ -91,7 +92,7 @@ class MovingHarness(Harness):
     def _is_served(self) -> bool:
         assert self.host is not None
         try:
-            with self.host.use_app(TEAM) as app:
+            with use_app_once_settled(self.host, TEAM) as app:
                 self.app = app  # type: ignore[assignment]  # it is one
         except NotServedError as error:
             if str(error) != "another process serves it":  # until its lease ends

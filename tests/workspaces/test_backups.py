@@ -12,6 +12,7 @@ import pytest
 from bot.workspaces.oauth_client import OAuthError
 from storage.installations import TABLES_SCHEMA
 from storage.states import InstallationState
+from tests.hosts import use_app_once_settled
 from tests.pages import ROOT, blocks_in, section
 from tests.postgres_server import Server
 from tests.stories.harness import SUPPORT
@@ -77,7 +78,7 @@ def test_one_workspace_is_restored_while_the_process_runs(hosted: MovingHarness)
     said = hosted.run_script("\n".join(rest), **hosted.environ)
     assert "Restored from backup/" in said
     assert hosted.host is not None
-    with hosted.host.use_app(TEAM) as app:
+    with use_app_once_settled(hosted.host, TEAM) as app:
         hosted.app = app  # type: ignore[assignment]  # it is one
     hosted.said(SUPPORT, thread, "My data may be an older copy now")
     [again] = hosted.slack.wait(

@@ -14,6 +14,7 @@ from bot.slack.organisation import RESULT_KEY_BY_METHOD
 from countersign.cli.commands import main
 from slack_sandbox.web_api.orgs import NEED_TEAM
 from storage.states import RunStatus
+from tests.hosts import use_app_once_settled
 from tests.pages import ROOT
 from tests.stories.fakes import FakeTools
 from tests.stories.steps import typed
@@ -276,7 +277,7 @@ def test_lists_have_all_pages_of_both_workspaces(grid: Grid) -> None:
         "users.list": {"limit": 2},
     }
     assert arguments.keys() == RESULT_KEY_BY_METHOD.keys()
-    with grid.host.use_app(ORG) as app:
+    with use_app_once_settled(grid.host, ORG) as app:
         posting, reading = app.slack_clients  # type: ignore[attr-defined]  # the whole app's
         for client in (posting, reading):
             found = {

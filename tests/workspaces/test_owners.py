@@ -23,6 +23,7 @@ from storage.installations import TABLES_SCHEMA, Installation, InstallationRecor
 from storage.states import InstallationState
 from storage.store import Store, StoreClosedError
 from storage.workspace_owners import WorkspaceOwners
+from tests.hosts import use_app_once_settled
 from tests.postgres_server import Server
 from tests.workspaces.builders import AT, TEAM, installed
 from tests.workspaces.hosting import ONE, Hosting
@@ -195,7 +196,7 @@ def test_a_second_process_does_not_serve_an_owned_workspace(
         with pytest.raises(NotServedError), second.use_app(ONE):
             pass
         first.stop()
-        with second.use_app(ONE):
+        with use_app_once_settled(second, ONE):
             one.approve(thread)
             one.said(thread, "That is all.")
         assert hosting.fakes.did("note", "said once") == 1
@@ -239,5 +240,5 @@ def test_a_workspace_taken_during_its_start_is_served_elsewhere(
         with pytest.raises(ServedElsewhereError), host.use_app(ONE):
             pass
         owner.execute(f"UPDATE {TABLES_SCHEMA}.installation SET owner = ''")
-    with host.use_app(ONE):
+    with use_app_once_settled(host, ONE):
         pass

@@ -18,6 +18,7 @@ from bot.workspaces.hosted import find_next_due_time
 from storage import delegations
 from storage.states import CallStatus
 from tests.client_keys import make_key
+from tests.hosts import use_app_once_settled
 from tests.web.api.receiver import run_receiver
 from tests.workspaces.hosting import ONE, SUPPORT, TWO, Hosting, Workspace
 
@@ -192,7 +193,7 @@ def test_a_webhook_that_is_tried_again_starts_a_stopped_app(hosting: Hosting) ->
         receiver.status = 500
         one.command("/approvals help")
         assert hosting.host is not None
-        with hosting.host.use_app(ONE):
+        with use_app_once_settled(hosting.host, ONE):
             key = make_key(
                 one.folder / "countersign.db", "told", "@ben", ["note"], webhook=receiver.url
             ).key
