@@ -222,10 +222,16 @@ class ReplyAnswerHandler:
         text = extract_message_text(event, self.bot_user)
         if not text or mentions_bot(event, self.bot_user) or is_only_cancellation(text):
             return False
-        open_questions = self._list_open_questions(delivery)
         is_reply = event.get("thread_ts") not in (None, "", event.get("ts"))
-        if not open_questions and is_reply and self._may_answer_unposted_question(delivery):
+        with self.answers.store.read() as tx:  # one for both: Slack may name the question's ts now
+            asked = self._list_questions_asked_in_thread(tx, delivery)
+            is_early = not asked and is_reply and self._may_answer_unposted_question(tx, delivery)
+        if is_early:
             raise LookupPendingError  # the loop tries again once Slack has named the question's ts
+        asked = [each for each in asked if each.asked.kind is person_question.AnswerKind.TEXT]
+        open_questions = [
+            each for each in asked if self.answers.is_allowed_to_answer(each, delivery.user)
+        ]
         if not open_questions:
             return False
         answer_values = person_question.normalise_answer_if_valid(
@@ -244,32 +250,24 @@ class ReplyAnswerHandler:
             inbox.mark_delivery_done(tx, delivery, "no single question that it answers")
         return True
 
-    def _may_answer_unposted_question(self, delivery: Delivery) -> bool:
+    def _may_answer_unposted_question(self, tx: Transaction, delivery: Delivery) -> bool:
         """Return whether this reply may answer a question that is just being posted.
 
         That is a reply in an unknown thread of the bot's direct messages: Slack may show the
         question before it returns its ts.
         """
-        with self.answers.store.read() as tx:
-            posted = calls.is_question_being_posted(
-                tx, person_question.ASK_PERSON.name, delivery.channel
-            )
-            return bool(posted) and not outbox.was_posted_by_bot(tx, delivery.thread_ts)
+        tool = person_question.ASK_PERSON.name
+        being_posted = calls.is_question_being_posted(tx, tool, delivery.channel)
+        return being_posted and not outbox.was_posted_by_bot(tx, delivery.thread_ts)
 
-    def _list_open_questions(self, delivery: Delivery) -> list[person_questions.AskedQuestion]:
-        """Return the open questions in a message's thread that its writer may answer with text."""
-        at, team = delivery.received_at, delivery.team
-        with self.answers.store.read() as tx:
-            waiting = calls.list_waiting_questions(tx, person_question.ASK_PERSON.name, team, at)
-            here = [
-                call
-                for call in waiting
-                if person_questions.was_question_posted_in_thread(tx, call, delivery)
-            ]
-            found = [
-                each
-                for each in (person_questions.find_question(tx, call.id) for call in here)
-                if each is not None
-            ]
-        found = [each for each in found if each.asked.kind is person_question.AnswerKind.TEXT]
-        return [each for each in found if self.answers.is_allowed_to_answer(each, delivery.user)]
+    def _list_questions_asked_in_thread(
+        self, tx: Transaction, delivery: Delivery
+    ) -> list[person_questions.AskedQuestion]:
+        """Return the questions that were open in a message's thread when it was written."""
+        tool, team, at = person_question.ASK_PERSON.name, delivery.team, delivery.received_at
+        found = (
+            person_questions.find_question(tx, call.id)
+            for call in calls.list_waiting_questions(tx, tool, team, at)
+            if person_questions.was_question_posted_in_thread(tx, call, delivery)
+        )
+        return [each for each in found if each is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def _is_growing_scan(step: str) -> bool:
     """Whether this step reads a whole growing table, or all calls of a tool."""
     what, _, rest = step.partition(" ")
     return (what == "SCAN" and rest.split(" ")[0] in GROWING) or "ix_call_tool (tool=?)" in step
+
+
+class PausedStatement(Trace):
+    """Holds the first statement of one of the product's functions until it may go on."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self.arrived, self.go_on = threading.Event(), threading.Event()
+
+    def before_statement(self, sql: str, values: Any) -> None:
+        """Hold the statement if it is the one."""
+        if not self.arrived.is_set() and self._function in _list_functions():
+            self.arrived.set()
+            self.go_on.wait(20)
 
 
 def _list_functions() -> set[str]:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from bot.demo.model_server import Turn
-from storage.models import Delivery
+from storage.models import Delivery, Message
 from storage.states import CallStatus, DeliveryStatus
 from tests.stories.asked_people import HOURS, outcome, question
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, having, words
+from tests.stories.statements import PausedStatement
 from tests.stories.steps import arrived, ask, later, menu, now_at, open_modal, statuses, told
 from tests.stories.sub_agents import AGENTS, errand
 
@@ -145,6 +146,28 @@ def test_a_reply_may_arrive_before_slack_confirms_the_question(harness: Harness)
     assert '"Hal has it"' in outcome(harness, "ANSWERED")
     harness.settle()
     assert len(harness.planner.requests) == turns + 1  # for the answer, not for Dan's message
+
+
+def test_a_reply_is_an_answer_while_the_ts_of_the_question_is_stored(harness: Harness) -> None:
+    """Slack confirms the question between two looks for it."""
+    asks = question(question="Who has the long ladder?", to="@dan")
+    hold = harness.slack.faults.hold("chat.postMessage", "after", having("I can't say"))
+    ask(harness, asks, channel=PARTNERS)
+    dan = harness.person("dan")
+    message = harness.slack.wait(
+        lambda: next((m for m in dan.messages(dan.dm_channel) if "ladder" in words(m)), None)
+    )
+    store = harness.app.core.store
+    kept, store.trace = store.trace, (looks := PausedStatement("is_question_being_posted"))
+    try:
+        dan.say(dan.dm_channel, "Ida has it", message["ts"])
+        assert looks.arrived.wait(20)
+        hold.release()
+        harness.slack.wait(lambda: harness.all(Message, Message.ts == message["ts"]))
+    finally:
+        looks.go_on.set()
+        store.trace = kept
+    assert '"Ida has it"' in outcome(harness, "ANSWERED")
 
 
 def test_a_person_asked_is_reminded_once(harness: Harness) -> None:
