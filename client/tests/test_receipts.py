@@ -342,7 +342,8 @@ def test_values_without_a_canonical_form_are_refused(value: Any) -> None:
         receipts.compute_subject_digest("refund_order", {"a": value}, "0")
 
 
-VECTORS = Path(__file__).parents[2] / "docs" / "receipt-vectors.json"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, VECTORS = DOCS / "receipts.md", DOCS / "receipt-vectors.json"
 
 
 def test_published_examples_pass_and_fail_as_stated() -> None:
@@ -360,3 +361,26 @@ def test_published_examples_pass_and_fail_as_stated() -> None:
     for each in found["bad"]:
         with pytest.raises(receipts.ReceiptError, match="^" + re.escape(each["why"])):
             check(each["receipt"])
+
+
+def test_the_pages_program_checks_what_the_command_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python of docs/receipts.md accepts an approval, and refuses it for other arguments."""
+    [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
+    monkeypatch.chdir(tmp_path)
+    Path("keys.json").write_text(json.dumps({"keys": [JWK]}))
+    wanted = {"version": "2.8.0"}
+    content = {
+        "tool": "deploy",
+        "arguments": wanted,
+        "votes": [VOTE, VOTE | {"person": "UCLEO0001"}],
+        "goodUntil": "9999-12-31T00:00:00Z",
+    }
+    whole = build_statement(**content)
+    digest = receipts.compute_subject_digest("deploy", wanted, CONTENT["nonce"])
+    whole["subject"][0]["digest"]["sha256"] = digest
+    Path("receipt.json").write_text(json.dumps({"decision": sign_statement(whole), "end": None}))
+    exec(program, {})
+    with pytest.raises(receipts.ReceiptError, match="not the ones"):
+        exec(program.replace("2.8.0", "2.8.1"), {})
