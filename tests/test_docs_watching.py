@@ -1,4 +1,4 @@
-"""docs/watching.md: its metrics, alerts and log lines are those of the code."""
+"""docs/watching.md and alerts.yml: their metrics, alerts and log lines are those of the code."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from prometheus_client import Histogram
 
 from bot.monitoring.metrics import ALL_METRICS, INSTALLATION_METRICS, MetricDefinition
 from storage.states import CallStatus
-from tests.pages import ROOT, blocks, section, table
+from tests.pages import ROOT, section, table
 
 PAGE = ROOT / "docs" / "watching.md"
-[RULES, _SCRAPE] = blocks(PAGE, "yaml")
-ALERTS = yaml.safe_load(RULES)["groups"][0]["rules"]
+RULES = ROOT / "docs" / "alerts.yml"
+ALERTS = yaml.safe_load(RULES.read_text("utf-8"))["groups"][0]["rules"]
 BUILT_IN = {"up"}
 
 

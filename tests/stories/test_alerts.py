@@ -1,4 +1,4 @@
-"""Every alert of docs/watching.md fires on the fault that it is for, and none fires without one."""
+"""Every alert of docs/alerts.yml fires on the fault that it is for, and none fires without one."""
 
 from __future__ import annotations
 

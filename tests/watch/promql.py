@@ -1,4 +1,4 @@
-"""The part of PromQL that the alerts of docs/watching.md use, over a test's scrapes.
+"""The part of PromQL that the alerts of docs/alerts.yml use, over a test's scrapes.
 
 As in Prometheus, a counter's growth needs two scrapes of its series. Only the ends of a window are
 not extrapolated.
