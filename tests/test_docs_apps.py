@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,7 +19,7 @@ from tests.pages import ROOT, blocks, section
 
 PAGE = ROOT / "docs" / "sandbox.md"
 PATIENCE = 30  # seconds
-APP, WORKSPACES, CONFTEST, TESTS = range(4)  # which of the page's Python blocks is which
+WORKSPACES, CONFTEST, TESTS = range(3)  # which of the page's Python blocks is which
 
 
 def test_the_seed_file_of_the_page_works(tmp_path: Path) -> None:
@@ -55,13 +56,13 @@ def test_the_pytest_examples_pass(tmp_path: Path) -> None:
     """The page's conftest.py, tests and app are a project of their own whose tests pass."""
     python = blocks(PAGE, "python")
     for name, code in {
-        "coffee.py": python[APP],
         "conftest.py": python[CONFTEST],
         "test_coffee.py": python[TESTS],
         "test_workspaces.py": python[WORKSPACES],
     }.items():
         (tmp_path / name).write_text(code)
-    (tmp_path / "manifest.yml").write_text(blocks(PAGE, "yaml")[0])
+    shutil.copy(PAGE.with_name("coffee.py"), tmp_path)
+    shutil.copy(PAGE.with_name("coffee.yml"), tmp_path / "manifest.yml")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     command = [
         sys.executable,

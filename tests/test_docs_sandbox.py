@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ from tests.pages import ROOT, blocks, section, table
 PAGE = ROOT / "docs" / "sandbox.md"
 PATIENCE = 30  # seconds
 Json = dict[str, Any]
-APP = 0  # which of the page's Python blocks is its app
+APP_FILES = ("coffee.yml", "coffee.py")
 
 
 class RunningSandbox:
@@ -85,8 +86,8 @@ class RunningSandbox:
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSandbox]:
     """The page's first command with the app that its second one runs."""
     folder = tmp_path_factory.mktemp("coffee")
-    (folder / "coffee.yml").write_text(blocks(PAGE, "yaml")[0])
-    (folder / "coffee.py").write_text(blocks(PAGE, "python")[APP])
+    for name in APP_FILES:
+        shutil.copy(PAGE.with_name(name), folder)
     first, second = (shlex.split(code) for code in blocks(PAGE, "sh")[:2])
     options = [each.replace("8765", "0") for each in first[1:]] + second[second.index("--run") :]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
