@@ -197,6 +197,17 @@ def find_outcome_reporter(tx: Transaction, call: Call) -> str:
     return row.actor if row is not None and SAID_KEY in get_audit_row_data(row) else ""
 
 
+def map_surfaces_by_vote(tx: Transaction, call: Call) -> dict[tuple[str, str], str]:
+    """Return where votes on a call's revision were cast if not in Slack, by person and verb."""
+    rows = tx.list_rows(Audit, run_id=call.run_id, call_id=call.id)
+    found = ((row.actor, get_audit_row_data(row)) for row in rows)
+    return {
+        (actor, data["vote"]): data["surface"]
+        for actor, data in found
+        if data.keys() >= {"vote", "surface"} and data.get("revision") == call.revision
+    }
+
+
 def list_audit_rows_of_request(tx: Transaction, request_or_call_id: str) -> list[Audit]:
     """Return the audit rows of a request, given its id or the id of one of its calls."""
     found = fetch_rows(tx, Audit, _SELECT_ROWS_OF_REQUEST, wanted_=request_or_call_id)

@@ -20,11 +20,11 @@ from bot.approvals import call_state
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from countersign import receipts
-from storage import calls, digest, runs
+from storage import calls, digest, runs, trail
 from storage.masking import MASK, mask_secrets, replace_values_at_paths
 from storage.passkeys import VoteSignature, map_signatures_by_vote
 from storage.record import Call, Run, Transaction, Vote
-from storage.states import CALL_APPROVED_STATUSES, CallStatus, CallVerb
+from storage.states import CALL_APPROVED_STATUSES, CallStatus, CallVerb, Surface
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -111,6 +111,7 @@ class ReceiptWriter:
         granted = call_state.find_grant_author_id(tx, call)
         is_signed = any(vote.passkey_id for vote in shown.votes)
         signed = map_signatures_by_vote(tx, call.id, call.revision) if is_signed else {}
+        surfaces = trail.map_surfaces_by_vote(tx, call) if shown.votes else {}
         decided: Json = {
             "workspace": run.team,
             "request": run.id,
@@ -128,7 +129,9 @@ class ReceiptWriter:
             # what was invalidated had been decided before that, if at all
             "decidedAt": _format_time(None if call.status is C.INVALIDATED else call.decided_at),
             "goodUntil": _format_time(until if call.status in CALL_APPROVED_STATUSES else None),
-            "votes": [_describe_vote(vote, signed) for vote in _list_counted_votes(shown.votes)],
+            "votes": [
+                _describe_vote(vote, signed, surfaces) for vote in _list_counted_votes(shown.votes)
+            ],
         }
         return decided | _leave_out_empty(
             secrets=_hash_secrets(tool, arguments, nonce),
@@ -194,17 +197,23 @@ def _list_counted_votes(votes: Sequence[Vote]) -> list[Vote]:
     return [*call_state.list_approving_votes(votes), *others]
 
 
-def _describe_vote(vote: Vote, signatures: Mapping[tuple[str, CallVerb], VoteSignature]) -> Json:
-    """Return a vote with its evidence: Slack's word, or the signature of the person's passkey.
+def _describe_vote(
+    vote: Vote,
+    signatures: Mapping[tuple[str, CallVerb], VoteSignature],
+    surfaces: Mapping[tuple[str, str], str],
+) -> Json:
+    """Return a vote with its evidence: the signature of the person's passkey, or whose word it is.
 
-    Raises NoReceiptError if a signature is gone.
+    That is Slack's, or what the surface stands for on which they voted. Raises NoReceiptError if a
+    signature is gone.
     """
+    word = surfaces.get((vote.person, vote.verb), Surface.SLACK)
     described: Json = {
         "verb": str(vote.verb),
         "person": vote.person,
         "stage": vote.stage,
         "at": _format_time(vote.created_at),
-        "evidence": "passkey" if vote.passkey_id else "slack",
+        "evidence": "passkey" if vote.passkey_id else word,
     } | _leave_out_empty(**{"for": vote.for_person})
     if not vote.passkey_id:
         return described

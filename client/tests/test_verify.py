@@ -64,6 +64,22 @@ def test_verify_says_what_was_decided_and_by_whom(
     assert capsys.readouterr().out.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        ("slack", ""),
+        ("terminal", " (at the bot's terminal)"),
+        ("added", " (neither in Slack nor at the terminal)"),
+    ],
+)
+def test_verify_says_which_votes_are_not_slacks_word(
+    evidence: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind the voter's id."""
+    assert verify(build_line(votes=[VOTE | {"evidence": evidence}])) == 0
+    assert capsys.readouterr().out.startswith(f"Approved by UANA00001{said} on 2026-")
+
+
 def test_verify_says_that_an_end_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     """Then there is no time of an end."""
     decision = sign_statement(build_statement())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode
 from typing import Any
 
 import pytest
 from sqlmodel import col
 
+from bot.approvals.receipts import ReceiptWriter
 from bot.cli.bot_connection import send_command
 from bot.terminal.terminal_messages import CommandKind, OperatorCommand
 from storage import calls
@@ -54,6 +56,28 @@ def test_a_waiting_call_is_approved_at_the_terminal(
     [delivery] = harness.all(Delivery, col(Delivery.surface) == Surface.TERMINAL)
     assert (delivery.status, delivery.user) == (DeliveryStatus.DONE, ANA)
     assert "Nothing is waiting." in command(capsys, "pending")[1]
+
+
+def test_a_receipt_does_not_call_a_vote_at_the_terminal_slacks_word(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For an approval and a rejection; that of a click in Slack does."""
+    for verb, option in (("approve", "--note"), ("reject", "--reason"), ("approve", "")):
+        thread = ask(harness, ("note", {"text": f"{verb} {option}"}))
+        wanted = waits(harness, thread)
+        if option:
+            assert command(capsys, verb, wanted, option, "as asked")[0] == 0
+        else:
+            vote(harness, "ana", harness.card(SUPPORT, thread, having="approve"))
+        harness.settle()
+        [call] = harness.calls_in(thread)
+        with harness.app.core.store.read() as tx:
+            written = ReceiptWriter(harness.app.core.key, harness.app.core.tools).write_receipts(
+                tx, call
+            )
+        content = json.loads(b64decode(written["decision"]["payload"]))["predicate"]
+        evidence = "terminal" if option else "slack"
+        assert [(each["verb"], each["evidence"]) for each in content["votes"]] == [(verb, evidence)]
 
 
 def test_a_rejection_at_the_terminal_is_posted_with_its_reason(

@@ -129,6 +129,11 @@ def _verify_decision(
     console.print_lines(map(console.escape_control_characters, lines))
 
 
+EVIDENCE_NOTES = {  # what is said of a vote that was not a click in Slack
+    "passkey": " (signed with a passkey)",
+    "terminal": " (at the bot's terminal)",
+    "added": " (neither in Slack nor at the terminal)",
+}
 LABEL_AND_VERB_BY_DECISION = {  # the label, and the verb of its votes ("" if decided without)
     "approved": ("Approved by", "approve"),
     "rejected": ("Rejected by", "reject"),
@@ -151,5 +156,4 @@ def _describe_decision(receipt: receipts.Receipt) -> str:
 
 def _describe_voter(vote: Mapping[str, Any]) -> str:
     right = f" for {vote['for']}" if vote.get("for") else ""
-    is_signed = vote.get("evidence") == "passkey"
-    return f"{vote.get('person')}{right}{' (signed with a passkey)' if is_signed else ''}"
+    return f"{vote.get('person')}{right}{EVIDENCE_NOTES.get(str(vote.get('evidence')), '')}"
