@@ -15,7 +15,7 @@ import yaml
 
 from bot.config.settings import Settings
 from countersign.cli.commands import list_installed_commands
-from tests.pages import ROOT, blocks, section
+from tests.pages import ROOT, blocks, blocks_in, section
 
 DEPLOY, PAGE = ROOT / "docs" / "deploy", ROOT / "docs" / "deploying.md"
 DOCKERFILE, COMPOSE = DEPLOY / "Dockerfile", DEPLOY / "compose.yaml"
@@ -179,6 +179,18 @@ def test_the_units_can_write_where_the_database_is() -> None:
         assert str(record.parent) in folders
         page = section(PAGE, "systemd")
         assert all(path in page for path in ("/etc/countersign/", str(record), *folders - {"x"}))
+
+
+def test_commands_read_the_settings_as_the_units_do(tmp_path: Path) -> None:
+    """The environment file wins over the unit's own variables, as it does in systemd."""
+    (tmp_path / "countersign.env").write_text("DATABASE_URL=postgresql://db.internal/countersign\n")
+    [command] = [each for each in blocks_in(section(PAGE, "systemd"), "text") if "sh -c" in each]
+    [script] = re.findall(r"sh -c '\n(.*)'", command, re.S)
+    script = script.replace("/etc/countersign/countersign.env", str(tmp_path / "countersign.env"))
+    script = script.replace("/opt/countersign/bin/countersign pending", "env")
+    found = subprocess.run(["sh", "-euc", script], capture_output=True, text=True, check=True)
+    assert "DATABASE_URL=postgresql://db.internal/countersign\n" in found.stdout
+    assert "COUNTERSIGN_POLICY=/etc/countersign/policy.toml\n" in found.stdout
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd here")
