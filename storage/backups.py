@@ -22,7 +22,7 @@ from storage.columns import copy_row_with_changes
 from storage.digest import AuditChainSealer, AuditHead, format_signing_key, parse_signing_key
 from storage.examination import ExaminationResult, examine_audit_and_rows
 from storage.installations import TABLES_SCHEMA as INSTALLATIONS_SCHEMA
-from storage.sqlite import sync_to_disk
+from storage.sqlite import OTHER_PROCESS_REMEDY, sync_to_disk
 from storage.sqlite_connections import (
     LOCK_TIMEOUT_SECONDS,
     describe_file_problem,
@@ -432,7 +432,8 @@ def require_no_other_process(target: Store) -> None:
             return
         if time.monotonic() > until:
             who = "another process works" if others == 1 else f"{others} other processes work"
-            raise BackupError(f"{who} with {target.database.display_name}; stop that first")
+            name = target.database.display_name
+            raise BackupError(f"{who} with {name}; {OTHER_PROCESS_REMEDY}")
         time.sleep(0.1)
 
 

@@ -27,6 +27,7 @@ from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, wrap_driver_error
 
 T = TypeVar("T")
+OTHER_PROCESS_REMEDY = "stop that first, or, if it serves many, pause the workspace and wait 30 s"
 MAX_PAGES_PER_VACUUM_STEP = 400  # freed in one transaction
 CHECKPOINT_BUSY_MILLISECONDS = 200  # how long it waits for readers to end
 INCREMENTAL_VACUUM_MODE = 2  # SQLite's number for it
@@ -396,8 +397,7 @@ def lock_database(path: Path) -> IO[Any]:
         handle.close()
         who = f" (process {process})" if process.isdecimal() else ""
         raise AlreadyRunningError(
-            f"Countersign is already running on {path}{who}; stop that one first,"
-            " or pause the workspace if it is one of many"
+            f"Countersign is already running on {path}{who}; {OTHER_PROCESS_REMEDY}"
         ) from None
     handle.write(f"{os.getpid():<20}\n")  # over the old one: truncating a file waits for the disk
     handle.flush()

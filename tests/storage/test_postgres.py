@@ -27,11 +27,13 @@ from storage.digest import KeyFileError
 from storage.grants import Grant
 from storage.installations import TABLES_SCHEMA, Installation, InstallationRecord
 from storage.models import Call, Delivery
+from storage.sqlite import OTHER_PROCESS_REMEDY
 from storage.store import SchemaError, Store, StoreClosedError
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
 
+IN_USE = f"another process works with .*; {OTHER_PROCESS_REMEDY}"
 KEY = b"k" * 32
 pytestmark = pytest.mark.skipif(binaries() is None, reason="PostgreSQL is not installed")
 
@@ -180,7 +182,7 @@ def test_only_processes_on_the_same_schema_count_as_others(
         with each.read():
             pass  # opens a session
     with closing(Store(urls[0], key=KEY).open()) as third:
-        with pytest.raises(backups.BackupError, match="another process works with"):
+        with pytest.raises(backups.BackupError, match=IN_USE):
             backups.require_no_other_process(third)
         stores[0].close()
         monkeypatch.setattr(backups, "SESSION_END_TIMEOUT_SECONDS", 5.0)
@@ -207,7 +209,7 @@ def test_the_process_that_owns_the_workspace_counts_as_another(
             if "+" not in until:
                 backups.require_no_other_process(store)
                 continue
-            with pytest.raises(backups.BackupError, match="another process works with"):
+            with pytest.raises(backups.BackupError, match=IN_USE):
                 backups.require_no_other_process(store)
     record.close()
 

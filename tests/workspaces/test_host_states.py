@@ -20,6 +20,7 @@ from bot.workspaces.dispatcher import PAUSED_NOTICE, UNAVAILABLE_NOTICE
 from bot.workspaces.hosted import START_RETRY_INTERVAL, HostedWorkspace, NotServedError
 from bot.workspaces.install_pages import PAUSED_TEXT as INSTALLED_BUT_PAUSED
 from slack_sandbox.workspace.clock import ShiftedClock
+from storage.sqlite import OTHER_PROCESS_REMEDY
 from storage.states import CallStatus, InstallationState
 from tests.stories.harness import Machine
 from tests.stories.steps import typed
@@ -310,7 +311,7 @@ def test_a_workspace_that_cannot_start_is_logged_once(
     words = {
         "tools": "nowhere cannot be imported",
         "newer": "upgrade this one",
-        "in use": "stop that one first, or pause the workspace if it is one of many",
+        "in use": OTHER_PROCESS_REMEDY,
         "no database": "file is not a database",
     }
     assert words[problem] in said.getMessage()
