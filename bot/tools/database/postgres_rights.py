@@ -288,11 +288,14 @@ _SELECT_COLUMNS = f"""
         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND attnum > 0 AND NOT attisdropped
     WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {_USER_SCHEMA_CONDITION} ORDER BY 3, 4, 2"""
 # Which column (0: any) of one relation is read by which column (0: all) of another: tables that
-# inherit, generated columns, foreign keys, views, and views that use a whole row.
+# inherit (both ways: who reads the parent reads the child's rows), generated columns, foreign keys,
+# views, and views that use a whole row.
 _SELECT_COLUMN_FLOWS = """
-    SELECT i.inhparent::int8, a.attnum::int, i.inhrelid::int8, b.attnum::int
-        FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.inhparent
-        JOIN pg_catalog.pg_attribute b ON b.attrelid = i.inhrelid AND b.attname = a.attname
+    SELECT a.attrelid::int8, a.attnum::int, b.attrelid::int8, b.attnum::int
+        FROM pg_catalog.pg_inherits
+        JOIN pg_catalog.pg_attribute a ON a.attrelid IN (inhparent, inhrelid)
+        JOIN pg_catalog.pg_attribute b ON b.attrelid IN (inhparent, inhrelid)
+            AND b.attrelid <> a.attrelid AND b.attname = a.attname
         WHERE a.attnum > 0
     UNION ALL SELECT d.refobjid::int8, d.refobjsubid, a.attrelid::int8, a.attnum
         FROM pg_catalog.pg_attribute a

@@ -98,6 +98,24 @@ def test_every_right_that_leads_to_a_secret_is_found(pg: World, made: str) -> No
         pg.raw("DROP OWNED BY lender; DROP ROLE lender")
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE TABLE kept () INHERITS (orders)",
+        "CREATE TABLE whole (id int, note text) PARTITION BY LIST (id); "
+        "CREATE TABLE kept PARTITION OF whole FOR VALUES IN (1); GRANT SELECT ON whole TO agent",
+    ],
+)
+def test_a_secret_of_a_part_is_found_in_the_whole(pg: World, made: str) -> None:
+    """Whoever reads a table reads the rows of all that inherit from it, without a right on them."""
+    pg.raw(made)
+    found = read_refusal(pg.with_options(secret=("kept.note",)))
+    assert ".note" in str(found)
+    for each in found.remedy:
+        pg.raw(each)
+    assert pg.with_options(secret=("kept.note",)).query("SELECT 1").rows == ((1,),)
+
+
 def test_columns_listed_as_not_secret_can_be_read(pg: World) -> None:
     """An operator has looked at the view; the column only sounds secret."""
     pg.raw("GRANT SELECT ON totals TO agent; CREATE TABLE used (id int, api_tokens int)")
