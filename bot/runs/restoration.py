@@ -112,7 +112,6 @@ class RestoredRecordSettler:
         waits = calls.is_run_blocked(tx, run.id)
         if run.status is R.FAILED:  # only a person can resume it
             return True
-        outbox.withdraw_open_streams(tx, run.id)
         if run.status is not R.READY:  # a worker then posts what people are asked again
             moves.change_run_status(
                 tx, run, R.READY, at=now, actor="system", data={"why": RESTORED_RECORD_NOTE}
@@ -147,12 +146,12 @@ class RestoredRecordSettler:
         gate = load_gate(call.gate)
         tool = self.tools.find_tool_of_call(call)
         match call.status:
+            case C.APPROVED if trail.was_outcome_unknown(tx, call):
+                self._mark_unknown_and_ask(tx, run, call, now)
             case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
                 self.outcomes.return_call_to_pending(
                     tx, run, call, build_reapproval(call, gate, RESTORED_RECORD_NOTE)
                 )
-            case C.APPROVED if trail.was_outcome_unknown(tx, call):
-                self._mark_unknown_and_ask(tx, run, call, now)
             case C.PENDING | C.APPROVED:
                 output = outputs.invalidated_output(RESTORED_RECORD_NOTE)
                 moves.change_call_status(

@@ -16,26 +16,30 @@ from storage.states import CallStatus, UnknownCallResolution
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, now_at
+from tests.stories.steps import arrived, ask, now_at, press
 from tests.stories.test_restored_backup import command
 
 C = CallStatus
-ALLOWED = """
+POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
 
 [[rule]]
-name = "free"
+name = "of the parcel"
 tool = "lose"
-verdict = "allow"
+verdict = "{}"
 """
 
 
-@pytest.fixture
-def approved_rerun(own_harness: Callable[..., Harness]) -> tuple[Harness, str, dict[str, Any]]:
+@pytest.fixture(params=["allow", "ask"])
+def approved_rerun(
+    own_harness: Callable[..., Harness], request: pytest.FixtureRequest
+) -> tuple[Harness, str, dict[str, Any]]:
     """A bot that was stopped between “Run it again” and the rerun; with thread and card."""
-    harness = own_harness(FakeTools().tools, ALLOWED)
+    harness = own_harness(FakeTools().tools, POLICY.format(request.param))
     thread = ask(harness, ("lose", {"text": "parcel"}))
+    if request.param == "ask":
+        press(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "approve")
     card = harness.card(SUPPORT, thread, having="run_again")
     arrived(harness)
     core, [call] = harness.app.core, harness.calls_in(thread)
@@ -87,5 +91,8 @@ def test_a_rerun_in_a_restored_backup_can_be_resolved(
     harness.start()
     harness.said(SUPPORT, thread, "My data may be an older copy now")
     arrived(harness)
-    assert [each.status for each in harness.calls_in(thread)] == [C.UNKNOWN]
-    assert "resolve_done" in action_ids(harness.card(SUPPORT, thread, having="run_again"))
+    assert [(each.status, each.revision) for each in harness.calls_in(thread)] == [(C.UNKNOWN, 3)]
+    shown = harness.card(SUPPORT, thread, having="run_again")
+    assert "resolve_done" in action_ids(shown)
+    told = words(shown)
+    assert ("may have been done since" in told, "not run again" in told) == (True, False)
