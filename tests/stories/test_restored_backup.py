@@ -12,6 +12,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import arrived, ask, press, waiting
+from tests.stories.test_remember import OFFERS, approve, login
 
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 C = CallStatus
@@ -32,7 +33,7 @@ def check_asked_again(
     harness: Harness, fakes: FakeTools, thread: str, card: dict[str, Any]
 ) -> None:
     """The bot has started on the older record: people read it, and the old button does nothing."""
-    harness.said(SUPPORT, thread, "My data may be an older copy now")
+    harness.said(SUPPORT, thread, "I am asking again what was open.")
     press(harness, "ana", SUPPORT, card, "approve")
     arrived(harness)
     [call] = harness.calls_in(thread)
@@ -69,6 +70,26 @@ def test_calls_that_ran_after_the_backup_are_asked_again(
     arrived(harness)
     assert fakes.did("note", "asked later") == 0
 
+    harness.restart()
+    assert [(each.status, each.revision) for each in harness.calls_in(thread)] == [(C.PENDING, 2)]
     press(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "approve")
     arrived(harness)
     assert fakes.did("note", "pay it once") == 2
+
+
+def test_a_saved_approval_in_a_restored_backup_is_void(
+    own_harness: Callable[..., Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been used up or revoked since."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, OFFERS)
+    approve(harness, ask(harness, login("first")), offer=0)
+    arrived(harness)
+    backup = str(harness.folder / "backup.db")
+    command(harness, monkeypatch, "backup", backup)
+    harness.app.stop()
+    command(harness, monkeypatch, "restore", backup)
+    harness.start()
+    thread = ask(harness, login("second"))
+    harness.card(SUPPORT, thread)
+    assert [each.status for each in harness.calls_in(thread)] == [C.PENDING]
