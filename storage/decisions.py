@@ -263,7 +263,6 @@ def _apply_tally(
         # looking afterwards changes nothing that ran, and ends the reminders to look
         if last_vote.verb in states.LOOK_VERBS:
             tx.update_rows(Call, {"id": call.id}, look_due_at=None)
-            moves.mark_cards_for_redraw(tx, call.plan_id)
         elif tally.stage > call.told_stage:  # the next stage's people must be notified
             tx.update_rows(Call, {"id": call.id}, next_at=at)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
