@@ -11,6 +11,7 @@ import pytest
 
 from bot.http import api_gate, ask_route
 from storage.models import Run
+from storage.programs import ProgramApiKey
 from tests.stories.harness import Harness
 from tests.stories.steps import forget_people
 from tests.web.api.conftest import NewProgram
@@ -93,6 +94,16 @@ def test_a_request_can_be_used_by_its_own_program_only(new_program: NewProgram) 
     assert read_problem(mine, claim, path=f"{path}/claim")["status"] == 409
     assert read_problem(mine, None, "DELETE", path)["status"] == 405
     assert read_problem(mine, None, "GET", "/v1/nothing")["status"] == 404
+
+
+def test_a_key_of_the_workspace_that_the_bot_worked_in_before_is_refused(
+    bot: Harness, new_program: NewProgram
+) -> None:
+    """The person who answers for it may be nobody here, or somebody else."""
+    program = new_program()
+    with bot.app.core.store.write() as tx:
+        tx.update_rows(ProgramApiKey, {"name": program.name}, team="T0BEFORE")
+    assert read_problem(program, NOTE)["status"] == 401
 
 
 def test_every_path_needs_a_valid_key(new_program: NewProgram) -> None:
