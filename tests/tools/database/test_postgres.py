@@ -48,6 +48,34 @@ def test_a_role_that_may_do_too_much_is_refused(
     assert pg.raw("SELECT count(*) FROM heap") == [(2,)]
 
 
+@pytest.mark.parametrize("attribute", ["REPLICATION", "CREATEROLE"])
+def test_a_role_with_that_attribute_is_refused(
+    pg: World, postgres_server: Server, attribute: str
+) -> None:
+    """It could read everything, or give itself any right."""
+    pg.raw(f"CREATE ROLE mighty LOGIN {attribute}")
+    with pytest.raises(ToolError, match=r"the role may do too much \(mighty\)"):
+        connect_as(pg, postgres_server, "mighty").query("SELECT 1")
+    pg.raw("DROP ROLE mighty")
+
+
+@pytest.mark.parametrize(
+    "predefined",
+    [
+        *("pg_write_server_files", "pg_execute_server_program", "pg_signal_backend"),
+        *("pg_read_all_data", "pg_write_all_data", "pg_read_all_stats", "pg_monitor"),
+    ],
+)
+def test_a_member_of_a_role_of_the_server_is_refused(
+    pg: World, postgres_server: Server, predefined: str
+) -> None:
+    """Also a member that does not inherit its rights, and would have to take that role."""
+    pg.raw(f"CREATE ROLE member LOGIN NOINHERIT; GRANT {predefined} TO member")
+    with pytest.raises(ToolError, match=rf"the role may do too much \(.*{predefined}"):
+        connect_as(pg, postgres_server, "member").query("SELECT 1")
+    pg.raw("DROP ROLE member")
+
+
 def test_a_table_or_column_the_role_may_not_read_is_refused(pg: World) -> None:
     """The server refuses it."""
     pg.raw("REVOKE ALL ON account FROM agent")

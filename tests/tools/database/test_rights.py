@@ -85,6 +85,8 @@ def test_run_ends_if_the_role_can_read_a_secret(
         "GRANT SELECT (made) ON account TO agent",
         "CREATE TABLE child () INHERITS (orders); GRANT SELECT ON child TO agent",
         "CREATE TABLE user_token (api_key text); GRANT SELECT ON user_token TO agent",
+        "CREATE EXTENSION postgres_fdw; CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw; "
+        "CREATE FOREIGN TABLE away (password text) SERVER far; GRANT SELECT ON away TO agent",
         "ALTER TABLE account ADD UNIQUE (password); GRANT SELECT (id) ON account TO agent; "
         "CREATE TABLE lent (w text REFERENCES account (password)); GRANT SELECT ON lent TO agent",
     ],
