@@ -156,12 +156,12 @@ def test_the_readmes_tool_works_as_described(example: Tool[Any], tmp_path: Path)
 @pytest.mark.long
 def test_the_example_of_a_tool_in_the_sandbox_runs(example: Tool[Any], tmp_path: Path) -> None:
     """It runs unchanged, with its effect."""
-    assert example.name in EXTENDING.read_text("utf-8")
-    [code] = [each for each in blocks(EXTENDING, "python") if "duty_tools" in each]
-    (tmp_path / "try_duty.py").write_text(code, "utf-8")
+    script = ROOT / "docs" / "try_duty.py"
+    assert f"]({script.name})" in EXTENDING.read_text("utf-8")
+    assert f"import {example.name}\n" in script.read_text("utf-8")
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}."}
     ended = subprocess.run(
-        [sys.executable, "try_duty.py"],
+        [sys.executable, str(script)],
         cwd=tmp_path,
         env=environ,
         capture_output=True,
