@@ -455,7 +455,12 @@ def _build_body_problem(error: RequestValidationError) -> api_bodies.ProblemErro
         return api_bodies.ProblemError(HTTPStatus.NOT_FOUND, "This key has no such request.")
     return api_bodies.build_validation_problem(
         [
-            api_bodies.FieldError(field=_format_field_path(each["loc"]), message=each["msg"])
+            api_bodies.FieldError(
+                field=_format_field_path(each["loc"]),
+                message=api_bodies.MESSAGE_BY_PATTERN.get(
+                    each.get("ctx", {}).get("pattern"), each["msg"]
+                ),
+            )
             for each in found
         ]
     )

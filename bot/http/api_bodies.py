@@ -106,6 +106,15 @@ def build_slack_unavailable_problem(error: Exception) -> ProblemError:
     return build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, SLACK_RETRY_AFTER_SECONDS)
 
 
+TOOL_NAME_PATTERN = "^[A-Za-z0-9_]{1,64}$"
+VISIBLE_ASCII_PATTERN = "^[!-~]+$"
+PAGE_PATTERN = "^[A-Za-z0-9_-]{0,64}$"
+MESSAGE_BY_PATTERN = {  # instead of Pydantic's, which shows the pattern
+    TOOL_NAME_PATTERN: "Use letters, digits and underscores, 64 characters at most.",
+    VISIBLE_ASCII_PATTERN: "Use visible ASCII characters, without blanks.",
+    PAGE_PATTERN: "Use the `next` of the page before.",
+}
+
 JsonObject = dict[str, Any]
 
 
@@ -167,9 +176,7 @@ class ActionSent(_StrictBody):
 
     name: Annotated[
         str,
-        Field(
-            pattern="^[A-Za-z0-9_]{1,64}$", description="The policy matches it like a tool's name."
-        ),
+        Field(pattern=TOOL_NAME_PATTERN, description="The policy matches it like a tool's name."),
     ]
     title: Annotated[str, Field(min_length=1, max_length=80)]
     effect: Annotated[
@@ -235,7 +242,7 @@ Claimant = Annotated[
     Field(
         min_length=16,
         max_length=200,
-        pattern=r"^[!-~]+$",
+        pattern=VISIBLE_ASCII_PATTERN,
         description="A random text, a new one for each attempt to run it.",
         examples=["6f1c0f0e6d7b4e0e9f7c1a2b3c4d5e6f"],
     ),

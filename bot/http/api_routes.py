@@ -45,7 +45,7 @@ Idempotency = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
-        pattern=r"^[!-~]+$",
+        pattern=api_bodies.VISIBLE_ASCII_PATTERN,
         description="A request already made with it is returned, and not asked again.",
     ),
 ]
@@ -138,7 +138,7 @@ class ApiRoutes:
         ] = None,
         limit: Annotated[int, Query(ge=1, le=100, description="At most this many.")] = 50,
         after: Annotated[
-            str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$", description="`next` of the previous page.")
+            str, Query(pattern=api_bodies.PAGE_PATTERN, description="`next` of the previous page.")
         ] = "",
     ) -> api_bodies.RequestsShown:
         """The requests that this key has asked, the newest first, each as it stands."""

@@ -278,7 +278,9 @@ def _get_run_id_of_same_request(
     is_theirs = key is None or programs.is_request_of_key(tx, runs.get_run(tx, stored.run_id), key)
     if once != now or not is_theirs:
         name = delivery.key.partition(":")[2]
-        raise program_calls.RequestKeyReusedError(f"the key {name!r} was used for something else")
+        raise program_calls.RequestKeyReusedError(
+            f"The Idempotency-Key {name} was used for another request."
+        )
     return stored.run_id
 
 

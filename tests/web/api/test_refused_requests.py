@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bot.http import api_gate, ask_route
+from bot.http.api_bodies import MESSAGE_BY_PATTERN
 from storage.models import Run
 from storage.programs import ProgramApiKey
 from tests.stories.harness import Harness
@@ -72,6 +74,34 @@ def test_a_wrong_request_is_refused_with_what_is_wrong(
     said = read_problem(program, body)
     assert (said["status"], part in str(said)) == (status, True), said
     assert bot.all(Run, Run.client == program.name) == []
+
+
+def test_every_pattern_of_the_api_is_explained_in_words(new_program: NewProgram) -> None:
+    """The refusal of a value that does not fit says what would; no pattern is shown."""
+    program = new_program(tools=("note", "deploy"))
+    _, described = program.ask("GET", "/v1/openapi.json")
+    paths = [each for each in walk(described) if each.get("in") == "path"]
+    known = {each["pattern"] for each in walk(described) if isinstance(each.get("pattern"), str)}
+    assert known - {each["schema"]["pattern"] for each in paths} == set(MESSAGE_BY_PATTERN)
+    asked = f"/v1/requests/{program.note('to be claimed')['id']}/claim"
+    action = {"action": {**ACTION, "name": "two words"}, "arguments": {}}
+    for method, path, body, headers, part in (
+        ("POST", "/v1/requests", action, {}, "action.name: Use letters, digits and underscores"),
+        ("POST", "/v1/requests", NOTE, {"Idempotency-Key": "a b"}, "Key: Use visible ASCII"),
+        ("POST", asked, {"claimant": "a b" * 8}, {}, "claimant: Use visible ASCII"),
+        ("GET", "/v1/requests?after=a.b", None, {}, "after: Use the `next`"),
+    ):
+        status, _, said = program.raw(method, path, body, headers)
+        assert (status, part in said["detail"]) == (422, True), said
+
+
+def walk(described: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in JSON."""
+    if isinstance(described, dict):
+        yield described
+    for each in described.values() if isinstance(described, dict) else described:
+        if isinstance(each, dict | list):
+            yield from walk(each)
 
 
 def test_a_request_can_be_used_by_its_own_program_only(new_program: NewProgram) -> None:
