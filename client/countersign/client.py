@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 from countersign import context
 from countersign.receipts import ReceiptError, ReceiptVerifier, read_public_keys
 from countersign.request import (
+    CRYPTOGRAPHY_MISSING_ERROR,
     AlreadyTaken,
     CountersignError,
     Expired,
@@ -80,12 +81,17 @@ class Countersign:
         `verify`: a file with the installation's public keys, by default the one in
         COUNTERSIGN_VERIFY: a claimed call then runs only if its receipt is valid, with at least so
         many `approvers`; with `passkeys`, only those count who have signed with one. Raises
-        NotAllowed if `url` or `key` is missing or malformed, or `verify` is missing; OSError and
-        ReceiptError for a file that has no keys.
+        NotAllowed if `url` or `key` is missing or malformed, or `verify` is missing or has no keys.
         """
         self._check = None
         if verify := verify or os.environ.get("COUNTERSIGN_VERIFY", ""):
-            keys = read_public_keys(Path(verify).read_text("utf-8-sig"))
+            try:
+                keys = read_public_keys(Path(verify).read_text("utf-8-sig"))
+            except ModuleNotFoundError as error:
+                raise NotAllowed(CRYPTOGRAPHY_MISSING_ERROR) from error
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise NotAllowed(f"{verify} gives no keys to verify receipts: {why}") from error
             self._check = ReceiptVerifier(keys, approvers, passkeys)
         elif approvers != 1 or passkeys:
             raise NotAllowed("The receipt shows who approved: also give `verify`.")

@@ -28,6 +28,7 @@ class RequestStatus(StrEnum):
     ANSWERED = "answered"  # only questions
 
 
+CRYPTOGRAPHY_MISSING_ERROR = "Receipts need cryptography: pip install 'countersign-client[verify]'."
 S = RequestStatus
 UNDECIDED_STATUSES = frozenset({S.PREPARING, S.PENDING})
 UNFINISHED_STATUSES = UNDECIDED_STATUSES | {S.APPROVED, S.RUNNING, S.UNKNOWN}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -129,13 +131,28 @@ def test_a_job_checks_the_receipt_before_its_command_runs(
     assert "its receipt is not valid" in capfd.readouterr().err
 
 
-def test_a_file_without_keys_is_refused_at_once(shop: Shop, tmp_path: Path) -> None:
-    """Before anybody is asked."""
+def test_a_file_without_keys_is_refused_at_once(
+    shop: Shop,
+    keys: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anybody is asked, with what is missing, also by the variable and in every command.
+
+    The same for a client that was installed without what verifies receipts.
+    """
     empty = tmp_path / "empty.json"
     empty.write_text("{}")
     words = ["ask", "deploy", "version=7.6", "--channel", "C0SUPPORT"]
-    for path in (empty, tmp_path / "missing.json"):
-        with pytest.raises(SystemExit) as left:
-            main([*words, "--verify", str(path)])
-        assert left.value.code == 3
+    for path, why in ((empty, "not an Ed25519"), (tmp_path / "missing.json", "No such file")):
+        assert main([*words, "--verify", str(path)]) == ExitCode.NOT_ASKED
+        assert why in capsys.readouterr().err
+    monkeypatch.setenv("COUNTERSIGN_VERIFY", str(keys))
+    monkeypatch.setitem(sys.modules, Ed25519PrivateKey.__module__, None)
+    use = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(use)))
+    for asked, code in ((words, 3), (["hook"], 0), (["mcp-proxy", "--", "true"], 2)):
+        assert main(asked) == code
+        assert "pip install 'countersign-client[verify]'" in "".join(capsys.readouterr())
     assert not shop.count_cards("7.6")

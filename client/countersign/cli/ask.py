@@ -24,7 +24,6 @@ from countersign.client import Countersign
 from countersign.decorated import humanize_identifier as name_in_words
 from countersign.durations import format_duration
 from countersign.gated_call import ClaimedGatedCall
-from countersign.receipts import ReceiptError
 from countersign.request import (
     CountersignError,
     DidNotWork,
@@ -338,8 +337,6 @@ def run(arguments: argparse.Namespace) -> int:
     demanded = {"approvers": arguments.approvers, "passkeys": arguments.passkeys}
     try:
         client = Countersign(verify=arguments.verify, **demanded)
-    except (OSError, ReceiptError) as error:
-        raise console.UsageError(f"--verify: {error}") from error
     except CountersignError as error:
         console.print_error(console.escape_control_characters(str(error)))
         return _get_exit_code(error)

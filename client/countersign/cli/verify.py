@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from countersign import receipts
 from countersign.cli import console
 from countersign.cli.approval_wait import add_approval_options
+from countersign.request import CRYPTOGRAPHY_MISSING_ERROR
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-CRYPTOGRAPHY_MISSING_ERROR = "Receipts need cryptography: pip install 'countersign-client[verify]'."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
