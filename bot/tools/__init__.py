@@ -244,6 +244,10 @@ class Tool(Generic[A]):
     is_available: Callable[[], bool] = lambda: True  # False while it is switched off
     action: str = ""  # description of what a program runs itself; see bot.tools.handed_over
 
+    def __post_init__(self) -> None:
+        registration.check_option_values(self)
+        object.__setattr__(self, "does", Effect(self.does))  # it may have been given as text
+
     @property
     def needs_reason(self) -> bool:
         """Whether the model is asked to give a reason for the approver."""
@@ -368,7 +372,7 @@ def tool(
             arguments=model,
             function=function,
             description=inspect.cleandoc(function.__doc__ or title),
-            idempotent=(does is Effect.READ) if idempotent is None else idempotent,
+            idempotent=(does == Effect.READ) if idempotent is None else idempotent,
             secret=frozenset(secret or ()),
             editable=None if editable is None else frozenset(editable),
             preview=preview,
@@ -377,7 +381,7 @@ def tool(
             timeout=timeout,
             max_output=max_output,
             needs_approval=needs_approval,
-            risk=risk or DEFAULT_RISK_BY_EFFECT[does],
+            risk=risk or DEFAULT_RISK_BY_EFFECT.get(does, "high"),
         )
 
     return wrap

@@ -167,6 +167,17 @@ def get_argument_model(function: Callable[..., Any], name: str) -> type[BaseMode
     return model
 
 
+def check_option_values(tool: Any) -> None:
+    """Raise ValueError if an option of the tool has a value without a meaning."""
+    for name, allowed in (("does", "read write destructive"), ("risk", "low medium high")):
+        if (value := getattr(tool, name)) not in allowed.split():
+            text = ", ".join(allowed.split())
+            raise ValueError(f"tool {tool.name}: {name} is one of {text}, not {value!r}")
+    for name in ("timeout", "max_output"):
+        if not (value := getattr(tool, name)) > 0:
+            raise ValueError(f"tool {tool.name}: {name} is more than 0, not {value!r}")
+
+
 def check_field_names(
     tool_name: str, model: type[BaseModel], effect: str, **named: set[str] | None
 ) -> None:

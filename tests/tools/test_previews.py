@@ -34,16 +34,20 @@ class Other(BaseModel):
     book: str
 
 
-def make_move_tool(preview: Any = None, effect: str = "Move {book} to {to.room}") -> Tool[Any]:
-    """Make a tool with this preview and this effect."""
+def make_move_tool(
+    preview: Any = None, effect: str = "Move {book} to {to.room}", **options: Any
+) -> Tool[Any]:
+    """Make a tool with this preview, this effect and these options."""
+    does = options.pop("does", Effect.WRITE)
 
     @tool(
         title="Move",
         effect=effect,
-        does=Effect.WRITE,
+        does=does,
         preview=preview,
         secret={"book"},
         name="move",
+        **options,
     )
     def move(args: Move, context: ToolContext) -> str:
         return "moved"
@@ -129,12 +133,25 @@ def preview_another_tool(args: Other, context: ToolContext) -> str:
         ({"effect": "Move {book:{width}}"}, "effect names unknown fields: width"),
         ({"effect": "Move to {to.floor}"}, "effect names unknown fields: to.floor"),
         ({"effect": "Move {book"}, "effect is no template"),
+        ({"does": "wriet"}, "does is one of read, write, destructive, not 'wriet'"),
+        ({"risk": "huge"}, "risk is one of low, medium, high, not 'huge'"),
+        ({"timeout": 0}, "timeout is more than 0, not 0"),
+        ({"timeout": float("nan")}, "timeout is more than 0, not nan"),
+        ({"max_output": -1}, "max_output is more than 0, not -1"),
     ],
 )
-def test_a_preview_or_effect_that_cannot_work_is_refused(given: dict[str, Any], words: str) -> None:
+def test_an_option_that_cannot_work_is_refused(given: dict[str, Any], words: str) -> None:
     """It is refused when the tool is registered."""
     with pytest.raises((TypeError, ValueError), match=words):
         make_move_tool(**given)
+
+
+def test_an_effect_class_may_be_written_as_text() -> None:
+    """It means the same as the member, also where code compares by identity."""
+    named: Any = "read"
+    made = make_move_tool(does=named)
+    assert made.does is Effect.READ
+    assert (made.idempotent, made.risk, made.needs_reason) == (True, "low", False)
 
 
 class Inner(BaseModel):
