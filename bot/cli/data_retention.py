@@ -113,7 +113,7 @@ def _run_forget(arguments: argparse.Namespace) -> int:
 
 def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResult:
     """Erase the person's data here, or have the running bot do so if it holds the record."""
-    clock = SystemClock()
+    settings, clock = adapt_settings_and_clock(settings, SystemClock())
     actor = settings.operator or "system"
     try:
         store = open_store(settings, clock.now(), lambda: "", exclusive=not settings.is_shared)
@@ -127,6 +127,7 @@ def _erase_person(settings: Settings, person: str) -> personal_data.ErasureResul
         return personal_data.ErasureResult(**answer)
     with closing(store):
         _require_own_rows(store)
+        advance_clock_past_stored_times(store, clock)
         done = personal_data.erase_personal_data(store, person, at=clock.now(), actor=actor)
         store.vacuum_database()
     return done

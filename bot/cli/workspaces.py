@@ -19,6 +19,7 @@ from bot.clock import SystemClock
 from bot.config.connection_settings import DEFAULT_ADDRESS
 from bot.config.environment import DotenvError, read_environment_variables
 from bot.config.settings import Settings
+from bot.replicas.shared_clock import open_installations_clock
 from bot.workspaces import tokens
 from bot.workspaces.oauth_client import OAuthClient, OAuthError
 from countersign.cli import console
@@ -71,7 +72,7 @@ class _Workspaces:
 
     def __init__(self, settings: Settings, record: InstallationRecord) -> None:
         self._settings, self._record = settings, record
-        self._now = SystemClock().now()
+        self._now = open_installations_clock(record, SystemClock()).now()
 
     def run(self, what: str, workspace: str) -> int:
         """Run one action, such as list or pause; returns the exit code."""

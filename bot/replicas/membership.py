@@ -60,8 +60,8 @@ def adapt_settings_and_clock(
     """Return settings and clock adapted to several replicas, or to a single process.
 
     `hosted`: this process hosts many workspaces; then one process at a time works on this database,
-    even if it is on a server. Raises StartupError if several processes may share the database and
-    Procrastinate is not installed.
+    even if it is on a server, and `clock` is the host's. Raises StartupError if several processes
+    may share the database and Procrastinate is not installed.
     """
     if not settings.is_shared:
         return settings, ForwardOnlyClock(clock)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from slack_sdk import WebClient
 from sqlalchemy.exc import DBAPIError
 
-from bot.clock import Clock, ForwardOnlyClock
+from bot.clock import Clock
 from bot.config.connection_settings import DEFAULT_ADDRESS, Transport, parse_page_address
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
@@ -29,6 +29,7 @@ from bot.http.server import WebServer
 from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
 from bot.monitoring.exporters import METRICS_EXTRA, is_extra_installed
 from bot.monitoring.logs import mask_root_log_handlers
+from bot.replicas.shared_clock import DatabaseClock, open_installations_clock
 from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
@@ -112,16 +113,16 @@ class WorkspaceHost:
         SchemaError and what the database raises.
         """
         mask_root_log_handlers()
-        self.settings, self._clock, self._quiet = settings, ForwardOnlyClock(clock), quiet
+        self.settings, self._quiet = settings, quiet
         self.record = open_installation_record(settings)
+        self._clock = clock = open_installations_clock(self.record, clock)
         self._cipher = open_token_cipher(settings, self.record)
         self._lock = threading.Lock()
         self._hosted: dict[str, HostedWorkspace] = {}
         self._stopping, self._ended, self._check_now = (threading.Event() for _ in range(3))
         client = WebClient(base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
-        self.dispatcher = WorkspaceDispatcher(
-            self.record, self.use_app, self._handle_lifecycle_event, client
-        )
+        handle_event = self._handle_lifecycle_event
+        self.dispatcher = WorkspaceDispatcher(self.record, self.use_app, handle_event, client)
         secret = settings.client_secret
         self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
         parts = (self.record, self._cipher, self.oauth, self._clock)
@@ -296,6 +297,8 @@ class WorkspaceHost:
         while not self._ended.wait(HEARTBEAT_INTERVAL_SECONDS):
             awake = [each for each in self.list_hosted() if each.is_awake]
             try:
+                if isinstance(self._clock, DatabaseClock):
+                    self._clock.synchronize_with_database(self.record)
                 owned = self._owners.extend()
             except DBAPIError:
                 log.warning("no sign of life", exc_info=True)

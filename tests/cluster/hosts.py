@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bot.app import build
 from bot.cards.sentences import LOOKUP_FAILED_REPLY
-from bot.clock import SystemClock
 from bot.config.workspace_settings import get_schema_name
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
@@ -30,7 +30,7 @@ from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord
 from tests.cluster.cluster import KEY, POLICY, Threads, build_answer, plan_turn
 from tests.cluster.proxy import Proxy
-from tests.cluster.replica import Replica, begin_process
+from tests.cluster.replica import Replica, WrongClock, begin_process
 from tests.model_stand_in.planner import StrictPlanner
 from tests.postgres_server import Server, binaries, serve
 from tests.stories.messages import action_ids, is_card, words
@@ -41,11 +41,12 @@ T = TypeVar("T")
 RELUCTANCE = 0.5  # seconds after which a person clicks again after an error
 
 
-def _run(environ: dict[str, str], log: str, _ahead: float) -> None:
-    """Run `countersign serve`, for many workspaces."""
+def _run(environ: dict[str, str], log: str, ahead: float) -> None:
+    """Run `countersign serve`, for many workspaces, on a machine whose clock is so far ahead."""
     settings, _ = begin_process(environ, log)
     quiet = float(os.environ.get("QUIET", QUIET_TIMEOUT_SECONDS))
-    host = WorkspaceHost(settings, SystemClock(), build, os.environ, quiet=quiet)
+    clock = WrongClock(timedelta(seconds=ahead))
+    host = WorkspaceHost(settings, clock, build, os.environ, quiet=quiet)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         host.start()
@@ -88,7 +89,7 @@ class Hosts(Threads):
         return self._proxies[-1]
 
     def start_process(
-        self, port: int = 0, *, proxy: Proxy | None = None, **more: str
+        self, port: int = 0, *, proxy: Proxy | None = None, ahead: float = 0.0, **more: str
     ) -> HostProcess:
         """Start one more process, and wait until it is ready.
 
@@ -121,6 +122,7 @@ class Hosts(Threads):
             **more,
         }
         made = HostProcess(len(self.processes), self.folder, environ)
+        made.ahead = ahead
         self.processes.append(made)
         if len(self.processes) == 1 and not self.slack.world.app.events_url:
             self.send_to(address)

@@ -8,18 +8,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot.cli import workspaces
+from countersign.cli.commands import main
+from tests.cluster.cluster import POLICY
 from tests.cluster.hosts import Hosts, hosts_in
-from tests.cluster.replica import Replica
+from tests.cluster.replica import Replica, WrongClock
 from tests.postgres_server import binaries
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster]
 MakeHosts = Callable[[int], Hosts]
 SOON = 4.0  # seconds in which workspaces that were given up are taken
+HOUR = 3600.0
 AWAY = 20  # heartbeats that cannot be stored
 
 
@@ -103,6 +109,45 @@ def test_a_call_of_a_killed_process_is_not_repeated(make_hosts: MakeHosts) -> No
     hosts.wait(lambda: hosts.card("w0", "resolve_done"))
     assert not hosts.is_answered("w0")
     hosts.check_all()
+
+
+def test_clocks_an_hour_apart_change_nothing(make_hosts: MakeHosts) -> None:
+    """Workspaces move between processes; no deadline passes because of one machine's clock."""
+    hosts = make_hosts(2)
+    (hosts.folder / "policy.toml").write_text(POLICY + 'deadline = "30m"\n')
+    working = hosts.start_process()
+    hosts.wait(partial(hosts.has_all, working))
+    for number, ahead in enumerate((HOUR, -HOUR)):
+        word = f"w{number}"
+        hosts.ask(hosts.teams[0], word)
+        hosts.wait(partial(hosts.card, word))
+        before, working = working, hosts.start_process(ahead=ahead)
+        before.end()
+        hosts.send_to(working.address)
+        hosts.wait(partial(hosts.has_all, working))
+        hosts.approve(word)
+        hosts.wait(partial(hosts.is_answered, word))
+    hosts.check_all()
+    [[longest]] = hosts.rows(
+        hosts.teams[0],
+        "SELECT max(abs(extract(epoch FROM clock_timestamp()) - at / 1000000)) FROM audit",
+    )
+    assert longest < HOUR / 2
+
+
+def test_a_command_removes_a_workspace_at_the_databases_time(
+    make_hosts: MakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data is kept for as long as is promised, though the command's machine is years behind."""
+    hosts = make_hosts(1)
+    for name, value in hosts.start_process().environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(workspaces, "SystemClock", lambda: WrongClock(timedelta(days=-3000)))
+    assert main(["workspaces", "remove", hosts.teams[0]]) == 0
+    row = hosts.record.get(hosts.teams[0])
+    assert row is not None
+    assert row.removed_at is not None
+    assert abs(row.removed_at - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("during", ["model", "post"])
