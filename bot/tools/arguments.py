@@ -49,12 +49,14 @@ def load_arguments(
 def load_new_arguments(
     tool: Tool[Any], text: str, resolver: SlackIdResolver | None = None
 ) -> BaseModel:
-    """Parse new arguments, making sure that what is stored of them can be read again.
+    """Parse new arguments, making sure that what is stored of them is read as the same again.
 
     Raises what `load_arguments` and `dump_arguments` raise.
     """
     args = load_arguments(tool, text, resolver)
-    load_arguments(tool, dump_arguments(args))
+    stored = dump_arguments(args)
+    if dump_arguments(load_arguments(tool, stored)) != stored:
+        raise NonCanonicalValueError("the tool reads back other values than it writes")
     return args
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Json, field_serializer, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Json,
+    PlainSerializer,
+    field_serializer,
+    field_validator,
+)
 
 from bot.tools import Effect, ToolContext, tool
 from storage.states import CallStatus, RunStatus
@@ -43,6 +51,21 @@ class Package(BaseModel):
     inner: Json[list[int]] | None = None
 
 
+class Fee(BaseModel):
+    """Each value changes when it is read or written."""
+
+    model_config = ConfigDict(validate_default=True)
+    fee: Annotated[int, AfterValidator(lambda value: value * 2)] = 0
+    tip: Annotated[int, PlainSerializer(lambda value: value * 100)] = 0
+    most: Annotated[int, AfterValidator(lambda value: value - (value > 100))] = 0
+
+
+@tool(title="Charge a fee", effect="Charge {fee} and {tip}, {most} at most", does=Effect.WRITE)
+def charge_fee(args: Fee, context: ToolContext) -> str:
+    """Charge a fee."""
+    return repr(args)
+
+
 @tool(title="Pay oddly", effect="Pay {amount}", does=Effect.WRITE)
 def pay_oddly(args: Odd, context: ToolContext) -> str:
     """Pay an amount."""
@@ -55,7 +78,8 @@ def store_package(args: Package, context: ToolContext) -> str:
     return repr(args)
 
 
-TOOLS = [pay_oddly, store_package]
+TOOLS = [pay_oddly, store_package, charge_fee]
+OTHER = "the tool reads back other values than it writes"
 FAILED = "the tool's own check of these values failed ({})"
 
 
@@ -68,6 +92,9 @@ FAILED = "the tool's own check of these values failed ({})"
         (("store_package", {"data": "3q2+7w=="}), "bytes have to be text in UTF-8"),
         (("store_package", {"data": "aGk="}), "data: "),
         (("store_package", {"inner": "[1, 2]"}), "inner: JSON input should be"),
+        (("charge_fee", {"fee": 5}), OTHER),
+        (("charge_fee", {"tip": 1}), OTHER),
+        (("charge_fee", {"most": 500}), OTHER),
     ],
 )
 def test_a_call_that_cannot_be_checked_is_refused(
@@ -97,3 +124,14 @@ def test_an_edit_that_cannot_be_checked_keeps_the_dialog_open(harness: Harness) 
         assert why in str(sent) + str(person.view())
     assert person.submit(typed(amount="14"))["outcome"] == "closed"
     harness.said(SUPPORT, thread, "Amount: 12 → 14")
+
+
+def test_an_edit_that_would_be_read_otherwise_keeps_the_dialog_open(harness: Harness) -> None:
+    """What would run is what people see, or it is not saved."""
+    thread = ask(harness, ("charge_fee", {"most": 99}))
+    arrived(harness)
+    open_modal(harness, "ben", SUPPORT, harness.card(SUPPORT, thread), "edit")
+    person = harness.person("ben")
+    sent = person.submit(typed(most="500"))
+    assert "cannot read these values again" in str(sent) + str(person.view())
+    assert person.submit(typed(most="98"))["outcome"] == "closed"
