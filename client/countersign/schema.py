@@ -65,15 +65,37 @@ class FunctionJsonCodec:
         """Validate arguments and return them as JSON values; a set is a sorted list.
 
         Raises pydantic.ValidationError, and TypeError for what JSON would not carry unchanged or
-        the function's types would not accept again.
+        the function's types would not accept again as it is.
         """
         from pydantic.fields import FieldInfo
-        from pydantic_core import PydanticSerializationError, ValidationError
 
         plain_values = {
             name: each for name, each in values.items() if not isinstance(each, FieldInfo)
         }
-        validated = self._arguments_adapter.validate_python(plain_values)
+        return self._write_json(self._arguments_adapter.validate_python(plain_values))
+
+    def _write_json(self, validated: Any) -> dict[str, Any]:
+        """Return validated arguments as JSON values that are read as these arguments again."""
+        from pydantic_core import ValidationError
+
+        values, name = self._dump(validated), self._arguments_class.__name__
+        try:
+            again = self._dump(self._arguments_adapter.validate_json(json.dumps(values)))
+        except ValidationError as error:
+            [first, *_] = error.errors()
+            if first["type"] != "json_invalid":  # half a character: the API says what is wrong
+                raise _build_type_error(name, first["msg"]) from None
+            return values
+        if changed := [each for each in values if again.get(each) != values[each]]:
+            raise TypeError(
+                f"{name} would not run with the {changed[0]} that people are shown: its type reads"
+                " another value than it writes (by a check that changes it, or an alias)"
+            )
+        return values
+
+    def _dump(self, validated: Any) -> dict[str, Any]:
+        from pydantic_core import PydanticSerializationError
+
         dump, name = self._arguments_adapter.dump_python, self._arguments_class.__name__
         python_values = dump(validated, by_alias=True, warnings=False)
         if lost := _find_lost_value(python_values):
@@ -83,17 +105,16 @@ class FunctionJsonCodec:
         except (PydanticSerializationError, UnicodeDecodeError) as error:  # of bytes
             raise _build_type_error(name, str(error)) from None
         sorted_values: dict[str, Any] = _sort_sets(json_values, python_values)
-        try:
-            self.arguments_from_json(sorted_values)
-        except ValidationError as error:
-            [first, *_] = error.errors()
-            if first["type"] != "json_invalid":  # half a character: the API says what is wrong
-                raise _build_type_error(name, first["msg"]) from None
         return sorted_values
 
     def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return JSON arguments in the types of the function; raises pydantic.ValidationError."""
+        """Return JSON arguments in the types of the function.
+
+        Raises pydantic.ValidationError, and TypeError as `arguments_to_json` does, for people may
+        have edited them.
+        """
         made = self._arguments_adapter.validate_json(json.dumps(arguments))
+        self._write_json(made)
         return {name: getattr(made, name) for name in self._arguments_class.__dataclass_fields__}
 
     def result_from_json(self, result: Any) -> Any:
@@ -126,6 +147,15 @@ def build_function_codec(
         )
         arguments: TypeAdapter[Any] = TypeAdapter(model)
         schema = arguments.json_schema()
+        if renamed := sorted(parameters.keys() - schema.get("properties", {}).keys()):
+            raise TypeError(
+                f"{function.__name__}: `Field` gives {renamed[0]} an alias; people are shown, and"
+                " policies read, the parameter's own name"
+            )
+        if "serialization_exclude" in repr(arguments.core_schema):
+            raise TypeError(
+                f"{function.__name__}: people would not see a field with exclude=; remove it"
+            )
     except PydanticUserError as error:
         raise _build_type_error(function.__name__, str(error).partition("\n")[0]) from None
     result = None

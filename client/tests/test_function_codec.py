@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, SecretStr, ValidationError
 
 from countersign import countersigned
 from countersign.decorated import humanize_identifier
@@ -191,6 +191,65 @@ def test_a_field_is_sent_under_its_alias() -> None:
     assert sent == {"span": {"from": "2026-12-19", "to": None}}
     assert sent["span"].keys() == codec.schema["$defs"]["Freeze"]["properties"].keys()
     assert codec.arguments_from_json(sent) == {"span": span}
+
+
+class Order(BaseModel):
+    """Read under one name and written under another, and with a default."""
+
+    amount: int = Field(7, validation_alias="sum")
+
+
+@dataclass
+class Bill:
+    """A total that grows each time the bill is made."""
+
+    items: int
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        self.total += self.items
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (Annotated[int, AfterValidator(lambda value: value * 2)], 5),
+        (Annotated[int, PlainSerializer(lambda value: value * 100)], 5),
+        (Annotated[str, AfterValidator(lambda value: value[:-1])], "prod-1"),
+        (Order, Order(sum=1)),
+        (list[Order], [Order(sum=1)]),
+        (Bill, Bill(5)),
+    ],
+)
+def test_arguments_that_would_be_read_otherwise_are_refused(kind: Any, given: object) -> None:
+    """The function would run with other values than people are shown."""
+
+    def pay(what: Any) -> None:
+        """Pay."""
+
+    pay.__annotations__["what"] = kind
+    codec = build_function_codec(pay, list_shown_parameters(pay, ()))
+    with pytest.raises(TypeError, match="pay would not run with the what that people are shown"):
+        codec.arguments_to_json({"what": given})
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        (Field(alias="sum"), "`Field` gives amount an alias"),
+        (Field(validation_alias="sum"), "`Field` gives amount an alias"),
+        (Field(exclude=True), "would not see a field with exclude="),
+    ],
+)
+def test_parameters_that_people_would_not_see_by_name_are_refused(about: Any, why: str) -> None:
+    """An effect and the policy name the parameter."""
+
+    def pay(amount: int = 1) -> None:
+        """Pay."""
+
+    pay.__annotations__["amount"] = Annotated[int, about]
+    with pytest.raises(TypeError, match=f"^pay: .*{why}"):
+        build_function_codec(pay, list_shown_parameters(pay, ()))
 
 
 def test_types_that_are_not_sent_may_be_unknown() -> None:

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from countersign import (
     AlreadyTaken,
@@ -300,6 +301,30 @@ def test_a_call_nobody_decided_in_time_raises_expired(shop: Shop) -> None:
     assert not DEPLOYED["2.1"]
     [call] = shop.list_calls('"2.1"')
     assert call.status.value in (S.EXPIRED, S.CANCELLED)
+
+
+def test_a_value_that_would_be_read_otherwise_does_not_run(shop: Shop) -> None:
+    """Nobody is asked. If people edit it to such a value, the call fails and says why."""
+    DEPLOYED.clear()
+    limited = Annotated[int, AfterValidator(lambda copies: copies - (copies > 100))]
+
+    @countersigned(effect="Deploy {copies} copies", channel=SUPPORT)
+    def deploy_copies(copies: limited) -> None:  # type: ignore[valid-type]  # made here
+        DEPLOYED["copies"] += copies
+
+    deploy_copies.__annotations__["copies"] = limited
+    with pytest.raises(TypeError, match="would not run with the copies that people are shown"):
+        deploy_copies(200)
+    future = shop.start(deploy_copies, 99)
+    shop.edit("Deploy 99 copies", copies="500")
+    shop.approve("Deploy 500 copies", "cleo")
+    with pytest.raises(TypeError, match="would not run with the copies that people are shown"):
+        get_result(future)
+    assert not DEPLOYED
+    assert not shop.list_calls("200")
+    shop.harness.settle()
+    [call] = shop.list_calls("500")
+    assert call.status.value == S.FAILED.value
 
 
 def test_a_call_that_failed_in_a_run_is_not_tried_again(shop: Shop) -> None:
