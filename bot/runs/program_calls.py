@@ -137,7 +137,7 @@ class ProgramCallClaimManager:
             if succeeded is None:
                 self.outcomes.mark_call_unknown_after_handover(tx, run, call_with_votes, line)
             else:
-                done = ToolSuccess(text[:RESULT_MAX_CHARS], line)
+                done = ToolSuccess(_quote_json_in_text(result, text)[:RESULT_MAX_CHARS], line)
                 failed = ToolFailure(line, certain=False)
                 self.outcomes.store_program_reported_outcome(
                     tx, run, call_with_votes, done if succeeded else failed
@@ -331,14 +331,29 @@ def _list_deciders(tx: Transaction, call: Call, votes: Sequence[Vote]) -> tuple[
     return tuple(vote.person for vote in votes)
 
 
+def _quote_json_in_text(result: Any, text: str) -> str:
+    """Return what to store of a reported result: a text that is JSON itself in quotes.
+
+    It is then read as that text again, such as "4e1" for a commit. One that is too long for that
+    is cut, which makes it a text.
+    """
+    quoted = json.dumps(result, ensure_ascii=False)
+    if text == quoted or len(quoted) > RESULT_MAX_CHARS:
+        return text
+    return text if _parse_result(text) == text else quoted
+
+
+def _parse_result(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _load_result(tx: Transaction, call: Call) -> Any:
     if call.status is CallStatus.ANSWERED:
         answer = calls.find_person_answer(tx, call.id)
         return None if answer is None or answer.declined else json.loads(answer.given)
     if call.status is not CallStatus.SUCCEEDED:
         return None
-    text = extract_tool_result(call.output)
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return _parse_result(extract_tool_result(call.output))

@@ -245,6 +245,21 @@ def test_the_same_call_in_one_run_is_asked_and_done_once(shop: Shop) -> None:
     assert shop.count_cards("1.7") == 1
 
 
+@pytest.mark.parametrize("version", ["4e1", "true", "null", '{"tag": 7}', "[1]", '"8"', "", "0x8"])
+def test_an_earlier_result_is_the_same_text(shop: Shop, version: str) -> None:
+    """A text that could be read as JSON stays a text, as does a text of any other program."""
+
+    @countersigned(effect="Deploy what is tagged", channel=SUPPORT, without={"tag"})
+    def deploy_tagged(tag: str) -> str:
+        return tag
+
+    with asking(run=f"tagged {version}"):
+        future = shop.start(deploy_tagged, version)
+        shop.approve("Deploy what is tagged")
+        assert get_result(future) == version
+        assert deploy_tagged("not used") == version
+
+
 def test_the_same_call_in_another_run_is_asked_again(shop: Shop) -> None:
     """The same call of another run is another request."""
     DEPLOYED.clear()
