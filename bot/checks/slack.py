@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from importlib.resources import files
@@ -18,7 +19,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from bot.checks import check
-from bot.clock import Clock
+from bot.clock import Clock, get_lead_over_machine_time, get_machine_time
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
 from bot.policy.approver_lists import MANAGER_OF_REQUESTER
@@ -27,6 +28,7 @@ from bot.policy.evaluation import Policy
 from bot.slack.client import ListWorkspaces, SlackClient
 from bot.slack.directory import SlackDirectory
 from bot.slack_codes import describe_error_answer, list_granted_scopes
+from countersign.durations import format_rough_duration
 
 # errors that slack_sdk raises besides SlackApiError
 SLACK_UNREACHABLE_ERRORS = (SlackClientError, HTTPException, OSError)
@@ -86,6 +88,7 @@ class SignInAnswer:
     name: str  # the bot's name and workspace
     headers: Mapping[str, str]
     asked_at: float  # this machine's time of the question, as Unix seconds
+    lead: timedelta  # of the record's time over this machine's
 
 
 def sign_in_to_slack(
@@ -95,7 +98,7 @@ def sign_in_to_slack(
 
     `workspace`: the id of this workspace, if it is one of many; the remedy then names it.
     """
-    before = clock.now()
+    before = get_machine_time(clock)
     try:
         answer = client.auth_test()
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
@@ -107,7 +110,7 @@ def sign_in_to_slack(
             )
         remedy += ", or check the network and SLACK_API_URL"
         return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
-    between = before + (clock.now() - before) / 2
+    between = before + (get_machine_time(clock) - before) / 2
     return SignInAnswer(
         Workspace(
             client,
@@ -118,6 +121,7 @@ def sign_in_to_slack(
         f"@{answer.get('user')} in {answer.get('team')}",
         {str(key).lower(): str(value) for key, value in answer.headers.items()},
         between.timestamp(),
+        get_lead_over_machine_time(clock),
     )
 
 
@@ -128,6 +132,14 @@ def check_token_and_clock(
     yield check.build_ok_result("bot token", found.name)
     yield _check_scopes(found.headers, list_unneeded_scopes(settings, policy))
     yield _check_clock(found.headers, found.asked_at)
+    if found.lead.total_seconds() >= MAX_CLOCK_DRIFT_SECONDS:
+        ahead = format_rough_duration(found.lead)
+        yield check.build_warning_result(
+            "clock",
+            f"the record's time is {ahead} ahead of this machine's clock, which was set back",
+            "Business hours, freezes and run_at come that much early until the bot has been"
+            " stopped for as long",
+        )
 
 
 def list_unneeded_scopes(settings: Settings, policy: Policy) -> set[str]:

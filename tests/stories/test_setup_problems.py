@@ -17,6 +17,7 @@ from bot.checks import inspection
 from bot.config.startup import POLICY_CHECK_INTERVAL, StartupError
 from bot.slack.socket import TOKENS_OF_TWO_APPS_ERROR
 from tests.stories.harness import Harness
+from tests.stories.test_clock_set_back import set_clock_forward_and_back
 
 PAGE = {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
@@ -47,6 +48,20 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def _inspect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the first check begin without a delay."""
     monkeypatch.setattr(inspection, "FIRST_CHECK_DELAY_SECONDS", 0.0)
+
+
+def test_a_record_ahead_of_a_clock_that_is_right_is_reported(
+    own_harness: Callable[..., Harness], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine's clock was an hour ahead and is set right: there is nothing to set."""
+    caplog.set_level(logging.INFO, "countersign.setup")
+    harness = own_harness(policy=SOUND, **PAGE)
+    set_clock_forward_and_back(harness)
+    harness.app.start_inspection()
+    wait_until(lambda: any("clock" in each for each in list_setup_log_lines(caplog)))
+    [line] = [each for each in list_setup_log_lines(caplog) if "clock" in each]
+    assert line.startswith("the setup: warn clock: the record's time is 1 hour ahead of this")
+    assert "stopped for as long" in line
 
 
 def replace_policy(harness: Harness, policy: str) -> None:
