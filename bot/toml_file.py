@@ -63,6 +63,30 @@ class TomlFileError(ValueError):
         super().__init__("\n  ".join([f"the {what} in {source} cannot be used:", *problems]))
 
 
+class TomlSyntaxError(ValueError):
+    """Raised for a text that is not TOML, or that Python does not read; `line` counts from 1."""
+
+    def __init__(self, why: str, line: int) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text; raises TomlSyntaxError."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _LINE_NUMBER_PATTERN.search(str(error))
+        line = int(found[1]) if found else text.rstrip().count("\n") + 1
+        raise TomlSyntaxError(str(error), line) from None
+    except RecursionError:
+        why = "it is nested too deeply"
+    except ValueError:
+        why = "a number in it is too long"
+    lines = text.split("\n")
+    raise TomlSyntaxError(why, lines.index(max(lines, key=len)) + 1)
+
+
 class FileProblems:
     """The problems found in one file, each with its line."""
 
@@ -92,10 +116,9 @@ class FileProblems:
         """Add a problem with a line (from 1)."""
         self._found.append((line, f"{self._source}:{line}: {sentence}"))
 
-    def add_syntax_error(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
-        """Add that the text is not TOML, at the line that `error` names, else at the last."""
-        found = _LINE_NUMBER_PATTERN.search(str(error))
-        self.add_at_line(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
+    def add_syntax_error(self, error: TomlSyntaxError) -> None:
+        """Add that the text is not TOML."""
+        self.add_at_line(error.line, f"this is not TOML: {error}; correct this line")
 
     def list_sentences(self) -> list[str]:
         """Return all problems by line: file, line, key, what is wrong, what to do."""
@@ -111,9 +134,9 @@ def parse_tables_under_heading(
     """
     written: dict[str, Any] = {}
     try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problems.add_syntax_error(error, "this is not TOML; correct this line")
+        written = parse_toml(text)
+    except TomlSyntaxError as error:
+        problems.add_syntax_error(error)
     for key in written.keys() - {heading}:
         problems.add((key,), f"unknown key; {heading}s are headed [[{heading}]]")
     tables = written.get(heading, [])
@@ -239,9 +262,9 @@ def _find_model(annotation: Any) -> type[BaseModel] | None:
 def convert_toml_to_json(text: str) -> str:
     """Return a TOML text as JSON, with dates and times in ISO 8601.
 
-    Raises tomllib.TOMLDecodeError.
+    Raises TomlSyntaxError.
     """
-    return json.dumps(tomllib.loads(text), default=lambda each: each.isoformat(), indent=2)
+    return json.dumps(parse_toml(text), default=lambda each: each.isoformat(), indent=2)
 
 
 def parse_strict_json(text: str) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 
-from bot.toml_file import FileProblems, KeyPath, TomlLineIndex, format_key_name
+from bot.toml_file import (
+    FileProblems,
+    KeyPath,
+    TomlLineIndex,
+    TomlSyntaxError,
+    format_key_name,
+    parse_toml,
+)
 
 TEXT = '''title = "x"
 
@@ -54,14 +59,23 @@ def test_problems_are_listed_in_the_order_of_the_file() -> None:
     ]
 
 
-@pytest.mark.parametrize(("text", "line"), [("a = 1\nb = \nc = 3", 2), ("a = 1\nb = [1,\n\n", 2)])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a = 1\nb = \nc = 3", 2),
+        ("a = 1\nb = [1,\n\n", 2),
+        (f"a = 1\nb = {'9' * 5000}\nc = 3", 2),
+        (f"a = 1\nb = {'[' * 5000}\nc = 3", 2),
+    ],
+)
 def test_a_syntax_error_is_reported_at_its_line(text: str, line: int) -> None:
-    """The line that the parser names, else the last one that is not blank."""
+    """The line that the parser names, the last one that is not blank, or the longest."""
     problems = FileProblems("p.toml", text)
-    with pytest.raises(tomllib.TOMLDecodeError) as caught:
-        tomllib.loads(text)
-    problems.add_syntax_error(caught.value, "this is not TOML")
-    assert problems.list_sentences() == [f"p.toml:{line}: this is not TOML"]
+    with pytest.raises(TomlSyntaxError) as caught:
+        parse_toml(text)
+    problems.add_syntax_error(caught.value)
+    [sentence] = problems.list_sentences()
+    assert sentence.startswith(f"p.toml:{line}: this is not TOML: ")
 
 
 def test_keys_are_named_as_their_author_would() -> None:

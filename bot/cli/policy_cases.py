@@ -6,7 +6,6 @@ They are read from a file, and tried without Slack.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -38,7 +37,7 @@ from bot.policy.evaluation import CurrentPolicy, Judgement
 from bot.policy.gates import AfterRejection, Approvers, Ask, Gate
 from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_error
 from bot.policy.rules import build_merged_ask_gate
-from bot.toml_file import FileProblems, nearest_name_hint
+from bot.toml_file import FileProblems, TomlSyntaxError, nearest_name_hint, parse_toml
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.handed_over import load_action_tool
@@ -166,11 +165,9 @@ def parse_case_file(text: str, source: str) -> tuple[CaseFile, FileProblems]:
     """Return the parsed cases, and a collector for more problems; raises TypedCallError."""
     problems, file = FileProblems(source, text), None
     try:
-        file = CaseFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
-    except RecursionError:
-        problems.add_at_line(1, "this is nested too deeply; nest it less")
+        file = CaseFile.model_validate(parse_toml(text))
+    except TomlSyntaxError as error:
+        problems.add_syntax_error(error)
     except ValidationError as invalid:
         for each in invalid.errors():
             problems.add(each["loc"], _describe_case_error(each))

@@ -6,7 +6,6 @@ No files, no Slack, no clock; whatever it does not understand is refused.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -30,7 +29,7 @@ from bot.policy.rules import (
     list_tool_mismatches,
     parse_cached_condition,
 )
-from bot.toml_file import FileProblems, parse_strict_json
+from bot.toml_file import FileProblems, TomlSyntaxError, parse_strict_json, parse_toml
 from countersign.durations import DAY
 
 # fields added later: a policy without them must keep its digest
@@ -331,7 +330,7 @@ def load_policy_content(text: str, source: str, problems: FileProblems) -> dict[
 
     Raises ValueError if the text is neither.
     """
-    written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
+    written = parse_strict_json(text) if source.endswith(".json") else parse_toml(text)
     return approver_lists.replace_names_in_policy(written, problems)
 
 
@@ -351,8 +350,8 @@ def parse(
         content = load_policy_content(text, source, problems)
         plain = policy_file.PolicyFile.model_validate(content)
         policy = _build_policy(plain, source, files, problems)
-    except tomllib.TOMLDecodeError as error:
-        problems.add_syntax_error(error, f"this is not TOML: {error}; correct this line")
+    except TomlSyntaxError as error:
+        problems.add_syntax_error(error)
     except RecursionError:
         problems.add_at_line(1, "this is nested too deeply; write it flat")
     except ValidationError as invalid:
@@ -372,7 +371,7 @@ def parse(
 def list_owner_file_names(text: str, source: str) -> list[str]:
     """Return the names of the owners' files that a policy names; [] if it cannot be parsed."""
     try:
-        written = parse_strict_json(text) if source.endswith(".json") else tomllib.loads(text)
+        written = parse_strict_json(text) if source.endswith(".json") else parse_toml(text)
         names = [each.get("file") for each in written["owners"].values()]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):  # see `parse`
         return []

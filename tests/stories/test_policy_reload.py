@@ -66,6 +66,24 @@ def propose_call(harness: Harness, name: str = "note") -> CallStatus:
     return call.status
 
 
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (f"quorum = {'9' * 5_000}", "a number in it is too long"),
+        (f"quorum = {'[' * 5_000}", "it is nested too deeply"),
+        ("quorum = 2026-02-30", "Invalid date or datetime"),
+    ],
+)
+def test_a_value_that_cannot_be_read_stops_nothing(
+    harness: Harness, caplog: pytest.LogCaptureFixture, wrong: str, why: str
+) -> None:
+    """The line is named, and the old policy stays in force."""
+    write_policy(harness, f"{ALLOWS}\n{wrong}\n")
+    assert propose_call(harness) is CallStatus.PENDING
+    [line] = [each for each in caplog.text.splitlines() if "this is not TOML" in each]
+    assert f"policy.toml:7: this is not TOML: {why}" in line
+
+
 def test_a_policy_that_denies_an_unknown_tool_is_not_loaded(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
