@@ -227,7 +227,8 @@ def _dump_json(value: Any, indent: int | None = 2) -> str:
 
 
 def _list_unset_options(slot: FieldSlot) -> tuple[tuple[str, str, Any], ...]:
-    return ((_UNSET_OPTION_VALUE, "Not set", None),) if slot.nullable else ()
+    is_offered = slot.nullable and slot.default is None
+    return ((_UNSET_OPTION_VALUE, "Not set", None),) if is_offered else ()
 
 
 def _select_current_option(field: FieldInput) -> FieldInput:
@@ -331,7 +332,7 @@ def _get_raw_entry(widget: str, state: Mapping[str, Any]) -> Any:
 
 def _get_empty_value(field: FieldInput) -> Any:
     if field.slot.nullable:
-        return None
+        return field.slot.default  # people see it, and not only that the value is left out
     match field.kind:
         case SlotKind.TEXT:
             return ""

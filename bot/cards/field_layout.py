@@ -201,7 +201,7 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             hints.append(f"Now {now}; kept to the second unless you pick another minute.")
         case SlotKind.CHOICE if field.widget == field_inputs.TEXT_INPUT:
             hints.append("One of the allowed values, exactly as written.")
-    if slot.nullable and not new and field.kind in (SlotKind.TEXT, SlotKind.LINES):
+    if slot.nullable and slot.default is None and not new and field.kind in _EMPTY_LABEL_BY_KIND:
         empty, least = (
             (field_inputs.EMPTY_TEXT_ENTRY, "minLength")
             if field.kind is SlotKind.TEXT
@@ -213,8 +213,9 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             if holds_nothing and not slot.schema.get(least)
             else f"{unset}."
         )
-    if field.old_value is SlotSentinel.ABSENT and slot.schema.get("default") is not None:
-        hints.append(f"Left empty, it is {format_json_value(slot.schema['default'], slot.kind)}.")
+    default = slot.schema.get("default") if field.old_value is SlotSentinel.ABSENT else slot.default
+    if default is not None and field.may_be_empty:
+        hints.append(f"Left empty, it is {format_json_value(default, slot.kind)}.")
     if isinstance(field.initial_entry, str) and (
         hidden := Counter(list_hidden_characters(field.initial_entry))
     ):
@@ -342,7 +343,7 @@ def _apply_presence_choice(
     errors: dict[str, str],
     data: dict[str, Any],
 ) -> None:
-    """Set an optional nested model to {} or None, as its radio buttons say.
+    """Set an optional nested model to {}, or to None or its default, as its radio buttons say.
 
     If it is not set, what was entered for its fields does not count.
     """
@@ -350,11 +351,7 @@ def _apply_presence_choice(
         return
     was = field.initial_entry == "yes"
     now = entered[field.slot.block_id]
-    below = [
-        block_id
-        for block_id in {**entered, **errors}
-        if block_id.startswith(field.slot.block_id + ".")
-    ]
+    below = [each for each in {**entered, **errors} if each.startswith(f"{field.slot.block_id}.")]
     if now is True or (now is SlotSentinel.KEEP and was):
         if not was:
             set_nested_value(data, field.slot.keys, {})
@@ -364,8 +361,9 @@ def _apply_presence_choice(
     )
     for block_id in below:
         errors.pop(block_id, None)
+        entered.pop(block_id, None)
     if was:
-        set_nested_value(data, field.slot.keys, None)
+        set_nested_value(data, field.slot.keys, copy.deepcopy(field.slot.default))
     elif touched:
         errors[field.slot.block_id] = "Choose “Set” to use what is entered below, or clear it."
 

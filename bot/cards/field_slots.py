@@ -90,6 +90,7 @@ class FieldSlot:
     is_naive_datetime: bool = False  # a date-time that must not have a time zone
     has_open_type: bool = False  # its type is not declared, or it may have several
     null_is_unset: bool = False  # null is its value when nothing is given
+    default: Any = None  # where null counts as left out: what it then is, if the schema says so
 
     @property
     def block_id(self) -> str:
@@ -294,6 +295,7 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
         schema = {}  # every field falls back to JSON
     # A model that contains itself is a reference at the top as well.
     properties = _resolve_schema(schema, schema)[0].get("properties", {})
+    is_left_out = getattr(model, "counts_null_as_left_out", None)  # if made from a JSON Schema
     slots_by_field = {}
     for name, field in model.model_fields.items():
         inner, nullable = _resolve_schema(properties.get(name, {}), schema)
@@ -311,6 +313,7 @@ def _build_own_slots(model: type[BaseModel]) -> dict[str, FieldSlot]:
             is_naive_datetime=core is NaiveDatetime,
             has_open_type=kind is SlotKind.JSON and inner.get("type") not in ("object", "array"),
             null_is_unset=field.default is None,
+            default=inner.get("default") if is_left_out and is_left_out(name) else None,
         )
     return slots_by_field
 

@@ -108,13 +108,19 @@ class FunctionJsonCodec:
         return sorted_values
 
     def arguments_from_json(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return JSON arguments in the types of the function.
+        """Return JSON arguments, which people may have edited, in the types of the function.
 
-        Raises pydantic.ValidationError, and TypeError as `arguments_to_json` does, for people may
-        have edited them.
+        Raises pydantic.ValidationError, and TypeError for arguments that the function's types would
+        not read as people see them.
         """
         made = self._arguments_adapter.validate_json(json.dumps(arguments))
-        self._write_json(made)
+        read, python_values = self._write_json(made), self._arguments_adapter.dump_python(made)
+        for name, value in read.items():
+            if not _is_read_as_written(arguments.get(name), value, python_values[name]):
+                raise TypeError(
+                    f"{self._arguments_class.__name__} would not run with the {name} that people"
+                    " approved: its type reads another value"
+                )
         return {name: getattr(made, name) for name in self._arguments_class.__dataclass_fields__}
 
     def result_from_json(self, result: Any) -> Any:
@@ -232,6 +238,34 @@ def _sort_sets(value: Any, python_value: Any) -> Any:
         case list() | tuple() if isinstance(value, list) and len(value) == len(python_value):
             return [_sort_sets(*pair) for pair in zip(value, python_value, strict=True)]
     return value
+
+
+def _is_read_as_written(written: Any, read: Any, python_value: Any) -> bool:
+    """Return whether a JSON value says what was read of it, apart from blanks around it.
+
+    Null also stands for a value that is not there: a default that nobody has seen must not run.
+    `read`: what was read, as JSON; `python_value`: in Python. A date, for example, may be written
+    in several ways; a set may have any order, and leave out nothing but what stands twice.
+    """
+    match python_value:
+        case _ if written is None:
+            return read is None
+        case dict() if isinstance(written, dict):
+            pairs = dict(zip(read, python_value.values(), strict=True))
+            return not written.keys() - read.keys() and all(
+                _is_read_as_written(written.get(name), each, pairs[name])
+                for name, each in read.items()
+            )
+        case set() | frozenset() if isinstance(written, list):
+            given = sorted({json.dumps(each, sort_keys=True) for each in written})
+            return given == sorted(json.dumps(each, sort_keys=True) for each in read)
+        case list() | tuple() if isinstance(written, list):
+            return len(written) == len(read) and all(
+                map(_is_read_as_written, written, read, python_value)
+            )
+        case None | str() | int() | float() | dict() | list() | tuple() | set() | frozenset():
+            return bool(written == read) or str(written).strip() == str(read).strip()
+    return True
 
 
 def _build_default_field(parameter: inspect.Parameter) -> Any:

@@ -9,8 +9,9 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -18,12 +19,22 @@ from threading import Thread
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+)
 
 from countersign import countersigned
 from countersign.decorated import humanize_identifier
 from countersign.schema import (
     MAX_RESULT_BYTES,
+    FunctionJsonCodec,
     build_function_codec,
     convert_result_to_json,
     infer_schema_from_values,
@@ -193,6 +204,16 @@ def test_a_field_is_sent_under_its_alias() -> None:
     assert codec.arguments_from_json(sent) == {"span": span}
 
 
+def make_codec(kind: Any) -> FunctionJsonCodec:
+    """The codec of a function with one parameter of this type."""
+
+    def pay(what: Any) -> None:
+        """Pay."""
+
+    pay.__annotations__["what"] = kind
+    return build_function_codec(pay, list_shown_parameters(pay, ()))
+
+
 class Order(BaseModel):
     """Read under one name and written under another, and with a default."""
 
@@ -224,13 +245,64 @@ class Bill:
 def test_arguments_that_would_be_read_otherwise_are_refused(kind: Any, given: object) -> None:
     """The function would run with other values than people are shown."""
 
-    def pay(what: Any) -> None:
-        """Pay."""
-
-    pay.__annotations__["what"] = kind
-    codec = build_function_codec(pay, list_shown_parameters(pay, ()))
     with pytest.raises(TypeError, match="pay would not run with the what that people are shown"):
-        codec.arguments_to_json({"what": given})
+        make_codec(kind).arguments_to_json({"what": given})
+
+
+class Size(StrEnum):
+    """A value with a name."""
+
+    LARGE = "large"
+
+
+@pytest.mark.parametrize(
+    ("kind", "edited"),
+    [
+        (Annotated[int, AfterValidator(lambda value: min(value, 100))], 500),
+        (Annotated[str, AfterValidator(str.lower)], "PROD"),
+        (list[Annotated[int, AfterValidator(lambda value: min(value, 100))]], [1, 500]),
+        (dict[str, Annotated[float, AfterValidator(abs)]], {"a": -1.5}),
+        (set[Annotated[str, AfterValidator(str.lower)]], ["PROD"]),
+        (Annotated[list[int], AfterValidator(lambda value: value[:1])], [1, 2]),
+        (Annotated[bool | None, BeforeValidator(lambda value: bool(value))], None),
+    ],
+)
+def test_an_edit_that_a_type_changes_is_refused(kind: Any, edited: Any) -> None:
+    """People approved what they see."""
+    with pytest.raises(TypeError, match="pay would not run with the what that people approved"):
+        make_codec(kind).arguments_from_json({"what": edited})
+
+
+def test_a_default_that_nobody_has_seen_is_refused() -> None:
+    """People took the value out, also within another; one that is nothing then may be."""
+    codec = build_function_codec(move, list_shown_parameters(move, ()))
+    window = {"day": "2026-12-19", "hours": 2}
+    sent = {"order": 1, "amount": "2.50", "when": window, "tags": [], "note": "gone"}
+    assert codec.arguments_from_json({**sent, "note": None})["note"] is None
+    for name, edited in (("tags", None), ("when", {"day": "2026-12-19"})):
+        kept = {key: each for key, each in {**sent, name: edited}.items() if each is not None}
+        with pytest.raises(TypeError, match=f"with the {name} that people approved"):
+            codec.arguments_from_json(kept)
+
+
+@pytest.mark.parametrize(
+    ("kind", "edited", "read"),
+    [
+        (float, 5, 5.0),
+        (int, "9007199254740993", 9007199254740993),
+        (Decimal, "2.50", Decimal("2.50")),
+        (datetime, "2026-11-20T10:00:00+00:00", datetime(2026, 11, 20, 10, tzinfo=UTC)),
+        (timedelta, "PT90M", timedelta(minutes=90)),
+        (Annotated[str, StringConstraints(strip_whitespace=True)], " a ", "a"),
+        (set[str], ["b", "a", "b"], {"a", "b"}),
+        (dict[int, list[Decimal]], {"7": ["1.0"]}, {7: [Decimal("1.0")]}),
+        (Size, "large", Size.LARGE),
+        (Freeze, {"from": "2026-12-19"}, Freeze.model_validate({"from": "2026-12-19"})),
+    ],
+)
+def test_an_edit_may_be_written_in_any_way(kind: Any, edited: Any, read: Any) -> None:
+    """It is the same value."""
+    assert make_codec(kind).arguments_from_json({"what": edited}) == {"what": read}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ from countersign.context import build_idempotency_key
 from tests.client.shop import Shop, get_result
 from tests.pages import ROOT
 from tests.stories.harness import SUPPORT
+from tests.stories.messages import words
 
 DEPLOYED: Counter[str] = Counter()
 S = RequestStatus
@@ -105,6 +107,26 @@ def test_a_function_runs_with_the_approved_arguments(shop: Shop) -> None:
     [call] = shop.list_calls('"1.1.1"')
     assert "1.1.1" in call.output
     assert call.status.value == S.SUCCEEDED.value
+
+
+def test_a_value_that_is_taken_out_runs_as_the_default_that_the_card_shows(shop: Shop) -> None:
+    """It does not say that there is none."""
+    ran: list[tuple[int, str | None]] = []
+
+    @countersigned(effect="Deploy the {site}", channel=SUPPORT)
+    def deploy_site(site: str, copies: int = 7, note: str | None = None) -> None:
+        ran.append((copies, note))
+
+    future = shop.start(deploy_site, "new site", 20, "in haste")
+    shop.edit("Deploy the new site", copies="", note="")
+    shown = words(shop.wait_for_card("Deploy the new site"))
+    assert re.findall('"text": "([^"]*)"', shown[shown.index("Copies") :])[:7] == [
+        *("20", "  →  ", "7"),
+        *("Note:  ", "in haste", "  →  ", "no value"),
+    ]
+    shop.approve("Deploy the new site", "cleo")
+    get_result(future)
+    assert ran == [(7, None)]
 
 
 def test_a_rejected_function_does_not_run(shop: Shop) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bot.tools.described import build_argument_model
 from tests.messages.fields_support import (
+    _flat,
     edit,
     find_block,
     find_element,
@@ -77,3 +80,52 @@ def test_arguments_that_a_schema_does_not_name_can_be_edited() -> None:
     given = {"env": "prod", "replicas": 3, "force": False, "extra": {"a": [1]}}
     assert edit(tool, given, env="test", replicas="4") == {"env": "test", "replicas": 4}
     assert find_element(tool, given, "f:force")["type"] == "radio_buttons"
+
+
+DEFAULTS: dict[str, tuple[dict[str, Any], Any]] = {  # schema with its default, and a value before
+    "text": ({"type": "string", "default": "hello"}, "bye"),
+    "whole": ({"type": "integer", "default": 7}, 20),
+    "part": ({"type": "number", "default": 0.5}, 2.5),
+    "day": ({"type": "string", "format": "date", "default": "2026-12-19"}, "2026-01-01"),
+    "moment": (
+        {"type": "string", "format": "date-time", "default": "2026-12-19T08:00:00Z"},
+        "2026-01-01T08:00:00Z",
+    ),
+    "lines": ({"type": "array", "items": {"type": "string"}, "default": ["a"]}, ["b", "c"]),
+    "object": ({"type": "object", "default": {"x": 1}}, {"x": 2}),
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_an_emptied_value_becomes_the_default_that_would_run(kind: str) -> None:
+    """The dialog says so beforehand, and the card shows it afterwards."""
+    schema, before = DEFAULTS[kind]
+    tool = make_tool(build_argument_model({"properties": {"it": schema}}, "it"))
+    assert edit(tool, {"it": before}, it=None) == _flat({"it": schema["default"]})
+    hint = find_block(render_view(tool, {"it": before}), "f:it")["hint"]["text"]
+    assert "Left empty, it is " in hint
+    assert "none" not in hint
+    assert edit(tool, {}, it=None) == {}  # it was not there before, as the card shows
+
+
+def test_a_choice_with_a_default_cannot_be_left_out() -> None:
+    """For it would then be the default. One without a default can."""
+    schema = {"enum": ["low", "high"]}
+    for each in ({"type": "boolean"}, schema):
+        for more, is_offered in (({"default": each.get("enum", [True])[0]}, False), ({}, True)):
+            tool = make_tool(build_argument_model({"properties": {"it": each | more}}, "it"))
+            before = {"it": each.get("enum", [False, False])[1]}
+            options = find_element(tool, before, "f:it")["options"]
+            assert ("Not set" in [each["text"]["text"] for each in options]) is is_offered
+
+
+def test_an_inner_object_that_is_not_set_becomes_its_default() -> None:
+    """With its values."""
+    inner = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "default": {"city": "Bonn"},
+    }
+    tool = make_tool(build_argument_model({"properties": {"to": inner}}, "to"))
+    assert edit(tool, {"to": {"city": "Ulm"}}, to="no") == {"to": {"city": "Bonn"}}

@@ -70,6 +70,11 @@ class SchemaBasedArguments(BaseModel):
         return cls._outline.may_have_extra_keys
 
     @classmethod
+    def counts_null_as_left_out(cls, name: str) -> bool:
+        """Return whether null says that this field is not given."""
+        return name in cls._outline.never_null
+
+    @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
         """Return the tool's JSON schema; with `by_alias=False`, the one for drawing forms."""
         by_alias = args[0] if args else options.get("by_alias", True)
