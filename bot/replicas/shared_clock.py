@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.clock import Clock, ForwardOnlyClock, monotonic_seconds
-from storage.installations import InstallationRecord
 from storage.record import Store
+
+if TYPE_CHECKING:
+    from storage.installations import InstallationRecord
 
 CLOCK_TOLERANCE_SECONDS = 0.001  # besides half the time that the answer took
 

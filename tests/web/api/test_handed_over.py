@@ -146,7 +146,7 @@ def test_an_invalid_action_is_refused_with_its_field(new_program: NewProgram) ->
     for action, at, part in (
         ({"name": "deploy", "title": "D", "effect": "Deploy {what}"}, "action", "what"),
         ({"name": "note", "title": "D", "effect": "Deploy"}, "action", "note"),
-        ({"name": "no name", "title": "D", "effect": "Deploy"}, "action.name", "pattern"),
+        ({"name": "no name", "title": "D", "effect": "Deploy"}, "action.name", "letters"),
         ({"name": "deploy", "title": "D", "effect": "E", "does": "x"}, "action.does", "read"),
     ):
         status, said = program.ask("POST", "/v1/requests", {"action": action})
