@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic_core import to_jsonable_python
 
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
 from bot.tools.declared_values import validate_json
+from bot.tools.described import list_missing_defaults
 from bot.tools.described.checking import allow_longer_schema_checks
 from bot.tools.names import SlackIdResolver
 from storage.digest import NonCanonicalValueError, canonical_json
@@ -51,13 +52,38 @@ def load_new_arguments(
 ) -> BaseModel:
     """Parse new arguments, making sure that what is stored of them is read as the same again.
 
-    Raises what `load_arguments` and `dump_arguments` raise.
+    Values that were left out get the defaults of the tool's JSON Schema: they would run, so people
+    and the policy see them. Raises what `load_arguments` and `dump_arguments` raise.
     """
-    args = load_arguments(tool, text, resolver)
+    args = _fill_in_defaults(tool, load_arguments(tool, text, resolver), resolver)
     stored = dump_arguments(args)
     if dump_arguments(load_arguments(tool, stored)) != stored:
         raise NonCanonicalValueError("the tool reads back other values than it writes")
     return args
+
+
+def _fill_in_defaults(
+    tool: Tool[Any], args: BaseModel, resolver: SlackIdResolver | None
+) -> BaseModel:
+    """Return arguments with the schema's defaults, but for those that the schema does not allow."""
+    missing = list_missing_defaults(args)
+    for some in [missing, *([each] for each in missing if len(missing) > 1)]:
+        values = args.model_dump(mode="json")
+        for path, default in some:
+            _set_value(values, path, default)
+        try:
+            args = load_arguments(tool, json.dumps(values), resolver)
+        except ValidationError:
+            continue
+        if some is missing:
+            break
+    return args
+
+
+def _set_value(values: Any, path: Sequence[str | int], value: Any) -> None:
+    for step in path[:-1]:
+        values = values[step]
+    values[path[-1]] = value
 
 
 def build_readable_arguments(

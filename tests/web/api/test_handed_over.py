@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.stories.harness import Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import open_modal, typed, vote
 from tests.web.api.conftest import NewProgram
-from tests.web.api.program import ME, SUPPORT
+from tests.web.api.program import ACTION, ME, SUPPORT
 
 
 def test_a_claim_returns_the_arguments_as_edited_and_approved(
@@ -41,6 +42,27 @@ def test_a_claim_returns_the_arguments_as_edited_and_approved(
     assert "40 s" in words(
         next(m for m in bot.person("ana").everything(SUPPORT) if m["ts"] == card["ts"])
     )
+
+
+def test_a_default_of_the_schema_is_shown_and_handed_out(
+    bot: Harness, new_program: NewProgram
+) -> None:
+    """A program would run it, so people see it."""
+    program = new_program()
+    schema = copy.deepcopy(ACTION["schema"])
+    schema["properties"]["copies"] = {"type": "integer", "default": 7}
+    asked = program.deploy("1.5-default", action={**ACTION, "schema": schema})
+    card = program.card("1.5-default")
+    shown = words(card)
+    assert "Copies" in shown
+    assert '"7"' in shown
+    vote(bot, "ana", card)
+    assert program.look(asked, 30)["status"] == "approved"
+    assert program.claim(asked)[1]["arguments"] == {
+        "version": "1.5-default",
+        "env": "prod",
+        "copies": 7,
+    }
 
 
 def test_only_one_of_many_claimants_gets_the_call(bot: Harness, new_program: NewProgram) -> None:
