@@ -39,7 +39,7 @@ from bot.policy.policy_file import ASK_KEYS, AskOptions, describe_validation_err
 from bot.policy.rules import build_merged_ask_gate
 from bot.toml_file import FileProblems, TomlSyntaxError, nearest_name_hint, parse_toml
 from bot.tools import Registry, Tool
-from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.arguments import dump_arguments, load_new_arguments
 from bot.tools.handed_over import load_action_tool
 from bot.tools.names import SlackIdResolver
 from countersign.durations import format_duration, parse_duration
@@ -288,8 +288,7 @@ class PolicyCaseRunner:
         tool = find_tool(self._core.tools, written.tool)
         try:
             text = json.dumps(written.args, default=str, allow_nan=False)
-            args = load_arguments(tool, text, SlackIdResolver(self._directory, None))
-            dump_arguments(args)
+            args = load_new_arguments(tool, text, SlackIdResolver(self._directory, None))
         except (NonCanonicalValueError, ValidationError) as error:
             raise TypedCallError(describe_refused_arguments(tool, error)) from None
         except (LookupFailedError, ValueError) as error:

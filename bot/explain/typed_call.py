@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from bot.cards.field_layout import reword_pydantic_message
 from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import Registry, Tool
-from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.arguments import load_new_arguments
 from bot.tools.names import SlackIdResolver
 from storage.digest import NonCanonicalValueError, parse_json_object
 
@@ -41,7 +41,6 @@ def parse_typed_call(
             args = _validate_arguments(tool, values, SlackIdResolver(directory, asker))
         except LookupFailedError:
             args = _validate_arguments(tool, values, None)
-        dump_arguments(args)
     except (NonCanonicalValueError, ValidationError) as error:
         raise TypedCallError(describe_refused_arguments(tool, error)) from None
     return tool, args
@@ -91,13 +90,13 @@ def _validate_arguments(
     """Return the arguments, each value as text if the model accepts that, else as JSON."""
     written = {key: json.dumps(value) for key, value in values.items()}
     try:
-        return load_arguments(tool, _build_json_object(written), names)
+        return load_new_arguments(tool, _build_json_object(written), names)
     except ValidationError as error:
         refused = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(values)
         as_json = {key: values[key] for key in refused if _is_json(values[key])}
         if not as_json:
             raise
-    return load_arguments(tool, _build_json_object(written | as_json), names)
+    return load_new_arguments(tool, _build_json_object(written | as_json), names)
 
 
 def _build_json_object(written: dict[str, str]) -> str:

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from bot.cli.read_only_core import FailingSlackDirectory
 from bot.explain.typed_call import TypedCallError, parse_typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
+from bot.tools.described import build_argument_model
+from tests.messages.fields_support import make_tool
 
 OFF = FailingSlackDirectory("Slack is not asked")
 
@@ -65,6 +67,16 @@ def test_a_value_that_fits_no_field_is_refused(word: str) -> None:
     """It is neither text for the field nor one JSON value, and adds no other argument."""
     with pytest.raises(TypedCallError):
         parse_typed_call(_tools(), ["take", "amount=1", word], OFF, None)
+
+
+def test_a_default_of_a_json_schema_is_an_argument() -> None:
+    """As in a call that the agent proposes."""
+    force = {"type": "boolean", "default": True}
+    schema = {"properties": {"branch": {"type": "string"}, "force": force}}
+    registry = Registry()
+    registry.add(make_tool(build_argument_model(schema, "push")))
+    _, args = parse_typed_call(registry, ["act", "branch=main"], OFF, None)
+    assert args.model_dump() == {"branch": "main", "force": True}
 
 
 def _tools() -> Registry:
