@@ -349,8 +349,9 @@ def test_performance_md_can_be_updated_and_is_complete(tmp_path: Path) -> None:
 def test_the_cost_of_signatures_is_measured(measured: Measured) -> None:
     """For who signs, for requests that others sign, and for receipts with one and without."""
     found = measured(signatures.measure)
-    assert 0 < found["signatures.other"].value < 3
-    assert 0 < found["signatures.signed"].value < 100
+    assert 0 < found["signatures.other"].value < 10
+    # a difference of two stories: others may have had the processors during the one without
+    assert abs(found["signatures.signed"].value) < 100
     assert 0 < found["signatures.receipt.none"].value < 50
     assert 0 < found["signatures.receipt.signed"].value < 50
 
