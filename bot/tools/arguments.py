@@ -67,7 +67,7 @@ def _fill_in_defaults(
 ) -> BaseModel:
     """Return arguments with the schema's defaults, but for those that the schema does not allow."""
     missing = list_missing_defaults(args)
-    for some in [missing, *([each] for each in missing if len(missing) > 1)]:
+    for some in [missing, *([each] for each in missing)] if missing else ():
         values = args.model_dump(mode="json")
         for path, default in some:
             _set_value(values, path, default)
