@@ -48,6 +48,7 @@ def test_a_lost_post_in_a_busy_thread_is_not_repeated(harness: Harness) -> None:
         harness.person("cleo").say(SUPPORT, f"aside {number:02}.", thread)
     harness.slack.faults.drop("chat.postMessage", "after", match=having("The one answer."))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: showing(harness, SUPPORT, thread, "The one answer."))
     harness.slack.wait(lambda: harness.all(Message, col(Message.status) == MessageStatus.SENDING))
     all_sent(harness)
     assert len(showing(harness, SUPPORT, thread, "The one answer.")) == 1
