@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -62,28 +62,42 @@ def load_new_arguments(
     return args
 
 
+MAX_DEFAULTS_TRIED_SINGLY = 20  # each of them costs a check of all arguments
+
+
 def _fill_in_defaults(
     tool: Tool[Any], args: BaseModel, resolver: SlackIdResolver | None
 ) -> BaseModel:
     """Return arguments with the schema's defaults, but for those that the schema does not allow."""
     missing = list_missing_defaults(args)
-    for some in [missing, *([each] for each in missing)] if missing else ():
-        values = args.model_dump(mode="json")
-        for path, default in some:
-            _set_value(values, path, default)
-        try:
-            args = load_arguments(tool, json.dumps(values), resolver)
-        except ValidationError:
-            continue
-        if some is missing:
-            break
+    if not missing:
+        return args
+    try:
+        return _set_values(tool, args, missing, resolver)
+    except ValidationError as error:
+        refused = {each["loc"] for each in error.errors()}
+    allowed = [each for each in missing if each[0] not in refused]
+    for some in (allowed, *([each] for each in allowed[:MAX_DEFAULTS_TRIED_SINGLY])):
+        with suppress(ValidationError):
+            args = _set_values(tool, args, some, resolver)
+            if some is allowed:
+                break
     return args
 
 
-def _set_value(values: Any, path: Sequence[str | int], value: Any) -> None:
-    for step in path[:-1]:
-        values = values[step]
-    values[path[-1]] = value
+def _set_values(
+    tool: Tool[Any],
+    args: BaseModel,
+    values_by_path: Iterable[tuple[Sequence[str | int], Any]],
+    resolver: SlackIdResolver | None,
+) -> BaseModel:
+    values = args.model_dump(mode="json")
+    for path, value in values_by_path:
+        place: Any = values
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+    return load_arguments(tool, json.dumps(values), resolver)
 
 
 def build_readable_arguments(

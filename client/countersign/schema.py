@@ -114,7 +114,8 @@ class FunctionJsonCodec:
         not read as people see them.
         """
         made = self._arguments_adapter.validate_json(json.dumps(arguments))
-        read, python_values = self._write_json(made), self._arguments_adapter.dump_python(made)
+        read = self._write_json(made)
+        python_values = self._arguments_adapter.dump_python(made, by_alias=True, warnings=False)
         for name, value in read.items():
             if not _is_read_as_written(arguments.get(name), value, python_values[name]):
                 raise TypeError(
