@@ -27,7 +27,6 @@ from bench.history import write_history
 from bench.offline import Bench
 from bench.payloads import build_approval, build_mention
 from bench.yardstick import Yardstick
-from bot.agent import outputs
 from bot.policy.authority import Permission
 from storage import calls, decisions, outbox, runs
 from storage.decisions import AppliedDecision
@@ -78,7 +77,6 @@ def run_core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = No
                 APPROVER,
                 at=at,
                 count_votes=lambda _votes: Approved(),
-                words=outputs,
             )
         assert isinstance(found, AppliedDecision)
         bench.worker.advance_run(run.id)

@@ -128,7 +128,7 @@ def _close_calls_of_lost_key(store: Store, lost: str, now: datetime) -> None:
     with store.write() as tx:
         for call in calls.list_open_calls_of_signing_key(tx, lost):
             at, actor, note = now, "system", KEY_LOST_NOTE
-            if not endings.give_up_rerun(tx, call, at=at, actor=actor, words=outputs):
+            if not endings.give_up_rerun(tx, call, at=at, actor=actor):
                 moves.change_call_status(
                     tx, call, CallStatus.INVALIDATED, at=at, actor=actor, output=output, note=note
                 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from storage import call_history, calls, moves, outbox, runs, states, trail
+from storage import call_history, call_outputs, calls, moves, outbox, runs, states, trail
 from storage.columns import copy_row_with_changes
 from storage.masking import ValuePath
 from storage.models import Call, Revision, Vote
@@ -62,26 +62,6 @@ class MissingCall:
 
 UndecidableOutcome = EarlierDecision | StaleRevision | DeadlinePassed | MissingCall
 DecisionOutcome = AppliedDecision | RepeatedVote | UndecidableOutcome
-
-
-class EndedCallOutputs(Protocol):
-    """The texts that the model gets as outputs of calls that end without a tool's result.
-
-    `bot.agent.outputs` implements it.
-    """
-
-    EXPIRED: str
-    CANCELLED: str
-    WITHDRAWN: str
-    SUB_AGENT_FAILED: str
-    RUN_ABANDONED: str
-    SUPERSEDED_BY_MESSAGE: str
-    WORKER_LOST: str
-
-    def rejected_output(self, votes: Sequence[tuple[str, str]]) -> str: ...
-    def plan_sent_back_output(self, person: str, feedback: str) -> str: ...
-    def person_reported_outcome_output(self, person: str, done: bool) -> str: ...
-    def stopped_sub_agent_output(self, why: str, done: Sequence[tuple[str, str, str]]) -> str: ...
 
 
 class VoteTally(Protocol):
@@ -153,7 +133,6 @@ def apply_vote(
     *,
     at: datetime,
     count_votes: VoteCounter,
-    words: EndedCallOutputs,
     stage: int = 0,
     also: Sequence[int] = (),
     reason: str = "",
@@ -169,7 +148,7 @@ def apply_vote(
     An approval gets StaleRevision if none of these stages is open any more. A person who has
     approved may still reject.
 
-    `count_votes`: says whether the votes have decided the call. `words`: gives the model's text.
+    `count_votes`: says whether the votes have decided the call.
     `delegator`: the person whose right the voter uses; the two count as one. `starts_at`: when the
     call starts if this vote approves it, unless a rejection stops it before then; None: at once.
     `passkey_id`: the passkey that signed the vote; the caller stores the signature.
@@ -190,9 +169,7 @@ def apply_vote(
     calls.insert_vote(tx, row)
     why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})
     votes = [*before, row]
-    return AppliedDecision(
-        _apply_tally(tx, call, count_votes(votes), votes, at, words, why, starts_at)
-    )
+    return AppliedDecision(_apply_tally(tx, call, count_votes(votes), votes, at, why, starts_at))
 
 
 def _find_conflicting_vote(
@@ -247,7 +224,6 @@ def _apply_tally(
     tally: VoteTally,
     votes: list[Vote],
     at: datetime,
-    words: EndedCallOutputs,
     why: Mapping[str, str],
     starts_at: datetime | None,
 ) -> Call:
@@ -270,7 +246,7 @@ def _apply_tally(
     approved = tally.outcome == VoteOutcome.APPROVED and not stopped
     target = C.APPROVED if approved else C.REJECTED
     against = [(each.person, each.reason) for each in votes if each.verb == CallVerb.REJECT]
-    output = words.rejected_output(against) if target is C.REJECTED else ""
+    output = call_outputs.rejected_output(against) if target is C.REJECTED else ""
     columns: dict[str, Any] = {"decided_at": at, "note": last_vote.reason, "output": output}
     if last_vote.verb == CallVerb.BREAK_GLASS:  # others are asked at once to look at it
         columns |= {"note": "", "look_due_at": at, "told_moments": 0}
@@ -407,7 +383,6 @@ def resolve_unknown_call(
     resolution: UnknownCallResolution,
     *,
     at: datetime,
-    words: EndedCallOutputs,
     digest: str = "",
     counts_as: str = "",
     delegator: str = "",
@@ -435,7 +410,7 @@ def resolve_unknown_call(
         data |= {"passkey": passkey_id} if passkey_id else {}
         column_values: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
-        output = words.person_reported_outcome_output(person, happened)
+        output = call_outputs.person_reported_outcome_output(person, happened)
         column_values = {"output": output, "finished_at": at}
         column_values |= {"note": ""} if happened else {}  # why nobody knew is not what it did
     target = _STATUS_BY_RESOLUTION[resolution]

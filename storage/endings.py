@@ -1,8 +1,7 @@
 """Moves calls and runs on without a vote: expired, started by the clock, cancelled, answered.
 
-Also withdrawn and superseded. Each function works in the caller's transaction and takes the model's
-texts from `words`. Calls that have already started are allowed to finish, and their outcome is
-recorded.
+Also withdrawn and superseded. Each function works in the caller's transaction. Calls that have
+already started are allowed to finish, and their outcome is recorded.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from storage import calls, inbox, moves, outbox, runs, sub_agents, trail
+from storage import call_outputs, calls, inbox, moves, outbox, runs, sub_agents, trail
 from storage.decisions import (
     AppliedDecision,
     DecidableCall,
-    EndedCallOutputs,
     UndecidableOutcome,
     check_revision_is_decidable,
 )
@@ -27,12 +25,10 @@ C = CallStatus
 NOT_RUN_AGAIN_NOTE = "it was not run again"
 
 
-def expire_call_if_overdue(
-    tx: Transaction, call: Call, *, at: datetime, words: EndedCallOutputs, output: str = ""
-) -> bool:
+def expire_call_if_overdue(tx: Transaction, call: Call, *, at: datetime, output: str = "") -> bool:
     """Deny a pending call whose deadline has passed, or give up waiting on an UNKNOWN one.
 
-    `output`: the model's text for a pending call, else taken from `words`. False if the deadline
+    `output`: the model's text for a pending call, else the usual one. False if the deadline
     has not passed, or the call has ended meanwhile.
     """
     if call.deadline is None or call.deadline > at or not calls.is_waiting_for_people(call):
@@ -44,7 +40,7 @@ def expire_call_if_overdue(
         trail.record_event(tx, "call.given_up", at=at, actor="clock", call=call)
         moves.mark_plan_changed(tx, call.plan_id, call.id)
     else:
-        output_text = output or words.EXPIRED
+        output_text = output or call_outputs.EXPIRED
         if not moves.change_call_status(
             tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output_text, note=""
         ):
@@ -106,7 +102,6 @@ def _end_open_calls(
     at: datetime,
     actor: str,
     output: str,
-    words: EndedCallOutputs,
     note: str = "",
 ) -> int:
     """End pending and approved calls, and calls that sub-agents work on; return how many ended.
@@ -115,7 +110,7 @@ def _end_open_calls(
     """
     ended_count = 0
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
-        if give_up_rerun(tx, call, at=at, actor=actor, words=words):
+        if give_up_rerun(tx, call, at=at, actor=actor):
             continue
         if call.status in (C.PENDING, C.APPROVED):
             why: dict[str, Any] = {"output": output, **({"note": note} if note else {})}
@@ -123,8 +118,8 @@ def _end_open_calls(
                 tx, call, target, at=at, actor=actor, decided_at=at, **why
             )
         elif call.status is C.ENTRUSTED:
-            output_text = words.stopped_sub_agent_output(
-                output, _cancel_sub_agent_run(tx, run, call, at=at, actor=actor, words=words)
+            output_text = call_outputs.stopped_sub_agent_output(
+                output, _cancel_sub_agent_run(tx, run, call, at=at, actor=actor)
             )
             ended_count += moves.change_call_status(
                 tx,
@@ -141,9 +136,7 @@ def _end_open_calls(
     return ended_count
 
 
-def give_up_rerun(
-    tx: Transaction, call: Call, *, at: datetime, actor: str, words: EndedCallOutputs
-) -> bool:
+def give_up_rerun(tx: Transaction, call: Call, *, at: datetime, actor: str) -> bool:
     """Mark a call UNKNOWN again that was to run once more and no longer will; False for any other.
 
     That it was not run would not be true: its first start may have had its effect. Nobody is asked
@@ -151,7 +144,7 @@ def give_up_rerun(
     """
     if call.status is not C.APPROVED or not trail.was_outcome_unknown(tx, call):
         return False
-    output, note = words.WORKER_LOST, NOT_RUN_AGAIN_NOTE
+    output, note = call_outputs.WORKER_LOST, NOT_RUN_AGAIN_NOTE
     return moves.change_call_status(
         tx, call, C.UNKNOWN, at=at, actor=actor, output=output, note=note, deadline=None
     )
@@ -162,9 +155,7 @@ def _stop_asking_for_outcome(tx: Transaction, call: Call) -> None:
     moves.mark_plan_changed(tx, call.plan_id, call.id)
 
 
-def cancel_run(
-    tx: Transaction, run: Run, *, at: datetime, actor: str, words: EndedCallOutputs, note: str = ""
-) -> bool:
+def cancel_run(tx: Transaction, run: Run, *, at: datetime, actor: str, note: str = "") -> bool:
     """Cancel a run and its calls that have not started; running calls finish and are recorded.
 
     `note`: the reason, for its cards. False if the run had ended.
@@ -177,13 +168,12 @@ def cancel_run(
         C.CANCELLED,
         at=at,
         actor=actor,
-        output=words.CANCELLED,
-        words=words,
+        output=call_outputs.CANCELLED,
         note=note,
     )
     # no worker has the run: a crash interrupted its running calls
     if run.status is not RunStatus.RUNNING:
-        _mark_running_calls_unknown(tx, run, at=at, words=words)
+        _mark_running_calls_unknown(tx, run, at=at)
     if not moves.change_run_status(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
     outbox.withdraw_open_streams(tx, run.id)  # their writer may be dead, and no other will follow
@@ -203,93 +193,77 @@ def close_plans_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None
         runs.close_plan_if_all_final(tx, run, calls.list_calls_of_plan(tx, plan.id), at=at)
 
 
-def supersede_calls_of_ended_run(
-    tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def supersede_calls_of_ended_run(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Supersede the open calls of a run that nobody will continue (FAILED or CANCELLED)."""
-    output = words.RUN_ABANDONED
-    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words)
-    _mark_running_calls_unknown(tx, run, at=at, words=words)
+    output = call_outputs.RUN_ABANDONED
+    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    _mark_running_calls_unknown(tx, run, at=at)
     close_plans_of_ended_run(tx, run, at=at)
 
 
-def cancel_calls_of_failed_sub_agent(
-    tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def cancel_calls_of_failed_sub_agent(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Cancel the open calls of a sub-agent's FAILED run, which nobody will retry."""
-    output = words.SUB_AGENT_FAILED
-    _end_open_calls(tx, run, C.CANCELLED, at=at, actor="worker", output=output, words=words)
-    _mark_running_calls_unknown(tx, run, at=at, words=words)
+    output = call_outputs.SUB_AGENT_FAILED
+    _end_open_calls(tx, run, C.CANCELLED, at=at, actor="worker", output=output)
+    _mark_running_calls_unknown(tx, run, at=at)
     close_plans_of_ended_run(tx, run, at=at)
 
 
 def _cancel_sub_agent_run(
-    tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str, words: EndedCallOutputs
+    tx: Transaction, run: Run, call: Call, *, at: datetime, actor: str
 ) -> list[sub_agents.NonReadingSubAgentCall]:
     """Cancel the sub-agent's run for this call; return those of its calls that do not only read."""
     child = sub_agents.find_sub_agent_run(tx, run.root_id, call.id)
     if child is None:
         return []
-    cancel_run(tx, child, at=at, actor=actor, words=words)
+    cancel_run(tx, child, at=at, actor=actor)
     return sub_agents.list_non_reading_sub_agent_calls(tx, child)
 
 
-def cancel_elicitations_of_call(
-    tx: Transaction, run: Run, call: Call, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def cancel_elicitations_of_call(tx: Transaction, run: Run, call: Call, *, at: datetime) -> None:
     """Cancel the questions that an MCP server asked people during this call and still waits for."""
     for asking in sub_agents.list_open_elicitation_runs(tx, run.root_id, call.id):
-        cancel_elicitation_run(tx, asking, at=at, words=words)
+        cancel_elicitation_run(tx, asking, at=at)
 
 
-def cancel_elicitation_run(
-    tx: Transaction, asking: Run, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def cancel_elicitation_run(tx: Transaction, asking: Run, *, at: datetime) -> None:
     """Cancel an MCP server's question to people, and mark messages held for it as done."""
-    if cancel_run(tx, asking, at=at, actor="system", words=words):
+    if cancel_run(tx, asking, at=at, actor="system"):
         for each in inbox.list_messages_held_for_run(tx, asking.id):
             inbox.mark_delivery_done(tx, each, "no longer needed")
 
 
-def _mark_running_calls_unknown(
-    tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def _mark_running_calls_unknown(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Set running calls whose worker is gone to UNKNOWN: nobody will report how they ended.
 
     A call that a program runs itself stays RUNNING until it reports, or its claim lapses.
     """
     for call in calls.list_calls_of_all_open_plans(tx, run.id):
         if call.status is C.RUNNING and not call.action:
-            said = words.WORKER_LOST
-            cancel_elicitations_of_call(tx, run, call, at=at, words=words)
+            said = call_outputs.WORKER_LOST
+            cancel_elicitations_of_call(tx, run, call, at=at)
             moves.change_call_status(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def supersede_unstarted_calls_of_run(
-    tx: Transaction, run: Run, *, at: datetime, words: EndedCallOutputs
-) -> int:
+def supersede_unstarted_calls_of_run(tx: Transaction, run: Run, *, at: datetime) -> int:
     """Supersede the run's calls that have not started, and append their outputs for the model.
 
     Called when the model says, in a running run, that the requester asked for something else.
     Returns how many calls ended.
     """
-    output = words.SUPERSEDED_BY_MESSAGE
-    ended = _end_open_calls(
-        tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output, words=words
-    )
+    output = call_outputs.SUPERSEDED_BY_MESSAGE
+    ended = _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     for plan in calls.list_open_plans(tx, run.id):
         runs.close_plan_if_all_final(tx, run, calls.list_calls_of_plan(tx, plan.id), at=at)
     return ended
 
 
-def withdraw_call(
-    tx: Transaction, call: Call, person: str, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def withdraw_call(tx: Transaction, call: Call, person: str, *, at: datetime) -> None:
     """Cancel a pending call at its requester's wish.
 
     Raises RuntimeError if the call has moved since it was read in this transaction.
     """
-    output = words.WITHDRAWN
+    output = call_outputs.WITHDRAWN
     if not moves.change_call_status(
         tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
     ):
@@ -297,12 +271,10 @@ def withdraw_call(
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
 
 
-def send_back_plan(
-    tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: EndedCallOutputs
-) -> None:
+def send_back_plan(tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime) -> None:
     """Supersede the run's calls that have not started, with the person's feedback for the model."""
-    output = words.plan_sent_back_output(person, feedback)
-    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output, words=words)
+    output = call_outputs.plan_sent_back_output(person, feedback)
+    _end_open_calls(tx, run, C.SUPERSEDED, at=at, actor=person, output=output)
     tx.update_rows(Run, {"id": run.id}, rounds=run.rounds + 1)
     moves.resume_run_if_unblocked(tx, run.id, at=at, actor=person)
 

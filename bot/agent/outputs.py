@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bot.agent import prompt
 from countersign.durations import format_count
+from storage.call_outputs import MAX_QUOTED_CHARS
 
-MAX_QUOTED_CHARS = 500  # characters of a person's words
 INVALID_ARGUMENTS_PREFIX = "INVALID ARGUMENTS"
 UNKNOWN = (
     "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
     "Do not assume that it did or did not, and do not run it again by yourself."
 )
-_PERSON_REPORT = " looked and says that"
 STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
 STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
 _FAILED_MIDWAY_SENTENCE = (
@@ -60,11 +58,6 @@ def failed_midway_output(why: str, ran: str = "") -> str:
 def is_failed_midway(output: str) -> bool:
     """Return whether this is the output of a call that failed after it had begun."""
     return _FAILED_MIDWAY_SENTENCE in output
-
-
-def is_person_report(output: str) -> bool:
-    """Return whether this looks like the output of a call whose end a person reported."""
-    return _PERSON_REPORT in output
 
 
 def cannot_ask_again_output(why: str, ran: str) -> str:
@@ -224,64 +217,6 @@ REPLACE_PLAN_TOOL_SCHEMA = {
     "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
     "strict": False,
 }
-
-
-# The outputs that storage writes with a decision: `storage.decisions.EndedCallOutputs`.
-
-EXPIRED = (
-    "EXPIRED: nobody decided before the deadline, so it was not run. "
-    "This is not a person's rejection."
-)
-CANCELLED = "CANCELLED by the requester; it was not run."
-WITHDRAWN = (
-    "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
-)
-SUB_AGENT_FAILED = "CANCELLED: the agent that proposed it could not continue, so it was not run."
-RUN_ABANDONED = "SUPERSEDED: a new request was made in this thread, so it was not run."
-SUPERSEDED_BY_MESSAGE = (
-    "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
-)
-WORKER_LOST = "UNKNOWN: it was started, and its end is not known."
-
-
-def rejected_output(votes: Sequence[tuple[str, str]]) -> str:
-    """Return the output of a call that people rejected, with their reasons quoted.
-
-    `votes`: person and reason of each.
-    """
-    who = ", ".join(f"<@{person}>" for person, _ in votes)
-    reasons = "; ".join(f'"{reason[:MAX_QUOTED_CHARS]}"' for _, reason in votes if reason)
-    quoted = f" Their reason, quoted: {reasons}" if reasons else " They gave no reason."
-    return (
-        f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
-    )
-
-
-def stopped_sub_agent_output(why: str, done: Sequence[prompt.RecordedCall]) -> str:
-    """Return the output of a call whose sub-agent was stopped.
-
-    `why`: the reason, or the output of the call that ended it; `done`: the sub-agent's calls.
-    """
-    words = (each for each in ("SENT BACK", "SUPERSEDED") if why.startswith(each))
-    word = next(words, "CANCELLED")
-    done_sentence = prompt.recorded_calls_sentence(done)
-    return f"{word}: the sub-agent was stopped before it had an answer. {done_sentence}"
-
-
-def plan_sent_back_output(person: str, feedback: str) -> str:
-    """Return the output of a call whose plan was sent back, with the feedback quoted."""
-    return (
-        f"SENT BACK by <@{person}>; nothing of this was run. "
-        f'Their feedback, quoted: "{feedback[:MAX_QUOTED_CHARS]}" '
-        "Propose one new plan that follows it."
-    )
-
-
-def person_reported_outcome_output(person: str, done: bool) -> str:
-    """Return the output of an UNKNOWN call after a person said whether it happened."""
-    if done:
-        return f"It is not certain from here, but <@{person}>{_PERSON_REPORT} it DID happen."
-    return f"FAILED: <@{person}>{_PERSON_REPORT} it did NOT happen."
 
 
 # All the texts that the model gets about its questions to people. Pure.

@@ -16,13 +16,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.agent import outputs
 from bot.policy.gates import DEFAULT_GOOD_FOR_SECONDS, Approvers, Ask, Deny, dump_gate, load_gate
 from bot.policy.tally import Ballot, Tally, tally_ballots
 from bot.tools import Preview, Registry, Table, Tool, ToolContext, tables
 from bot.tools.arguments import load_arguments
 from countersign.receipts import compute_subject_digest, encode_base64url
-from storage import calls, grants, trail
+from storage import call_outputs, calls, grants, trail
 from storage.columns import copy_row_with_changes
 from storage.decisions import VoteCounter
 from storage.digest import compute_digest_of_call, get_key_by_id_or_current, load_canonical_json
@@ -38,7 +37,7 @@ def find_outcome_reporter(tx: Transaction, call: Call) -> str:
     """Return the id of the person whose word is all that is known of a call's end; "" for none."""
     is_ended = call.status in (CallStatus.SUCCEEDED, CallStatus.FAILED)
     # the first check spares most calls the query
-    is_reported = is_ended and outputs.is_person_report(call.output)
+    is_reported = is_ended and call_outputs.is_person_report(call.output)
     return trail.find_outcome_reporter(tx, call) if is_reported else ""
 
 

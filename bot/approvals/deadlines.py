@@ -72,7 +72,7 @@ class CallExpirer:
                     )
                     and not _start_if_its_time_has_come(tx, call, now)
                     and endings.expire_call_if_overdue(
-                        tx, call, at=now, words=outputs, output=_unanswered_question_text(call)
+                        tx, call, at=now, output=_unanswered_question_text(call)
                     )
                 ]
                 if denied := [call for call in fallen if call.status is CallStatus.PENDING]:
@@ -262,7 +262,7 @@ def cancel_unpostable_request(tx: Transaction, root: Message, *, at: datetime) -
     The requester is told where they asked, if that was in a channel.
     """
     run = runs.find_run(tx, root.run_id)
-    if run is None or not endings.cancel_run(tx, run, at=at, actor="system", words=outputs):
+    if run is None or not endings.cancel_run(tx, run, at=at, actor="system"):
         return
     place = inbox.find_first_delivery_thread(tx, run.id)
     if place and place[0].startswith(("C", "G")):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals import deadlines
 from bot.cards import answers, notices
 from bot.cards.views import extract_message_text, is_deletion, mentions_bot
@@ -58,7 +57,7 @@ def cancel_requests(
         for run in first:
             parts = runs.list_open_runs_of_request(tx, run.id)
             plans = [plan.id for each in parts for plan in calls.list_open_plans(tx, each.id)]
-            endings.cancel_run(tx, run, at=at, actor="system", words=outputs, note=note)
+            endings.cancel_run(tx, run, at=at, actor="system", note=note)
             outbox.queue_line_in_all_threads(tx, run, plans, f"left:{run.id}", text)
     return first
 
@@ -249,7 +248,7 @@ def _cancel_deleted_request(
     """Cancel a request whose message was deleted; without a thread, the requester is told alone."""
     data = {"message": ts, "why": "its message was deleted"}
     trail.record_event(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
-    endings.cancel_run(tx, run, at=at, actor="system", words=outputs)
+    endings.cancel_run(tx, run, at=at, actor="system")
     key, told = f"cancelled:{run.id}", {"text": answers.REQUEST_DELETED_NOTICE}
     is_thread_gone = event["subtype"] == "message_deleted" and run.thread_ts == ts
     if is_thread_gone and not run.channel.startswith("D"):

@@ -13,7 +13,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
@@ -371,7 +370,7 @@ def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> b
     if not passkeys.revoke_passkey(tx, row, by, at, why=why):
         return False
     run = passkeys.find_request(tx, row)
-    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
+    if run is not None and endings.cancel_run(tx, run, at=at, actor=by):
         text = passkey_views.passkey_withdrawn_line(row.name)
         outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
     return True

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals.call_state import (
     compute_next_revision_digest,
     describe_call_effect,
@@ -160,7 +159,6 @@ class RequestActionHandler:
             delivery.user,
             resolution,
             at=delivery.received_at,
-            words=outputs,
             digest=compute_next_revision_digest(tx, key, run, call, asking.tools),
             counts_as=verdict.why,
             delegator=delegator,
@@ -191,9 +189,7 @@ class RequestActionHandler:
                 reply_privately(
                     tx, delivery, sentences.only_requester_may_reply("cancel", run.requester)
                 )
-            elif endings.cancel_run(
-                tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
-            ):
+            elif endings.cancel_run(tx, run, at=delivery.received_at, actor=delivery.user):
                 outbox.queue_notice(
                     tx,
                     run,
@@ -310,7 +306,7 @@ class PlanChangeHandler:
                 )
             else:
                 effect = describe_call_effect(self._tools, tx, check_result.call)
-                endings.withdraw_call(tx, check_result.call, delivery.user, at=at, words=outputs)
+                endings.withdraw_call(tx, check_result.call, delivery.user, at=at)
                 line = notices.calls_withdrawn_line(delivery.user, [effect])
                 outbox.queue_notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.mark_delivery_done(tx, delivery, "withdraw")
@@ -352,7 +348,7 @@ class PlanChangeHandler:
             elif run.rounds >= self._max_rounds:
                 reply_privately(tx, delivery, sentences.send_back_limit_reply(run.rounds))
             elif feedback and calls.find_open_plan(tx, run.id) is not None:
-                endings.send_back_plan(tx, run, delivery.user, feedback, at=at, words=outputs)
+                endings.send_back_plan(tx, run, delivery.user, feedback, at=at)
                 line = notices.plan_sent_back_line(delivery.user, feedback)
                 to = {run.requester} - {delivery.user}
                 key = f"sent_back:{delivery.seq}"

@@ -358,7 +358,6 @@ class VoteHandler:
             delegator=right.delegator,
             passkey_id=passkey_id,
             count_votes=call_state.build_vote_counter(admission.gate),
-            words=outputs,
             starts_at=start.find_next(at) if start else None,
         )
         if signed and isinstance(outcome, decisions.AppliedDecision):

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from bot.agent import outputs
 from bot.approvals.call_state import build_tool_context
 from bot.approvals.person_questions import build_asking_server_client_name
 from bot.clock import Clock
@@ -50,7 +49,7 @@ class ElicitationBroker:
     def end_earlier_questions(self, run: Run, call: Call) -> None:
         """End the questions of an earlier execution of the call; nobody waits for them any more."""
         with self._store.write() as tx:
-            endings.cancel_elicitations_of_call(tx, run, call, at=self._clock.now(), words=outputs)
+            endings.cancel_elicitations_of_call(tx, run, call, at=self._clock.now())
 
     def ask_people(
         self, run: Run, call: Call, asked: ElicitationRequest, is_over: Callable[[], bool]
@@ -129,7 +128,7 @@ class ElicitationBroker:
         """End one question; questions from a later execution of the call stay open."""
         with self._store.write() as tx:
             asking = runs.get_run(tx, child.id)
-            endings.cancel_elicitation_run(tx, asking, at=self._clock.now(), words=outputs)
+            endings.cancel_elicitation_run(tx, asking, at=self._clock.now())
         self._signals.outbox.notify()
 
 

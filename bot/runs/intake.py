@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals import message_changes
 from bot.approvals.form_catalog import RequestChannelChecker, queue_form_invitation
 from bot.approvals.permissions import reply_privately
@@ -383,7 +382,7 @@ def _has_bot_been_asked_first(tx: Transaction, delivery: Delivery) -> bool:
 
 def _cancel_and_announce(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
     """Cancel a request and say so in its thread; False if it is over already."""
-    if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
+    if not endings.cancel_run(tx, run, at=at, actor=actor):
         return False
     line = {"text": notices.request_cancelled_line(actor)}
     outbox.queue_notice(tx, run, f"cancelled:{run.id}", line)
@@ -405,7 +404,7 @@ def pass_message_to_agent(
     new_run = None
     if run is None or not runs.is_run_open(run):
         if run is not None and run.status is RunStatus.FAILED:
-            endings.supersede_calls_of_ended_run(tx, run, at=at, words=outputs)
+            endings.supersede_calls_of_ended_run(tx, run, at=at)
         channel, thread = delivery.channel, delivery.thread_ts
         if in_private and run is not None and run.thread_ts and run.channel != channel:
             channel, thread = run.channel, run.thread_ts  # its thread there exists already

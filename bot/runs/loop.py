@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from bot.agent import outputs
 from bot.cards.sentences import event_handling_failed_reply
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -273,7 +272,7 @@ class MainLoop:
                     )
             for run in cut:
                 if run.id not in active_run_ids:
-                    endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
+                    endings.supersede_calls_of_ended_run(tx, run, at=now)
 
     def reclaim_orphaned_runs(self) -> None:
         """At start, make every RUNNING run READY again: the process that ran it is gone.
@@ -294,7 +293,7 @@ class MainLoop:
             for run in moves.list_cancelled_runs_with_running_calls(
                 tx
             ):  # the process that would have stored its last call's outcome is gone
-                endings.supersede_calls_of_ended_run(tx, run, at=now, words=outputs)
+                endings.supersede_calls_of_ended_run(tx, run, at=now)
 
     def _hand_out_ready_runs(self) -> None:
         left = self._other_processes.job_pickup_timeout

@@ -173,7 +173,7 @@ def supersede_waiting_plans(tx: Transaction, tools: Registry, run: Run, at: date
             outbox.queue_line_in_all_threads(
                 tx, run, [plan.id], f"void:{plan.id}", text, notified=voters - {run.requester}
             )
-    endings.supersede_unstarted_calls_of_run(tx, run, at=at, words=outputs)
+    endings.supersede_unstarted_calls_of_run(tx, run, at=at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from bot.agent import outputs
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.form_requests import FormServiceFactory
 from bot.approvals.receipts import NoReceiptError, ReceiptWriter
@@ -91,7 +90,7 @@ class ProgramRequest:
             if run is None or is_over or CallStatus.RUNNING in found:
                 return False
             at, actor = self._requests.clock.now(), run.requester
-            if not endings.cancel_run(tx, run, at=at, actor=actor, words=outputs):
+            if not endings.cancel_run(tx, run, at=at, actor=actor):
                 return False
             text = request_cancelled_line(run.requester, run.client)
             outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})

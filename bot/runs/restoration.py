@@ -21,6 +21,7 @@ from bot.policy.gates import Ask, load_gate
 from bot.runs.endings import CallOutcomeStore, compute_resolution_deadline
 from bot.tools import Registry
 from storage import (
+    call_outputs,
     calls,
     decisions,
     endings,
@@ -117,10 +118,10 @@ class RestoredRecordSettler:
                 tx, run, R.READY, at=now, actor="system", data={"why": RESTORED_RECORD_NOTE}
             )
         if not waits:
-            endings.cancel_run(tx, runs.get_run(tx, run.id), at=now, actor="system", words=outputs)
+            endings.cancel_run(tx, runs.get_run(tx, run.id), at=now, actor="system")
         if run.parent_call:
             if not waits:
-                output_text = outputs.stopped_sub_agent_output(
+                output_text = call_outputs.stopped_sub_agent_output(
                     RESTORED_RECORD_NOTE, sub_agents.list_non_reading_sub_agent_calls(tx, run)
                 )
                 sub_agents.end_call_of_sub_agent(

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from bot.agent import outputs, prompt
+from bot.agent import prompt
 from bot.agent.turn import PlannerError
 from bot.cards.answers import EMPTY_FOOTER, ModelAnswerFooter
 from bot.runs.results import post_sub_agent_call_outcome
 from bot.tools import Registry, Tool
-from storage import calls, endings
+from storage import call_outputs, calls, endings
 from storage import sub_agents as children
 from storage.record import Call, Run, Store, Transaction
 from storage.states import CallStatus, RunSource
@@ -122,10 +122,10 @@ def store_sub_agent_answer(
     call = calls.find_call(tx, child.parent_call)
     done = children.list_non_reading_sub_agent_calls(tx, child)
     tool = tools.find_tool_of_call(call) if call else None
-    output = prompt.sub_agent_answer_output(
+    output = call_outputs.sub_agent_answer_output(
         text, done, tool.max_output if tool else DEFAULT_ANSWER_MAX_CHARS
     )
-    line = " ".join(text.split()) or prompt.EMPTY_ANSWER_TEXT
+    line = " ".join(text.split()) or call_outputs.EMPTY_ANSWER_TEXT
     note = line if len(line) <= SUMMARY_MAX_CHARS else f"{line[: SUMMARY_MAX_CHARS - 1]}…"
     ended = children.end_call_of_sub_agent(
         tx, child, CallStatus.SUCCEEDED, at=at, actor="worker", output=output, note=note
@@ -140,8 +140,8 @@ def store_sub_agent_failure(
 
     Also posts how its call ended.
     """
-    endings.cancel_calls_of_failed_sub_agent(tx, child, at=at, words=outputs)
-    output = prompt.sub_agent_failure_output(
+    endings.cancel_calls_of_failed_sub_agent(tx, child, at=at)
+    output = call_outputs.sub_agent_failure_output(
         why, children.list_non_reading_sub_agent_calls(tx, child)
     )
     ended = children.end_call_of_sub_agent(

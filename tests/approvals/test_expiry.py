@@ -20,7 +20,7 @@ from bot.cards.button_codec import (
     encode_button_value,
     encode_dialog_metadata,
 )
-from storage import calls, inbox, outbox
+from storage import call_outputs, calls, inbox, outbox
 from storage.models import Call, Delivery, Vote
 from storage.states import CallStatus, CallVerb
 from storage.store import Store
@@ -77,7 +77,7 @@ def test_due_calls_expire_once_with_one_line_for_each_plan(expiring: ExpiryWorld
     assert expiring.expiry.expire_due_calls() is True
     assert [made.call(each).status for each in range(3)] == [C.EXPIRED, C.UNKNOWN, C.EXPIRED]
     assert (made.call(1).deadline, other.call().deadline) == (None, None)
-    assert made.call().output == outputs.EXPIRED
+    assert made.call().output == call_outputs.EXPIRED
     assert expiring.get_notice(made) == make_expired_line("note “note 0”", "note “note 2”")
     assert expiring.get_notice(other) == ""
     assert expiring.expiry.expire_due_calls() is False

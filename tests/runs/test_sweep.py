@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bot.agent import outputs
 from bot.core import Core
 from bot.runs.loop import MAX_DELIVERY_TRIES, OVERDUE_RETRY_INTERVAL, MainLoop
 from bot.runs.worker_pool import WorkerPool
@@ -245,7 +244,7 @@ def test_a_running_call_of_a_cancelled_run_is_unknown_after_a_restart(setup: Loo
     """The transcript says so, too."""
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
-        endings.cancel_run(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
+        endings.cancel_run(tx, seeded.run(), at=AT, actor=BEN)
     setup.loop.reclaim_orphaned_runs()
     setup.loop.reclaim_orphaned_runs()
     call = seeded.call()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from bot.agent import outputs
 from storage import decisions
 from storage.decisions import AppliedDecision, DecisionOutcome, EarlierDecision
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
@@ -26,7 +25,6 @@ def vote(
             at=AT,
             count_votes=ONE,
             reason="too dear",
-            words=outputs,
         )
 
 
@@ -52,9 +50,7 @@ def edit(
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> DecisionOutcome:
     """Record how an unknown call ended."""
     with seeded.store.write() as tx:
-        return decisions.resolve_unknown_call(
-            tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs
-        )
+        return decisions.resolve_unknown_call(tx, seeded.ids[0], revision, ANA, verb, at=AT)
 
 
 def get_status(outcome: DecisionOutcome) -> object:

@@ -10,7 +10,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.agent import outputs
 from storage import decisions, runs, trail
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
@@ -25,9 +24,7 @@ def decided_call(store: Store) -> Seeded:
     seeded = seed(store)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
-        )
+        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
         trail.record_event(
             tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}
         )

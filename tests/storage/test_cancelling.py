@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bot.agent import outputs
 from storage import endings, moves, outbox, runs
 from storage.decisions import EarlierDecision
 from storage.models import Message
@@ -26,9 +25,9 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     """Calls that were not started are cancelled; the others keep what they have."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
-        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA)
         assert not endings.cancel_run(
-            tx, runs.find_run(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA, words=outputs
+            tx, runs.find_run(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA
         )
     assert seeded.run().status is R.CANCELLED
     found = [seeded.call(i) for i in range(5)]
@@ -49,7 +48,7 @@ def test_a_run_cancelled_while_a_tool_runs_waits_for_its_result(store: Store) ->
     """Only then does the transcript get the outputs."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
-        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA)
     assert ([seeded.call(i).status for i in range(2)], list_outputs(seeded)) == (
         [C.RUNNING, C.CANCELLED],
         [],
@@ -67,7 +66,7 @@ def test_a_run_cancelled_after_a_crash_leaves_its_call_unknown(store: Store) -> 
     """Its worker died, and no other one has taken the run over."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
-        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA)
     assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
         (C.UNKNOWN, True),
         (C.CANCELLED, False),
@@ -82,7 +81,7 @@ def test_cancelling_closes_an_open_stream(store: Store) -> None:
         row = Message(key="answer", kind=MessageKind.ANSWER, status=MessageStatus.STREAMING)
         row.run_id, row.channel, row.body = seeded.run_id, "C1", "{}"
         outbox.queue_message(tx, row)
-        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert endings.cancel_run(tx, seeded.run(), at=AT, actor=ANA)
     with store.read() as tx:
         closing = outbox.find_message_by_key(tx, "answer")
     assert closing is not None
@@ -93,8 +92,8 @@ def test_a_replaced_plan_supersedes_calls_that_had_not_started(store: Store) -> 
     """Its card decides nothing more, and the model has an output for each of its calls."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 2
-        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT, words=outputs) == 0
+        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT) == 2
+        assert endings.supersede_unstarted_calls_of_run(tx, seeded.run(), at=AT) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,

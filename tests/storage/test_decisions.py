@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.agent import outputs
-from storage import calls, decisions, endings, schedule
+from storage import call_outputs, calls, decisions, endings, schedule
 from storage.decisions import (
     AppliedDecision,
     DeadlinePassed,
@@ -46,8 +45,8 @@ def test_a_rejection_ends_the_call_and_quotes_its_reason_to_the_model(store: Sto
     assert get_status(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
     assert '"too dear"' in seeded.call().output
-    assert outputs.rejected_output([(ANA, "x" * 600)]).count("x") == 500
-    assert "no reason" in outputs.rejected_output([(ANA, "")])
+    assert call_outputs.rejected_output([(ANA, "x" * 600)]).count("x") == 500
+    assert "no reason" in call_outputs.rejected_output([(ANA, "")])
     assert isinstance(vote(seeded), EarlierDecision)
 
 
@@ -81,7 +80,7 @@ def test_a_click_counts_only_if_stored_before_the_deadline(
         assert isinstance(outcome, AppliedDecision) == won
         assert isinstance(outcome, DeadlinePassed) != won
         with store.write() as tx:
-            fell = endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
+            fell = endings.expire_call_if_overdue(tx, seeded.call(), at=AT)
         assert fell != won
     seeded = seed(store, C.UNKNOWN, deadline=AT + early)
     assert isinstance(resolve(seeded, "done"), AppliedDecision) == won
@@ -123,13 +122,11 @@ def test_a_button_of_a_missing_call_is_answered_as_such(store: Store) -> None:
     """The answer is the same for every verb."""
     with store.write() as tx:
         assert isinstance(
-            decisions.apply_vote(
-                tx, "nothing", 1, "approve", ANA, at=AT, count_votes=ONE, words=outputs
-            ),
+            decisions.apply_vote(tx, "nothing", 1, "approve", ANA, at=AT, count_votes=ONE),
             MissingCall,
         )
         assert isinstance(
-            decisions.resolve_unknown_call(tx, "nothing", 1, ANA, "done", at=AT, words=outputs),
+            decisions.resolve_unknown_call(tx, "nothing", 1, ANA, "done", at=AT),
             MissingCall,
         )
         assert isinstance(decisions.check_revision_is_decidable(tx, "nothing", 1, AT), MissingCall)
@@ -140,8 +137,8 @@ def test_the_deadline_expires_a_call_once(store: Store) -> None:
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire_call_if_overdue(tx, first, at=AT, words=outputs)
-        assert not endings.expire_call_if_overdue(tx, second, at=AT, words=outputs)
+        assert endings.expire_call_if_overdue(tx, first, at=AT)
+        assert not endings.expire_call_if_overdue(tx, second, at=AT)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
     assert [(a.event, a.actor) for a in seeded.audit()] == [
         ("call.expired", "clock"),
@@ -150,7 +147,7 @@ def test_the_deadline_expires_a_call_once(store: Store) -> None:
     assert "not a person's rejection" in seeded.call().output
     assert isinstance(vote(seeded), EarlierDecision)
     with store.write() as tx:  # another reader had seen that it was due
-        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT)
 
 
 def test_a_call_approved_for_later_starts_at_its_time(store: Store) -> None:
@@ -177,8 +174,8 @@ def test_calls_without_a_deadline_or_before_it_do_not_expire(store: Store) -> No
     """They are not listed as due either."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
-        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT + HOUR, words=outputs)
-        assert not endings.expire_call_if_overdue(tx, later.call(), at=AT, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, seeded.call(), at=AT + HOUR)
+        assert not endings.expire_call_if_overdue(tx, later.call(), at=AT)
         assert schedule.list_call_and_plan_ids_due_by(tx, AT) == []
         assert schedule.find_next_deadline(tx) == AT + TICK
 

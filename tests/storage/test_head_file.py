@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent import outputs
 from storage import decisions, trail
 from storage.digest import AuditChainSealer, AuditHead
 from storage.examination import examine_audit_and_rows
@@ -99,7 +98,7 @@ def test_a_vote_or_status_that_the_audit_lacks_is_found(store: Store) -> None:
             trail.record_event(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
-        decisions.apply_vote(tx, *vote, at=AT, count_votes=ONE, words=outputs)
+        decisions.apply_vote(tx, *vote, at=AT, count_votes=ONE)
     assert list_problems(store) == []
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")

@@ -17,7 +17,6 @@ from alembic.runtime.migration import MigrationContext
 from sqlmodel import SQLModel
 
 import storage.migrations
-from bot.agent import outputs
 from storage import decisions, runs
 from storage.decisions import AppliedDecision, EarlierDecision
 from storage.delegations import Delegation
@@ -93,9 +92,7 @@ def add_unfinished_work(store: Store) -> Seeded:
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.apply_vote(
-            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
-        )
+        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
     return seeded
 
 
@@ -212,20 +209,18 @@ def test_waiting_calls_are_decided_after_a_migration(store: Store, scripts: Path
     with store.write() as tx:
         assert isinstance(
             decisions.apply_vote(
-                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE, words=outputs
+                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE
             ),
             EarlierDecision,
         )
         assert isinstance(
             decisions.apply_vote(
-                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, count_votes=ONE, words=outputs
+                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, count_votes=ONE
             ),
             AppliedDecision,
         )
         assert isinstance(
-            decisions.resolve_unknown_call(
-                tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs
-            ),
+            decisions.resolve_unknown_call(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT),
             AppliedDecision,
         )
         assert find_first_broken_row(tx) is None

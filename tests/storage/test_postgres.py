@@ -19,7 +19,6 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col
 
-from bot.agent import outputs
 from storage import backups, decisions, grants, inbox, postgres_session, trail
 from storage.database_errors import is_temporary_database_error
 from storage.decisions import AppliedDecision
@@ -297,7 +296,7 @@ def test_two_votes_at_once_decide_a_call_once(two: tuple[Store, Store]) -> None:
         def vote(store: Store, person: str, call_id: str = seeded.ids[0]) -> bool:
             with store.write() as tx:
                 said = decisions.apply_vote(
-                    tx, call_id, 1, "approve", person, at=AT, count_votes=ONE, words=outputs
+                    tx, call_id, 1, "approve", person, at=AT, count_votes=ONE
                 )
                 return isinstance(said, AppliedDecision)
 

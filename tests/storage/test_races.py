@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from bot.agent import outputs
 from storage import calls, decisions, endings, moves
 from storage.decisions import AppliedDecision
 from storage.models import Vote
@@ -40,9 +39,7 @@ def make_voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[
     def click() -> bool:
         with seeded.store.write() as tx:
             return isinstance(
-                decisions.apply_vote(
-                    tx, seeded.ids[0], 1, verb, person, at=AT, count_votes=ONE, words=outputs
-                ),
+                decisions.apply_vote(tx, seeded.ids[0], 1, verb, person, at=AT, count_votes=ONE),
                 AppliedDecision,
             )
 
@@ -77,7 +74,7 @@ def make_sweeper(seeded: Seeded) -> Callable[[], bool]:
 
     def sweep() -> bool:
         with seeded.store.write() as tx:
-            return endings.expire_call_if_overdue(tx, found, at=AT, words=outputs)
+            return endings.expire_call_if_overdue(tx, found, at=AT)
 
     return sweep
 

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.agent import outputs
-from storage import endings, moves
+from storage import call_outputs, endings, moves
 from storage.decisions import EarlierDecision, StaleRevision
 from storage.models import Run
 from storage.store import Store
@@ -24,8 +23,8 @@ def test_an_unknown_call_is_given_up_once_at_its_deadline(store: Store) -> None:
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire_call_if_overdue(tx, first, at=AT, words=outputs)
-        assert not endings.expire_call_if_overdue(tx, second, at=AT, words=outputs)
+        assert endings.expire_call_if_overdue(tx, first, at=AT)
+        assert not endings.expire_call_if_overdue(tx, second, at=AT)
     assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
         C.UNKNOWN,
         None,
@@ -41,7 +40,7 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     before = seeded.call()
     resolve(seeded, "done")
     with store.write() as tx:
-        assert not endings.expire_call_if_overdue(tx, before, at=AT + HOUR, words=outputs)
+        assert not endings.expire_call_if_overdue(tx, before, at=AT + HOUR)
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
 
 
@@ -81,19 +80,11 @@ def test_only_unknown_calls_can_be_resolved(store: Store) -> None:
 
 
 WAYS_TO_END_A_RUN: dict[str, Callable[[Transaction, Run], object]] = {
-    "cancelled": lambda tx, run: endings.cancel_run(tx, run, at=AT, actor=ANA, words=outputs),
-    "abandoned": lambda tx, run: endings.supersede_calls_of_ended_run(
-        tx, run, at=AT, words=outputs
-    ),
-    "sub-agent failed": lambda tx, run: endings.cancel_calls_of_failed_sub_agent(
-        tx, run, at=AT, words=outputs
-    ),
-    "superseded": lambda tx, run: endings.supersede_unstarted_calls_of_run(
-        tx, run, at=AT, words=outputs
-    ),
-    "sent back": lambda tx, run: endings.send_back_plan(
-        tx, run, ANA, "smaller", at=AT, words=outputs
-    ),
+    "cancelled": lambda tx, run: endings.cancel_run(tx, run, at=AT, actor=ANA),
+    "abandoned": lambda tx, run: endings.supersede_calls_of_ended_run(tx, run, at=AT),
+    "sub-agent failed": lambda tx, run: endings.cancel_calls_of_failed_sub_agent(tx, run, at=AT),
+    "superseded": lambda tx, run: endings.supersede_unstarted_calls_of_run(tx, run, at=AT),
+    "sent back": lambda tx, run: endings.send_back_plan(tx, run, ANA, "smaller", at=AT),
 }
 
 
@@ -110,5 +101,5 @@ def test_a_call_that_was_to_run_again_stays_unknown_when_its_run_ends(
         WAYS_TO_END_A_RUN[way](tx, seeded.run())
     again, other = seeded.call(), seeded.call(1)
     assert (again.status, again.deadline, again.note) == (C.UNKNOWN, None, "it was not run again")
-    assert again.output == outputs.WORKER_LOST
+    assert again.output == call_outputs.WORKER_LOST
     assert other.status in (C.CANCELLED, C.SUPERSEDED)

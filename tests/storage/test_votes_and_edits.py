@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from bot.agent import outputs
 from bot.approvals.call_state import build_vote_counter
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
-from storage import calls, decisions
+from storage import call_outputs, calls, decisions
 from storage.decisions import AppliedDecision, DecisionOutcome, RepeatedVote, StaleRevision
 from storage.models import Call
 from storage.states import Surface
@@ -41,7 +40,6 @@ def cast_vote(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> De
             person,
             at=AT,
             count_votes=build_vote_counter(gate),
-            words=outputs,
             **how,
         )
 
@@ -162,7 +160,7 @@ def test_the_model_is_told_who_rejected_and_why(store: Store) -> None:
     ):
         cast_vote(made, TWO, verb, person, reason=why)
     call = made.call()
-    assert call.output == outputs.rejected_output([(ANA, "too dear"), (DAN, "not now")])
+    assert call.output == call_outputs.rejected_output([(ANA, "too dear"), (DAN, "not now")])
     assert (call.status, call.note, call.decided_at) == (C.REJECTED, "not now", AT)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from bot.agent import outputs
 from bot.app import App, build
 from bot.config.connection_settings import ModelApi, Transport
 from bot.config.settings import Settings
@@ -181,7 +180,7 @@ class Harness:
             )
         for run in waiting:
             with self.app.core.store.write() as tx:
-                endings.cancel_run(tx, run, at=self.clock.now(), actor="reset", words=outputs)
+                endings.cancel_run(tx, run, at=self.clock.now(), actor="reset")
         self.app.loop.wake()
         self.settle()
         self.slack.wait(self._has_received_all)

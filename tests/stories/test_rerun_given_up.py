@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bot.agent import outputs
 from bot.approvals.call_state import compute_next_revision_digest
 from storage import decisions, runs
 from storage.digest import compute_key_id
@@ -56,7 +55,6 @@ def approved_rerun(
             "UANA00001",
             UnknownCallResolution.AGAIN,
             at=harness.clock.now(),
-            words=outputs,
             digest=digest,
         )
     store.close()

@@ -9,6 +9,7 @@ import pytest
 
 from bot.agent import outputs
 from bot.demo.model_turns import CORRECTION_NOTE
+from storage import call_outputs
 from tests.demo.model.test_phrases import build_user_item, cancel, list_valid_calls, plan, refund
 
 SUPERSEDED = (
@@ -64,7 +65,7 @@ EDITED = (
     RAN + NOTE + outputs.edited_by_sentence(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
 )
 DONE = outputs.succeeded_output(RAN, '{"refunded": "40.00 EUR"}')
-NO = outputs.rejected_output([("UANA00001", "Too much. Do not ask again.")])
+NO = call_outputs.rejected_output([("UANA00001", "Too much. Do not ask again.")])
 # Each output about a call, by the name of its maker, and the words for people.
 REPORTED: dict[str, tuple[str, str]] = {
     "UNKNOWN": (outputs.UNKNOWN, "is uncertain: it was started, and it is not known"),
@@ -158,31 +159,31 @@ REPORTED: dict[str, tuple[str, str]] = {
         "was cancelled: the card was lost",
     ),
     "CANCELLED": (
-        outputs.CANCELLED,
+        call_outputs.CANCELLED,
         "was cancelled by the requester; it was not run",
     ),
     "SUB_AGENT_FAILED": (
-        outputs.SUB_AGENT_FAILED,
+        call_outputs.SUB_AGENT_FAILED,
         "was cancelled: the agent that proposed it could not continue",
     ),
     "WITHDRAWN": (
-        outputs.WITHDRAWN,
+        call_outputs.WITHDRAWN,
         "was cancelled: the requester withdrew this call",
     ),
     "RUN_ABANDONED": (
-        outputs.RUN_ABANDONED,
+        call_outputs.RUN_ABANDONED,
         "was set aside: a new request was made in this thread",
     ),
     "SUPERSEDED_BY_MESSAGE": (
-        outputs.SUPERSEDED_BY_MESSAGE,
+        call_outputs.SUPERSEDED_BY_MESSAGE,
         "was set aside: the requester wrote something new",
     ),
     "WORKER_LOST": (
-        outputs.WORKER_LOST,
+        call_outputs.WORKER_LOST,
         "is uncertain: it was started, and its end is not known",
     ),
     "person_reported_outcome_output": (
-        outputs.person_reported_outcome_output("UANA00001", done=False),
+        call_outputs.person_reported_outcome_output("UANA00001", done=False),
         f"failed: {ANA} looked and says that",
     ),
 }
@@ -194,9 +195,9 @@ SHOWN_BY_THREAD = {
         outputs.would_fail_output("none is left.", earlier=True),
         "That would not work, so I asked nobody: none is left.",
     ),
-    "EXPIRED": (outputs.EXPIRED, "Ask me again if it is still needed."),
+    "EXPIRED": (call_outputs.EXPIRED, "Ask me again if it is still needed."),
     "plan_sent_back_output": (
-        outputs.plan_sent_back_output("UANA00001", "not so"),
+        call_outputs.plan_sent_back_output("UANA00001", "not so"),
         "Tell me what to change, and I",
     ),
 }
@@ -210,7 +211,15 @@ PARTS = {
     "edited_by_sentence",
 }
 PARTS |= {"is_failed_midway", "_FAILED_MIDWAY_SENTENCE", "is_person_report", "_PERSON_REPORT"}
-PARTS |= {"stopped_sub_agent_output"}  # of a sub-agent; the stand-in has none
+PARTS |= {  # of a sub-agent; the stand-in has none
+    "stopped_sub_agent_output",
+    "sub_agent_answer_output",
+    "sub_agent_failure_output",
+    "recorded_calls_sentence",
+    "EMPTY_ANSWER_TEXT",
+    "MAX_RECORDED_CALLS",
+    "MAX_ARGUMENTS_CHARS",
+}
 # of answers to questions, of files and of approvals, tested elsewhere
 PARTS |= {
     "ANSWER_DATA_SENTENCE",
@@ -237,8 +246,9 @@ def test_every_output_is_tried() -> None:
     """A new output about calls has to be added to a table above."""
     there = {
         name
-        for name, value in vars(outputs).items()
-        if name.isupper() or getattr(value, "__module__", "") == outputs.__name__
+        for module in (outputs, call_outputs)
+        for name, value in vars(module).items()
+        if name.isupper() or getattr(value, "__module__", "") == module.__name__
     }
     assert there - PARTS == REPORTED.keys() | SHOWN_BY_THREAD.keys()
 
@@ -260,7 +270,7 @@ def test_an_outcome_shown_in_the_thread_is_not_repeated(output: str, told: str) 
     assert not answer.calls
     assert answer.text.startswith(told)
     assert ("is done" in answer.text) == (output == DONE)
-    other = build_call("post_message", '{"channel": "#general"}', outputs.CANCELLED, "call_2")
+    other = build_call("post_message", '{"channel": "#general"}', call_outputs.CANCELLED, "call_2")
     text = plan(*build_refund(output), *other).text
     assert text.startswith("**Refund order 1042, amount 40.00** ")
     assert ("is done" in text) == (output == DONE)
@@ -268,14 +278,14 @@ def test_an_outcome_shown_in_the_thread_is_not_repeated(output: str, told: str) 
 
 def test_an_edited_call_is_reported_with_its_new_values() -> None:
     """Even beside a note of several lines."""
-    other = build_call("post_message", '{"channel": "#general"}', outputs.EXPIRED, "call_2")
+    other = build_call("post_message", '{"channel": "#general"}', call_outputs.EXPIRED, "call_2")
     text = plan(*build_refund(outputs.succeeded_output(EDITED, '"ok"')), *other).text
     assert text.startswith("**Refund order 1042, amount 30.00** is done.")
     assert "40.00" not in text
 
 
 @pytest.mark.parametrize(
-    "output", [outputs.person_reported_outcome_output("UANA00001", done=True), "Who knows?"]
+    "output", [call_outputs.person_reported_outcome_output("UANA00001", done=True), "Who knows?"]
 )
 def test_an_unclear_output_is_passed_on(output: str) -> None:
     """It does not say what happened, so a correction does not propose the call again."""
@@ -292,7 +302,7 @@ def test_a_repeated_success_is_reported_as_not_run_again() -> None:
 
 def test_a_plan_that_was_sent_back_is_changed() -> None:
     """It asks what to change, and proposes that with both reasons."""
-    items = build_refund(outputs.plan_sent_back_output("UANA00001", "less"))
+    items = build_refund(call_outputs.plan_sent_back_output("UANA00001", "less"))
     assert "Tell me what to change, and I will propose it again." in plan(*items).text
     again = plan(*items, build_user_item("make it 30 EUR"))
     assert list_valid_calls(again) == [refund(1042, "30.00", "damaged")]
@@ -301,7 +311,7 @@ def test_a_plan_that_was_sent_back_is_changed() -> None:
 
 def test_a_plan_sent_back_with_a_value_is_changed_at_once() -> None:
     """The approver said what to change."""
-    answer = plan(*build_refund(outputs.plan_sent_back_output("UANA00001", "make it 30 EUR")))
+    answer = plan(*build_refund(call_outputs.plan_sent_back_output("UANA00001", "make it 30 EUR")))
     assert list_valid_calls(answer) == [refund(1042, "30.00", "damaged")]
 
 
