@@ -30,7 +30,7 @@ from bench.yardstick import Yardstick
 from bot.policy.authority import Permission
 from storage import calls, decisions, outbox, runs
 from storage.decisions import AppliedDecision
-from storage.models import Call
+from storage.models import Call, Vote
 from storage.states import CallVerb, RunStatus, VoteOutcome
 
 HISTORY = (10, 100, 1000)  # items in the thread before the request
@@ -71,11 +71,13 @@ def run_core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = No
         with bench.store.write() as tx:
             found = decisions.apply_vote(
                 tx,
-                call.id,
-                call.revision,
-                CallVerb.APPROVE,
-                APPROVER,
-                at=at,
+                Vote(
+                    call_id=call.id,
+                    revision=call.revision,
+                    verb=CallVerb.APPROVE,
+                    person=APPROVER,
+                    created_at=at,
+                ),
                 count_votes=lambda _votes: Approved(),
             )
         assert isinstance(found, AppliedDecision)

@@ -32,6 +32,7 @@ from bot.approvals.reminders import ReminderSender
 from bot.approvals.request_changes import PlanChangeHandler, RequestActionHandler
 from bot.approvals.signatures import SigningLinks
 from bot.approvals.signed_votes import SignatureHandler, SignatureRequester
+from bot.approvals.unknown_calls import UnknownCallResolver
 from bot.approvals.votes import VoteHandler
 from bot.cards.action_names import DialogId
 from bot.clock import Clock
@@ -121,9 +122,13 @@ class Core:
         links = self.build_signing_links()
         signatures = SignatureRequester(links, self.policy, self.tools, access)
         votes = VoteHandler(permissions, grants, signatures)
-        requests = RequestActionHandler(replies, permissions, signatures, ended)
+        unknown_calls = UnknownCallResolver(replies, permissions, signatures)
         signed = SignatureHandler(
-            self.store, permissions, signatures, votes.cast_votes, requests.resolve_unknown_call
+            self.store,
+            permissions,
+            signatures,
+            votes.cast_votes,
+            unknown_calls.resolve_unknown_call,
         )
         views, passkeys = self.build_person_view_factory(), self.build_passkey_manager()
         handlers = (
@@ -131,7 +136,8 @@ class Core:
             views.build_delegation_manager(),
             passkeys,
             PlanChangeHandler(replies, self.tools, permissions, self.settings.max_rounds),
-            requests,
+            RequestActionHandler(replies, permissions, ended),
+            unknown_calls,
             PreviewRowsSender(self.store, access),
             HandOverHandler(replies, self.tools, self.authority, permissions),
             grants,

@@ -126,65 +126,57 @@ def check_vote_is_possible(
 
 def apply_vote(
     tx: Transaction,
-    call_id: str,
-    revision: int,
-    verb: CallVerb,
-    person: str,
-    *,
-    at: datetime,
+    vote: Vote,
     count_votes: VoteCounter,
-    stage: int = 0,
-    also: Sequence[int] = (),
-    reason: str = "",
+    *,
     counts_as: str = "",
     surface: Surface = Surface.SLACK,
-    delegator: str = "",
     starts_at: datetime | None = None,
-    passkey_id: str = "",
 ) -> DecisionOutcome:
-    """Record a vote on one revision, as of the moment `at` when the click was stored.
+    """Record a vote on the revision that it names, as of its `created_at`: when it was clicked.
 
-    `stage`: the stage in which this person may vote; `also`: other stages where the vote may count.
-    An approval gets StaleRevision if none of these stages is open any more. A person who has
-    approved may still reject.
+    Its digest is filled in. An approval gets StaleRevision if none of its stages is open any more.
+    A person who has approved may still reject. If it names a passkey, the caller stores the
+    signature.
 
-    `count_votes`: says whether the votes have decided the call.
-    `delegator`: the person whose right the voter uses; the two count as one. `starts_at`: when the
-    call starts if this vote approves it, unless a rejection stops it before then; None: at once.
-    `passkey_id`: the passkey that signed the vote; the caller stores the signature.
+    `count_votes`: says whether the votes have decided the call. `counts_as`: why this person may
+    vote, for the audit. `starts_at`: when the call starts if this vote approves it, unless a
+    rejection stops it before then; None: at once.
     """
-    if verb not in VOTE_VERBS:
-        raise ValueError(f"unknown verb {verb!r}")
-    check_result = check_vote_is_possible(tx, call_id, revision, verb, at)
+    if vote.verb not in VOTE_VERBS:
+        raise ValueError(f"{vote.verb!r} is no vote")
+    check_result = check_vote_is_possible(
+        tx, vote.call_id, vote.revision, vote.verb, vote.created_at
+    )
     if not isinstance(check_result, DecidableCall):
         return check_result
-    call, before = check_result.call, calls.list_votes_on_revision(tx, call_id, revision)
-    if conflicting_vote := _find_conflicting_vote(before, verb, person, delegator):
+    call = check_result.call
+    before = calls.list_votes_on_revision(tx, call.id, vote.revision)
+    if conflicting_vote := _find_conflicting_vote(before, vote):
         return RepeatedVote(call, conflicting_vote.verb, conflicting_vote.person)
-    if verb == CallVerb.APPROVE and not {stage, *also} & set(count_votes(before).open_stages):
+    if vote.verb == CallVerb.APPROVE and not set(vote.stages) & set(
+        count_votes(before).open_stages
+    ):
         return StaleRevision(call)
-    row = _build_vote(call, person, verb, delegator, at, passkey_id)
-    row.revision = revision  # as it was clicked, so that the record itself shows what they meant
-    row.stage, row.also, row.reason = stage, ",".join(map(str, also)), reason
-    calls.insert_vote(tx, row)
+    vote = copy_row_with_changes(vote, digest=call.digest)
+    calls.insert_vote(tx, vote)
     why = {"counts_as": counts_as} | ({} if surface is Surface.SLACK else {"surface": surface})
-    votes = [*before, row]
-    return AppliedDecision(_apply_tally(tx, call, count_votes(votes), votes, at, why, starts_at))
+    votes = [*before, vote]
+    return AppliedDecision(_apply_tally(tx, call, count_votes(votes), votes, why, starts_at))
 
 
-def _find_conflicting_vote(
-    before: Sequence[Vote], verb: CallVerb, person: str, delegator: str
-) -> Vote | None:
+def _find_conflicting_vote(before: Sequence[Vote], vote: Vote) -> Vote | None:
     """Return the earlier vote, cast by or counted for the same person, that rules this one out."""
+    person, verb = vote.person, vote.verb
     own = [
         each
         for each in before
-        if each.person == person or each.counted_person == (delegator or person)
+        if each.person == person or each.counted_person == vote.counted_person
     ]
     if verb not in (CallVerb.APPROVE, CallVerb.REJECT):  # an earlier approval does not conflict
         own = own if verb == CallVerb.BREAK_GLASS else []
         return next((each for each in own if each.verb == CallVerb.REJECT), None)
-    another = bool(delegator) and any(each.person != person for each in own)
+    another = bool(vote.for_person) and any(each.person != person for each in own)
     over = verb == CallVerb.APPROVE or CallVerb.REJECT in {each.verb for each in own}
     return own[-1] if own and (another or over) else None
 
@@ -223,12 +215,11 @@ def _apply_tally(
     call: Call,
     tally: VoteTally,
     votes: list[Vote],
-    at: datetime,
     why: Mapping[str, str],
     starts_at: datetime | None,
 ) -> Call:
     """Record what the newest of these votes does to the call; return the call's new state."""
-    last_vote = votes[-1]
+    last_vote, at = votes[-1], votes[-1].created_at
     if starts_at and tally.outcome == VoteOutcome.APPROVED:
         return _schedule_call(tx, call, last_vote, starts_at, why)
     details = _describe_vote(last_vote, call, why)
@@ -383,18 +374,19 @@ def resolve_unknown_call(
     resolution: UnknownCallResolution,
     *,
     at: datetime,
-    digest: str = "",
     counts_as: str = "",
     delegator: str = "",
-    passkey_id: str = "",
+    rerun: Vote | None = None,
 ) -> DecisionOutcome:
     """Record what a person says became of an UNKNOWN call, or approve running it again.
 
     If the requester says that it was not done, or has it run again, it still counts as an attempt
-    for spending limits. Running it again is a vote of its own, on a new revision of the same
-    arguments, with that `digest`. `delegator` and `passkey_id`: see `apply_vote`.
+    for spending limits. `counts_as`: why this person may say so, for the audit. `delegator`: the
+    person whose right is used. `rerun`: the approval to run it again, on the next revision, with
+    the digest that this has with the same arguments; None if it is not to run again.
     """
-    again = resolution == UnknownCallResolution.AGAIN
+    if (resolution == UnknownCallResolution.AGAIN) != (rerun is not None):
+        raise ValueError("a call runs again by a vote, and only then")
     check_result = check_revision_is_decidable(tx, call_id, revision, at, C.UNKNOWN)
     if not isinstance(check_result, DecidableCall):
         return check_result
@@ -403,11 +395,9 @@ def resolve_unknown_call(
     if not happened and runs.is_requester_of_run(tx, call.run_id, person):
         call_history.record_possible_effect(tx, call, at)
     data: dict[str, Any] = {trail.SAID_KEY: resolution, "counts_as": counts_as, "for": delegator}
-    if again:
-        vote = _build_vote(call, person, CallVerb.APPROVE, delegator, at, passkey_id)
-        vote.revision, vote.digest = call.revision + 1, digest
-        data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
-        data |= {"passkey": passkey_id} if passkey_id else {}
+    if rerun is not None:
+        data |= {"vote": rerun.verb, "revision": rerun.revision, "stage": 0, "digest": rerun.digest}
+        data |= {"passkey": rerun.passkey_id} if rerun.passkey_id else {}
         column_values: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
     else:
         output = call_outputs.person_reported_outcome_output(person, happened)
@@ -417,26 +407,10 @@ def resolve_unknown_call(
     moves.change_call_status(
         tx, call, target, at=at, actor=person, data=data, deadline=None, **column_values
     )
-    if again:
+    if rerun is not None:
         current = calls.find_revision(tx, call.id, call.revision)
-        same = current.arguments if current else "{}"
-        calls.revise_call(tx, call, _build_revision(call, same, digest, calls.AGENT_AUTHOR, at))
-        calls.insert_vote(tx, vote)
+        same, author = current.arguments if current else "{}", calls.AGENT_AUTHOR
+        calls.revise_call(tx, call, _build_revision(call, same, rerun.digest, author, at))
+        calls.insert_vote(tx, rerun)
     moves.resume_run_if_unblocked(tx, call.run_id, at=at, actor=person)
     return AppliedDecision(calls.get_call(tx, call_id))
-
-
-def _build_vote(
-    call: Call, person: str, verb: CallVerb, delegator: str, at: datetime, passkey_id: str
-) -> Vote:
-    """Return a person's vote on the call's current revision, not stored yet."""
-    return Vote(
-        call_id=call.id,
-        revision=call.revision,
-        person=person,
-        verb=verb,
-        digest=call.digest,
-        for_person=delegator,
-        created_at=at,
-        passkey_id=passkey_id,
-    )

@@ -222,7 +222,7 @@ class Vote(columns.Row, table=True):
     verb: states.CallVerb = columns.enum_column(states.CallVerb, index=False)
     stage: int = 0  # the gate's stage that it was given in, from 0
     also: str = ""  # further stages where it may count ("1,2"), if they have no order
-    digest: str
+    digest: str = ""  # of the revision; filled in when the vote is stored
     reason: str = columns.text_column("")
     for_person: str = ""  # the person whose right the voter used; "" for their own
     created_at: datetime = columns.time_column()
@@ -233,6 +233,11 @@ class Vote(columns.Row, table=True):
     def counted_person(self) -> str:
         """Return the person the vote counts for: the delegator if there is one, else the voter."""
         return self.for_person or self.person
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Return the stages of the gate in which it may count, the one it was given in first."""
+        return (self.stage, *(int(each) for each in self.also.split(",") if each))
 
 
 class PersonAnswer(columns.Row, table=True):

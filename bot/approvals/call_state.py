@@ -250,7 +250,7 @@ def convert_votes_to_ballots(votes: Sequence[Vote]) -> list[Ballot]:
             each.verb,
             each.stage,
             each.created_at,
-            tuple(int(stage) for stage in each.also.split(",") if stage),
+            each.stages[1:],
             bool(each.passkey_id),
         )
         for each in votes

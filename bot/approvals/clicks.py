@@ -11,13 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.approvals.edits import Edit, EditHandler, ForbiddenEdit, UnchangedEdit
-from bot.approvals.permissions import DeliverySettler
+from bot.approvals.call_checks import CallRefusedError
+from bot.approvals.edits import (
+    CHECK_PREVIEW_FIRST_REPLY,
+    Edit,
+    EditHandler,
+    ForbiddenEdit,
+    UnchangedEdit,
+)
+from bot.approvals.permissions import DeliverySettler, reply_privately
 from bot.approvals.votes import VoteHandler
 from bot.cards import button_codec, review_dialog, sentences
 from bot.cards.action_names import Action, DialogId
 from bot.cards.field_layout import FieldErrors
 from bot.policy.authority import Authority
+from storage import inbox
 from storage.record import Delivery
 from storage.states import CallVerb, DeliveryKind
 
@@ -143,14 +151,24 @@ class ClickDispatcher:
                 self.votes.cast_votes(delivery, [target], CallVerb.APPROVE)
             case UnchangedEdit():
                 self.replies.settle_silently(delivery, "an edit that changes nothing")
-            case Edit(is_also_approval=True) as edit:  # both are stored, or neither is
-                admission = self.votes.admit_editor_as_voter(
-                    delivery, edit.build_edited_call(), edit.run
-                )
-                self.edits.store_edit(
-                    delivery,
-                    edit,
-                    lambda tx, call: self.votes.approve_edited_call(tx, delivery, call, admission),
-                )
             case Edit() as edit:
-                self.edits.store_edit(delivery, edit)
+                self._store_edit(delivery, edit)
+
+    def _store_edit(self, delivery: Delivery, edit: Edit) -> None:
+        """Store an edit, with its editor's approval if the edit is also one: both or neither."""
+        admission = None
+        if edit.is_also_approval:
+            call = edit.build_edited_call()
+            admission = self.votes.admit_editor_as_voter(delivery, call, edit.run)
+        try:
+            place = self.edits.find_new_place(edit)
+        except CallRefusedError as refused:
+            self.replies.refuse_click(delivery, f"Nobody could approve that: {refused.note}.")
+            return
+        with self.replies.store.write() as tx:
+            edited = self.edits.store_edit(tx, delivery, edit, place)
+            if edited is not None and admission is not None:
+                self.votes.approve_edited_call(tx, delivery, edited, admission)
+            elif edited is not None:
+                reply_privately(tx, delivery, CHECK_PREVIEW_FIRST_REPLY if edit.approve else "")
+                inbox.mark_delivery_done(tx, delivery, "edited")

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals import call_state, card_routing
-from bot.approvals.call_checks import CallRefusedError, explain_incomplete_display
+from bot.approvals.call_checks import explain_incomplete_display
 from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_thread, compute_gate
 from bot.approvals.call_views import build_edit_notice
 from bot.approvals.permissions import PermissionChecker, reply_privately
@@ -84,9 +84,8 @@ TOOL_CHANGED_ERROR = (
     "This cannot be edited: its tool has changed since it was asked, or is no longer there, so it "
     "would not run. Reject it, and ask again if it is still needed."
 )
-CHECK_PREVIEW_FIRST_NOTICE = "Saved, but not approved yet: check the new preview on the card first."
+CHECK_PREVIEW_FIRST_REPLY = "Saved, but not approved yet: check the new preview on the card first."
 Submission = Edit | UnchangedEdit | FieldErrors | ForbiddenEdit
-EditedCallApproval = Callable[[Transaction, Call], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,55 +211,47 @@ class EditHandler:
         return combine_gates(before, now) if isinstance(now, Ask) else before
 
     def store_edit(
-        self, delivery: Delivery, edit: Edit, approve: EditedCallApproval | None = None
-    ) -> None:
-        """Store an edit, or tell its editor why it is not stored, and mark it as handled.
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        edit: Edit,
+        place: card_routing.CardPlace | None,
+    ) -> Call | None:
+        """Store an edit, and return the edited call; the caller marks the delivery as handled.
 
-        `approve`: approves the edited call for its editor and marks the delivery as handled, in the
-        same transaction; None: only store the edit.
+        `place`: see `find_new_place`. If the edit comes too late, its editor is told so, the
+        delivery is marked as handled, and None is returned.
         """
         call = edit.shown.call
         self.previews.discard_edit_preview((call.id, call.revision, edit.arguments))
-        try:
-            place = self._find_new_place(edit)
-        except CallRefusedError as refused:
-            with self.sources.store.write() as tx:
-                reply_privately(tx, delivery, f"Nobody could approve that: {refused.note}.")
-                inbox.mark_delivery_done(tx, delivery, "refused")
-            return
-        with self.sources.store.write() as tx:
-            outcome = decisions.apply_edit(
-                tx,
-                call.id,
-                call.revision,
-                delivery.user,
-                at=delivery.received_at,
-                **self._build_revision_columns(edit, delivery.received_at),
+        outcome = decisions.apply_edit(
+            tx,
+            call.id,
+            call.revision,
+            delivery.user,
+            at=delivery.received_at,
+            **self._build_revision_columns(edit, delivery.received_at),
+        )
+        if not isinstance(outcome, decisions.AppliedDecision):
+            reply_privately(
+                tx, delivery, self.permissions.too_late_sentence(outcome, delivery.user)
             )
-            if not isinstance(outcome, decisions.AppliedDecision):
-                reply_privately(
-                    tx, delivery, self.permissions.too_late_sentence(outcome, delivery.user)
-                )
-                inbox.mark_delivery_done(tx, delivery, "the edit came too late")
-                return
-            if place is not None:
-                card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
-                call_with_place = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
-                card_routing.queue_cards(tx, edit.run, call.plan_id, [call_with_place])
-            line = build_edit_notice(self.tools, tx, call.id, delivery.user, edit.run.requester)
-            to = {edit.run.requester} - {delivery.user}
-            key = f"edited:{delivery.seq}"
-            outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
-            if approve is not None:
-                approve(tx, outcome.call)
-            else:
-                reply_privately(tx, delivery, CHECK_PREVIEW_FIRST_NOTICE if edit.approve else "")
-                inbox.mark_delivery_done(tx, delivery, "edited")
+            inbox.mark_delivery_done(tx, delivery, "the edit came too late")
+            return None
+        if place is not None:
+            card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
+            call_with_place = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
+            card_routing.queue_cards(tx, edit.run, call.plan_id, [call_with_place])
+        line = build_edit_notice(self.tools, tx, call.id, delivery.user, edit.run.requester)
+        to = {edit.run.requester} - {delivery.user}
+        key = f"edited:{delivery.seq}"
+        outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
+        return outcome.call
 
-    def _find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
+    def find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
         """Return where to ask about an edited call if other people decide it now, else None.
 
-        Looks people up.
+        Looks people up. Raises CallRefusedError if nobody could approve it.
         """
         if card_routing.build_card_routing_key(
             load_gate(edit.shown.call.gate)

@@ -1,44 +1,26 @@
-"""Buttons that change a whole request: cancel, retry, feedback, withdraw, send back.
-
-Also the buttons by which people say what became of a call of unknown outcome.
-"""
+"""Buttons that change a whole request: cancel, retry, feedback, withdraw, send back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.approvals.call_state import (
-    compute_next_revision_digest,
-    describe_call_effect,
-    find_break_glass_vote,
-)
+from bot.approvals.call_state import describe_call_effect
 from bot.approvals.permissions import (
     DeliverySettler,
     PermissionChecker,
-    needs_reason,
     record_refused_action,
     reply_privately,
 )
-from bot.approvals.signatures import needs_signature
-from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import notices, passkey_views, sentences
+from bot.cards import notices, sentences
 from bot.cards.action_names import Action, DialogId
-from bot.cards.answers import RERUN_NEEDS_REASON_REPLY
 from bot.cards.button_codec import CallTarget, Click, DialogSubject, ModelAnswerRating, RunTarget
 from bot.cards.review_dialog import parse_entered_words
 from bot.policy.authority import Denial, Permission
-from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, moves, outbox, runs, sub_agents, trail
-from storage.record import Call, Delivery, Run, Transaction
-from storage.states import CallStatus, CallVerb, RunStatus, UnknownCallResolution
-
-RESOLUTION_BY_ACTION = {
-    Action.RESOLVE_DONE: UnknownCallResolution.DONE,
-    Action.RESOLVE_NOT_DONE: UnknownCallResolution.NOT_DONE,
-    Action.RUN_AGAIN: UnknownCallResolution.AGAIN,
-}
+from storage.record import Delivery, Run
+from storage.states import CallVerb, RunStatus
 
 
 class RequestActionHandler:
@@ -48,23 +30,20 @@ class RequestActionHandler:
         self,
         replies: DeliverySettler,
         permissions: PermissionChecker,
-        signatures: SignatureRequester,
         ended: Callable[[Run], None],
     ) -> None:
         """Store the dependencies; `permissions` says who may do what.
 
-        `signatures` asks for the signature that running a call again may need. `ended` shows that a
-        request is over; it never fails.
+        `ended` shows that a request is over; it never fails.
         """
         self._store = replies.store
-        self._signatures = signatures
         self._ended = ended
         self._permissions = permissions
         self._replies = replies
 
     def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
         """Return the handler of each button about a request."""
-        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK, *RESOLUTION_BY_ACTION)
+        acts = (Action.CANCEL_RUN, Action.RETRY, Action.FEEDBACK)
         return dict.fromkeys(acts, self.handle_click)
 
     def handle_click(
@@ -78,101 +57,6 @@ class RequestActionHandler:
                 self.resume_failed_request(delivery, run)
             case Click(Action.FEEDBACK, ModelAnswerRating() as rating):
                 self.record_answer_rating(delivery, rating)
-            case Click(action, CallTarget() as target):
-                self.resolve_unknown_call(delivery, target, RESOLUTION_BY_ACTION[action])
-
-    def resolve_unknown_call(
-        self,
-        delivery: Delivery,
-        target: CallTarget,
-        resolution: UnknownCallResolution,
-        signed: SignedDecision | None = None,
-    ) -> None:
-        """Record what a person says became of a call of unknown outcome, or have it run again.
-
-        If that needs a signature and `signed` is None, the person gets a link to sign.
-        """
-        with self._store.read() as tx:
-            call = calls.find_call(tx, target.call)
-            run = runs.get_run(tx, call.run_id) if call else None
-            votes = calls.list_votes_on_revision(tx, target.call, target.revision)
-        # a refused call has no gate
-        if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._replies.refuse_click(delivery, sentences.OUTDATED_CARD_REPLY)
-            return
-        gate, alone = load_gate(call.gate), find_break_glass_vote(votes)
-        # one click cannot stand for several votes
-        takes_several = isinstance(gate, Ask) and (gate.required_approvers > 1 or bool(alone))
-        if resolution is UnknownCallResolution.AGAIN and takes_several:
-            self._replies.refuse_click(delivery, sentences.RERUN_NEEDS_ALL_APPROVERS_REPLY)
-            return
-        if resolution is UnknownCallResolution.AGAIN and needs_reason(call, CallVerb.APPROVE):
-            self._replies.refuse_click(delivery, RERUN_NEEDS_REASON_REPLY)
-            return
-        if isinstance(gate, Ask):
-            verdict = self._permissions.judge_action(
-                CallVerb.RESOLVE, call, run, delivery.user, at=delivery.received_at
-            )
-        else:  # policy allowed it without approval, so its requester says what became of it
-            is_own = delivery.user == run.requester
-            verdict = Permission(why="requester") if is_own else Denial("not_approver")
-        if resolution is UnknownCallResolution.AGAIN and isinstance(verdict, Permission):
-            verdict = self._permissions.refuse_if_somebody_left(run) or verdict
-        with self._store.write() as tx:
-            if isinstance(verdict, Denial):
-                record_refused_action(tx, delivery, call, resolution, verdict)
-                why = self._permissions.refusal_sentence(verdict, call, CallVerb.RESOLVE)
-                reply_privately(tx, delivery, why)
-            else:
-                reply = self._resolve(tx, delivery, target, resolution, run, call, verdict, signed)
-                reply_privately(tx, delivery, reply)
-            inbox.mark_delivery_done(tx, delivery, f"resolve {resolution}")
-
-    def _resolve(
-        self,
-        tx: Transaction,
-        delivery: Delivery,
-        target: CallTarget,
-        resolution: UnknownCallResolution,
-        run: Run,
-        call: Call,
-        verdict: Permission,
-        signed: SignedDecision | None,
-    ) -> str:
-        """Store what became of a call of unknown outcome, or have it run again; return the reply.
-
-        "" for no reply.
-        """
-        asking, delegator, key = self._signatures, verdict.delegator, self._signatures.links.key
-        again = resolution is UnknownCallResolution.AGAIN
-        if again and signed is None and needs_signature(load_gate(call.gate), resolution):
-            now = calls.get_call(tx, call.id)
-            if (now.status, now.revision) != (CallStatus.UNKNOWN, target.revision):
-                return sentences.OUTDATED_CARD_REPLY
-            return asking.request_signatures(tx, delivery, [(now, delegator)], resolution)
-        if signed and not signed.fits_call(tx, key, call, delegator):
-            return passkey_views.CHANGED_SINCE_REPLY
-        outcome = decisions.resolve_unknown_call(
-            tx,
-            target.call,
-            target.revision,
-            delivery.user,
-            resolution,
-            at=delivery.received_at,
-            digest=compute_next_revision_digest(tx, key, run, call, asking.tools),
-            counts_as=verdict.why,
-            delegator=delegator,
-            passkey_id=signed.passkey.id if signed else "",
-        )
-        # `too_late_sentence` would speak of the approval, but only the outcome was asked about
-        if isinstance(outcome, decisions.EarlierDecision):
-            return sentences.OUTDATED_CARD_REPLY
-        if not isinstance(outcome, decisions.AppliedDecision):
-            return self._permissions.too_late_sentence(outcome, delivery.user)
-        if not signed:
-            return ""
-        signed.store_evidence(tx, call, delivery.received_at)
-        return passkey_views.SIGNED_REPLY
 
     def cancel_request(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, if its requester clicked."""

@@ -24,7 +24,7 @@ from bot.cards import button_codec, decided_call, notices, passkey_views, senten
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, endings, inbox, outbox, runs
-from storage.record import Call, Delivery, Run, Transaction
+from storage.record import Call, Delivery, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
@@ -343,21 +343,24 @@ class VoteHandler:
                 return decisions.StaleRevision(check_result.call)
             passkey_id = signed.passkey.id
         start = admission.gate.run_at if verb is CallVerb.APPROVE else None
+        vote = Vote(
+            call_id=target.call,
+            revision=target.revision,
+            person=delivery.user,
+            verb=verb,
+            stage=right.stage,
+            also=",".join(map(str, right.also)),
+            reason=reason,
+            for_person=right.delegator,
+            created_at=at,
+            passkey_id=passkey_id,
+        )
         outcome = decisions.apply_vote(
             tx,
-            target.call,
-            target.revision,
-            verb,
-            delivery.user,
-            at=at,
-            reason=reason,
-            stage=right.stage,
-            also=right.also,
+            vote,
+            call_state.build_vote_counter(admission.gate),
             counts_as=right.why,
             surface=delivery.surface,
-            delegator=right.delegator,
-            passkey_id=passkey_id,
-            count_votes=call_state.build_vote_counter(admission.gate),
             starts_at=start.find_next(at) if start else None,
         )
         if signed and isinstance(outcome, decisions.AppliedDecision):

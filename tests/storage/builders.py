@@ -16,7 +16,7 @@ from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
 from storage.columns import get_column_values
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote
-from storage.states import CallStatus, MessageKind, RunStatus
+from storage.states import CallStatus, CallVerb, MessageKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction, fetch_rows
 
@@ -28,6 +28,14 @@ SHOP_LEADS = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("shop
 ASKED = dump_gate(SHOP_LEADS)
 ONE = build_vote_counter(SHOP_LEADS)  # one approval is enough
 ALLOWED = dump_gate(Allow(rule="default"))
+
+
+def build_vote(
+    call_id: str, revision: int, verb: str, person: str, at: datetime = AT, **columns: Any
+) -> Vote:
+    """A vote that is not stored yet."""
+    about = {"call_id": call_id, "revision": revision, "created_at": at, **columns}
+    return Vote(verb=CallVerb(verb), person=person, **about)
 
 
 @dataclass

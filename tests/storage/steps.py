@@ -6,7 +6,7 @@ import json
 
 from storage import decisions
 from storage.decisions import AppliedDecision, DecisionOutcome, EarlierDecision
-from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
+from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded, build_vote
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
 
@@ -17,14 +17,7 @@ def vote(
     """Vote now."""
     with seeded.store.write() as tx:
         return decisions.apply_vote(
-            tx,
-            seeded.ids[index],
-            revision,
-            verb,
-            person,
-            at=AT,
-            count_votes=ONE,
-            reason="too dear",
+            tx, build_vote(seeded.ids[index], revision, verb, person, reason="too dear"), ONE
         )
 
 
@@ -50,7 +43,16 @@ def edit(
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> DecisionOutcome:
     """Record how an unknown call ended."""
     with seeded.store.write() as tx:
-        return decisions.resolve_unknown_call(tx, seeded.ids[0], revision, ANA, verb, at=AT)
+        rerun = build_vote(seeded.ids[0], revision + 1, "approve", ANA, digest="rerun")
+        return decisions.resolve_unknown_call(
+            tx,
+            seeded.ids[0],
+            revision,
+            ANA,
+            verb,
+            at=AT,
+            rerun=rerun if verb == "again" else None,
+        )
 
 
 def get_status(outcome: DecisionOutcome) -> object:

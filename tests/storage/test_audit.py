@@ -13,7 +13,7 @@ import pytest
 from storage import decisions, runs, trail
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
-from tests.storage.builders import AT, ONE, Seeded, seed
+from tests.storage.builders import AT, ONE, Seeded, build_vote, seed
 
 TABLES = ("audit", "revision", "vote", "item")
 
@@ -24,7 +24,7 @@ def decided_call(store: Store) -> Seeded:
     seeded = seed(store)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
+        decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE)
         trail.record_event(
             tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}
         )

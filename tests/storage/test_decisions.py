@@ -17,7 +17,18 @@ from storage.decisions import (
 )
 from storage.models import Call, Vote
 from storage.store import Store
-from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed, set_message
+from tests.storage.builders import (
+    ALLOWED,
+    ASKED,
+    AT,
+    HOUR,
+    ONE,
+    C,
+    R,
+    build_vote,
+    seed,
+    set_message,
+)
 from tests.storage.steps import ANA, CLEO, edit, get_status, resolve, vote
 
 TICK = timedelta(microseconds=1)
@@ -50,11 +61,11 @@ def test_a_rejection_ends_the_call_and_quotes_its_reason_to_the_model(store: Sto
     assert isinstance(vote(seeded), EarlierDecision)
 
 
-def test_a_vote_with_an_unknown_verb_is_refused(store: Store) -> None:
+def test_a_vote_with_a_verb_that_is_no_vote_is_refused(store: Store) -> None:
     """It writes nothing."""
     seeded = seed(store)
-    with pytest.raises(ValueError, match="unknown verb"):
-        vote(seeded, "allow")
+    with pytest.raises(ValueError, match="no vote"):
+        vote(seeded, "withdraw")
     assert (seeded.votes(), seeded.events(), seeded.call().status) == ([], [], C.PENDING)
 
 
@@ -122,7 +133,7 @@ def test_a_button_of_a_missing_call_is_answered_as_such(store: Store) -> None:
     """The answer is the same for every verb."""
     with store.write() as tx:
         assert isinstance(
-            decisions.apply_vote(tx, "nothing", 1, "approve", ANA, at=AT, count_votes=ONE),
+            decisions.apply_vote(tx, build_vote("nothing", 1, "approve", ANA), ONE),
             MissingCall,
         )
         assert isinstance(

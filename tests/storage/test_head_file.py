@@ -18,7 +18,7 @@ from storage.store import Store
 from storage.trail import AuditHeadFile, audit_head_file_path
 from storage.transaction import Trace, Transaction, iterate_rows
 from tests.records import ON_A_SERVER
-from tests.storage.builders import AT, ONE, seed
+from tests.storage.builders import AT, ONE, build_vote, seed
 
 
 def get_head(store: Store) -> AuditHead | None:
@@ -98,7 +98,7 @@ def test_a_vote_or_status_that_the_audit_lacks_is_found(store: Store) -> None:
             trail.record_event(tx, "seeded", at=AT, actor="system", data=data, **about)
     vote = (seeded.ids[0], 1, "approve", "UANA00001")
     with store.write() as tx:
-        decisions.apply_vote(tx, *vote, at=AT, count_votes=ONE)
+        decisions.apply_vote(tx, build_vote(*vote), ONE)
     assert list_problems(store) == []
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("UPDATE call SET status = 'pending'")

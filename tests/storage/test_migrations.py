@@ -32,7 +32,7 @@ from storage.transaction import Trace
 from storage.transcripts import AttachedFile
 from storage.webhooks import Webhook
 from tests.record_checks import find_first_broken_row
-from tests.storage.builders import AT, ONE, C, R, Seeded, seed
+from tests.storage.builders import AT, ONE, C, R, Seeded, build_vote, seed
 
 NEXT = '''
 """A change that only a batch can make, of tables that others refer to or that refuse changes."""
@@ -92,7 +92,7 @@ def add_unfinished_work(store: Store) -> Seeded:
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append_transcript_item(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
+        decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE)
     return seeded
 
 
@@ -208,15 +208,11 @@ def test_waiting_calls_are_decided_after_a_migration(store: Store, scripts: Path
     migrate_schema(store, add_migration(scripts, "; ".join(drop)))
     with store.write() as tx:
         assert isinstance(
-            decisions.apply_vote(
-                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE
-            ),
+            decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE),
             EarlierDecision,
         )
         assert isinstance(
-            decisions.apply_vote(
-                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, count_votes=ONE
-            ),
+            decisions.apply_vote(tx, build_vote(seeded.ids[1], 1, "approve", "UCLEO0001"), ONE),
             AppliedDecision,
         )
         assert isinstance(

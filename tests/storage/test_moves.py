@@ -20,7 +20,7 @@ from storage.states import (
 )
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
-from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
+from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, build_vote, seed
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_a_decision_is_written_completely_or_not_at_all(store: Store, broken: st
             f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END"
         )
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
-        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
+        decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE)
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
     assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == (
         [],
@@ -230,7 +230,7 @@ def test_a_decision_is_written_completely_or_not_at_all(store: Store, broken: st
     )
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
-        decisions.apply_vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE)
+        decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE)
         assert find_first_broken_row(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
@@ -242,7 +242,7 @@ def test_a_crash_before_the_commit_undoes_the_decision(store: Store) -> None:
     def decide_and_die() -> None:
         with store.write() as tx:
             won = decisions.apply_vote(
-                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, count_votes=ONE
+                tx, build_vote(seeded.ids[0], 1, "approve", "UANA00001"), ONE
             )
             assert isinstance(won, AppliedDecision)
             raise KeyboardInterrupt

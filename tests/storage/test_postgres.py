@@ -30,7 +30,7 @@ from storage.sqlite import OTHER_PROCESS_REMEDY
 from storage.store import SchemaError, Store, StoreClosedError
 from tests.postgres_server import Server, binaries, serve
 from tests.record_checks import find_first_broken_row
-from tests.storage.builders import AT, HOUR, ONE, TEAM, C, delivery, seed
+from tests.storage.builders import AT, HOUR, ONE, TEAM, C, build_vote, delivery, seed
 
 IN_USE = f"another process works with .*; {OTHER_PROCESS_REMEDY}"
 KEY = b"k" * 32
@@ -295,9 +295,7 @@ def test_two_votes_at_once_decide_a_call_once(two: tuple[Store, Store]) -> None:
 
         def vote(store: Store, person: str, call_id: str = seeded.ids[0]) -> bool:
             with store.write() as tx:
-                said = decisions.apply_vote(
-                    tx, call_id, 1, "approve", person, at=AT, count_votes=ONE
-                )
+                said = decisions.apply_vote(tx, build_vote(call_id, 1, "approve", person), ONE)
                 return isinstance(said, AppliedDecision)
 
         said = run_at_once(lambda: vote(two[0], "UANA00001"), lambda: vote(two[1], "UCLEO0001"))

@@ -15,7 +15,7 @@ from storage.decisions import AppliedDecision
 from storage.models import Vote
 from storage.store import Store
 from tests.record_checks import find_first_broken_row
-from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
+from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, build_vote, seed
 
 ROUNDS = 20
 TICK = timedelta(microseconds=1)
@@ -39,7 +39,7 @@ def make_voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[
     def click() -> bool:
         with seeded.store.write() as tx:
             return isinstance(
-                decisions.apply_vote(tx, seeded.ids[0], 1, verb, person, at=AT, count_votes=ONE),
+                decisions.apply_vote(tx, build_vote(seeded.ids[0], 1, verb, person), ONE),
                 AppliedDecision,
             )
 

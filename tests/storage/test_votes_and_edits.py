@@ -11,10 +11,10 @@ from bot.approvals.call_state import build_vote_counter
 from bot.policy.gates import Approvers, Ask, Stage, dump_gate
 from storage import call_outputs, calls, decisions
 from storage.decisions import AppliedDecision, DecisionOutcome, RepeatedVote, StaleRevision
-from storage.models import Call
+from storage.models import Call, Vote
 from storage.states import Surface
 from storage.store import Store
-from tests.storage.builders import ASKED, AT, HOUR, C, R, Seeded, seed
+from tests.storage.builders import ASKED, AT, HOUR, C, R, Seeded, build_vote, seed
 from tests.storage.steps import ANA, CLEO, edit, vote
 
 DAN, EVA = "UDAN00001", "UEVA00001"
@@ -30,18 +30,11 @@ def add_calls(store: Store, gate: Ask, *statuses: C) -> Seeded:
 
 
 def cast_vote(made: Seeded, gate: Ask, verb: str, person: str, **how: Any) -> DecisionOutcome:
-    """Vote on the first revision."""
+    """Vote on the first revision; `how`: columns of the vote, else what `apply_vote` takes."""
+    columns = {name: how.pop(name) for name in list(how) if name in Vote.model_fields}
     with made.store.write() as tx:
-        return decisions.apply_vote(
-            tx,
-            made.ids[0],
-            1,
-            verb,
-            person,
-            at=AT,
-            count_votes=build_vote_counter(gate),
-            **how,
-        )
+        vote = build_vote(made.ids[0], 1, verb, person, **columns)
+        return decisions.apply_vote(tx, vote, build_vote_counter(gate), **how)
 
 
 def get_audit_data(made: Seeded) -> dict[str, Any]:
@@ -89,7 +82,7 @@ def test_a_persons_repeated_vote_does_not_count(store: Store) -> None:
 def test_a_delegate_and_the_giver_count_as_one(store: Store) -> None:
     """The first vote is for both, also if the other rejects."""
     made = add_calls(store, TWO)
-    assert isinstance(cast_vote(made, TWO, "approve", DAN, delegator=ANA), AppliedDecision)
+    assert isinstance(cast_vote(made, TWO, "approve", DAN, for_person=ANA), AppliedDecision)
     assert get_audit_data(made)["for"] == ANA
     assert cast_vote(made, TWO, "approve", ANA) == RepeatedVote(made.call(), "approve", DAN)
     assert isinstance(cast_vote(made, TWO, "approve", CLEO, counts_as="named"), AppliedDecision)
@@ -97,23 +90,23 @@ def test_a_delegate_and_the_giver_count_as_one(store: Store) -> None:
     assert "for" not in get_audit_data(made)
     other = add_calls(store, TWO)
     cast_vote(other, TWO, "approve", ANA)
-    assert cast_vote(other, TWO, "reject", DAN, delegator=ANA) == RepeatedVote(
+    assert cast_vote(other, TWO, "reject", DAN, for_person=ANA) == RepeatedVote(
         other.call(), "approve", ANA
     )
     assert isinstance(cast_vote(other, TWO, "reject", ANA), AppliedDecision)
-    assert isinstance(cast_vote(other, TWO, "reject", DAN, delegator=CLEO), AppliedDecision)
+    assert isinstance(cast_vote(other, TWO, "reject", DAN, for_person=CLEO), AppliedDecision)
     assert other.call().status is C.REJECTED
 
 
 def test_a_delegate_who_voted_cannot_approve_again_for_themselves(store: Store) -> None:
     """They cannot for another giver either, but may reject."""
     made = add_calls(store, TWO)
-    cast_vote(made, TWO, "approve", DAN, delegator=ANA)
-    assert cast_vote(made, TWO, "approve", DAN, delegator=CLEO) == RepeatedVote(
+    cast_vote(made, TWO, "approve", DAN, for_person=ANA)
+    assert cast_vote(made, TWO, "approve", DAN, for_person=CLEO) == RepeatedVote(
         made.call(), "approve", DAN
     )
     assert cast_vote(made, TWO, "approve", DAN) == RepeatedVote(made.call(), "approve", DAN)
-    assert isinstance(cast_vote(made, TWO, "reject", DAN, delegator=ANA), AppliedDecision)
+    assert isinstance(cast_vote(made, TWO, "reject", DAN, for_person=ANA), AppliedDecision)
 
 
 def test_a_delegate_has_no_word_that_their_giver_has_had(store: Store) -> None:
@@ -122,7 +115,7 @@ def test_a_delegate_has_no_word_that_their_giver_has_had(store: Store) -> None:
     made = add_calls(store, gate)
     cast_vote(made, gate, "approve", DAN)
     cast_vote(made, gate, "approve", ANA)
-    assert cast_vote(made, gate, "reject", DAN, delegator=ANA) == RepeatedVote(
+    assert cast_vote(made, gate, "reject", DAN, for_person=ANA) == RepeatedVote(
         made.call(), "approve", ANA
     )
     assert isinstance(cast_vote(made, gate, "reject", DAN), AppliedDecision)
@@ -145,7 +138,7 @@ def test_a_vote_for_unordered_stages_counts_in_an_open_one(store: Store) -> None
     made = add_calls(store, SIDES)
     assert isinstance(cast_vote(made, SIDES, "approve", ANA, stage=0), AppliedDecision)
     assert "also" not in get_audit_data(made)
-    assert isinstance(cast_vote(made, SIDES, "approve", CLEO, stage=0, also=(1,)), AppliedDecision)
+    assert isinstance(cast_vote(made, SIDES, "approve", CLEO, stage=0, also="1"), AppliedDecision)
     assert (get_audit_data(made)["also"], made.votes()[1].also) == ("1", "1")
     assert made.call().status is C.APPROVED
 

@@ -12,6 +12,7 @@ from storage import decisions, runs
 from storage.digest import compute_key_id
 from storage.record import Store
 from storage.states import CallStatus, UnknownCallResolution
+from tests.storage.builders import build_vote
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
@@ -55,7 +56,7 @@ def approved_rerun(
             "UANA00001",
             UnknownCallResolution.AGAIN,
             at=harness.clock.now(),
-            digest=digest,
+            rerun=build_vote(call.id, call.revision + 1, "approve", "UANA00001", digest=digest),
         )
     store.close()
     return harness, thread, card

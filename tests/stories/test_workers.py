@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from sqlalchemy import text
 
-from bot.agent import outputs
 from bot.app import App
 from bot.demo.model_server import Turn
 from bot.tools import runner
 from storage import decisions
 from storage.models import Audit, Delivery, Run
 from storage.states import CallStatus, RunStatus
-from tests.storage.builders import ONE
+from tests.storage.builders import ONE, build_vote
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
@@ -124,9 +123,9 @@ def test_a_run_is_advanced_by_one_worker_only(
     for app in (harness.app, second_app):
         app.loop.pause()
     [call], run = harness.calls_in(thread), harness.run_in(thread)
-    how: dict[str, Any] = {"at": harness.clock.now(), "count_votes": ONE, "words": outputs}
     with harness.app.core.store.write() as tx:
-        decisions.apply_vote(tx, call.id, 1, "approve", "UANA00001", **how)
+        vote = build_vote(call.id, 1, "approve", "UANA00001", harness.clock.now())
+        decisions.apply_vote(tx, vote, ONE)
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:
