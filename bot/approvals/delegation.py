@@ -388,7 +388,7 @@ class HandOverHandler:
             voted = {who for each in votes for who in (each.person, each.counted_person)}
             if voted.isdisjoint({to, assignee_verdict.delegator}):
                 return call, run, to
-        if assignee_verdict == Denial("lookup"):
+        if assignee_verdict is Denial.LOOKUP:
             return sentences.LOOKUP_FAILED_REPLY
         approvers_text = self.permissions.describe_approvers(call)
         return delegation_dialog.cannot_take_over_reply(to, approvers_text)

@@ -27,7 +27,7 @@ from storage.record import Call, Delivery, Message, Run, Store, Transaction
 from storage.states import CallVerb, MessageKind
 
 # people who cannot approve for one of these reasons may still reject, so they may look
-VIEW_ONLY_REASONS = frozenset({"own_request", "own_edit", "not_yet"})
+VIEW_ONLY_REASONS = frozenset({Denial.OWN_REQUEST, Denial.OWN_EDIT, Denial.NOT_YET})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DialogRefusal:
 
     sentence: str
     call: Call | None = None  # a call that it is about; None if there is none any more
-    why: str = ""
+    why: Denial | None = None
 
 
 class DialogAccessChecker:
@@ -82,23 +82,23 @@ class DialogAccessChecker:
             run = runs.find_run(tx, waiting[0].run_id) if waiting else None
         if run is None:
             return DialogRefusal(self._permissions.too_late_sentence(check_result, person))
-        verdict: Permission | Denial = Denial("stranger")
+        verdict: Permission | Denial = Denial.STRANGER
         for call in waiting if team == self._permissions.authority.team else []:
             verdict = self._permissions.judge_action(verb, call, run, person, at=now)
             if isinstance(verdict, Permission):
                 return DialogAdmission(run, tuple(waiting))
         assert isinstance(verdict, Denial)
         sentence = self._permissions.refusal_sentence(verdict, waiting[0], verb)
-        if verb is CallVerb.APPROVE and verdict.why in VIEW_ONLY_REASONS:
+        if verb is CallVerb.APPROVE and verdict in VIEW_ONLY_REASONS:
             return DialogAdmission(run, tuple(waiting), sentence)
-        return DialogRefusal(sentence, waiting[0], verdict.why)
+        return DialogRefusal(sentence, waiting[0], verdict)
 
     def record_refused_access(
         self, tx: Transaction, turned: DialogRefusal, person: str, dialog: str
     ) -> None:
         """Record in the audit that somebody tried to use a dialog that they may not use."""
         if call := turned.call:
-            details = {"dialog": dialog, "why": turned.why}
+            details = {"dialog": dialog, "why": turned.why or ""}
             self._record_event(tx, "dialog.refused", call, person, details)
 
     def record_call_shown(

@@ -45,19 +45,19 @@ VERBS_THAT_RUN = (CallVerb.APPROVE, CallVerb.BREAK_GLASS)
 MIN_REASON_CHARS = 10  # for running a call without approval
 MAX_PEOPLE_NAMED = 10  # in the reply to somebody who may not decide
 _REPLY_BY_REASON = {
-    "own_request": sentences.OWN_REQUEST_REPLY,
-    "own_edit": sentences.OWN_EDIT_REPLY,
-    "lookup": sentences.LOOKUP_FAILED_REPLY,
-    "stranger": "You cannot decide this one: only full members of this workspace can.",
-    "requester_gone": sentences.REQUESTER_GONE_REPLY,
-    "id_gone": ACCOUNT_REPLACED_REPLY,
-    "tool_changed": TOOL_CHANGED_REPLY,
-    "no_break_glass": notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
-    "own_run": notices.OWN_RUN_REPLY,
+    Denial.OWN_REQUEST: sentences.OWN_REQUEST_REPLY,
+    Denial.OWN_EDIT: sentences.OWN_EDIT_REPLY,
+    Denial.LOOKUP: sentences.LOOKUP_FAILED_REPLY,
+    Denial.STRANGER: "You cannot decide this one: only full members of this workspace can.",
+    Denial.REQUESTER_GONE: sentences.REQUESTER_GONE_REPLY,
+    Denial.ID_GONE: ACCOUNT_REPLACED_REPLY,
+    Denial.TOOL_CHANGED: TOOL_CHANGED_REPLY,
+    Denial.NO_BREAK_GLASS: notices.BREAK_GLASS_NOT_ALLOWED_REPLY,
+    Denial.OWN_RUN: notices.OWN_RUN_REPLY,
 }
 _REPLY_WITH_APPROVERS_BY_REASON = {  # these also name the people who could approve it now
-    "not_yet": sentences.not_your_stage_reply,
-    "enough": sentences.stage_already_approved_reply,
+    Denial.NOT_YET: sentences.not_your_stage_reply,
+    Denial.ENOUGH: sentences.stage_already_approved_reply,
 }
 VERB_BY_CLOSED_STATUS = {
     CallStatus.REJECTED: CallVerb.REJECT,
@@ -99,11 +99,7 @@ class PermissionChecker:
         if fresh_editor:
             involved = calls.CallEditorsAndVotes(involved.editors | {person}, ())
         verdict = self._judge_own_right(verb, call, run, person, involved, at)
-        barred = isinstance(verdict, Denial) and verdict.why in (
-            "not_approver",
-            "not_yet",
-            "enough",
-        )
+        barred = verdict in (Denial.NOT_APPROVER, Denial.NOT_YET, Denial.ENOUGH)
         if barred and verb in DELEGABLE_VERBS:
             verdict = self._judge_as_delegate(verb, call, run, person, involved, at) or verdict
         if verb in VERBS_THAT_RUN and isinstance(verdict, Permission):
@@ -124,10 +120,10 @@ class PermissionChecker:
         try:
             requester = find(run.requester)
             if any(find(each) is None for each in sorted(others)):
-                return Denial("id_gone")
+                return Denial.ID_GONE
         except LookupFailedError:
-            return Denial("lookup")
-        return None if is_colleague(requester, self.authority.team) else Denial("requester_gone")
+            return Denial.LOOKUP
+        return None if is_colleague(requester, self.authority.team) else Denial.REQUESTER_GONE
 
     def _judge_as_delegate(
         self,
@@ -141,7 +137,7 @@ class PermissionChecker:
         """Return permission as the delegate of somebody who may do this; None if there is nobody.
 
         Never for a call that this person requested or edited, and no further than one step:
-        delegates cannot pass on the right. Denial("lookup") if somebody could not be looked up.
+        delegates cannot pass on the right. Denial.LOOKUP if somebody could not be looked up.
         """
         with self.store.read() as tx:
             delegators = delegations.list_delegators(tx, self.authority.team, person, at)
@@ -155,7 +151,7 @@ class PermissionChecker:
             if isinstance(found, Permission):
                 return replace(found, why=f"for {delegator}: {found.why}", delegator=delegator)
             verdicts.append(found)
-        return Denial("lookup") if Denial("lookup") in verdicts else None
+        return Denial.LOOKUP if Denial.LOOKUP in verdicts else None
 
     def _judge_own_right(
         self,
@@ -169,14 +165,14 @@ class PermissionChecker:
         """Return whether the person may do this (`verb`) by their own right, not as a delegate."""
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
-            return Denial("not_approver")
+            return Denial.NOT_APPROVER
         authority, waited = self.authority, measure_waiting_time(gate, call, at)
         request_facts: dict[str, Any] = {"requester": run.requester, "channel": run.channel}
         vote_facts = request_facts | {"editors": involved.editors, "waited": waited}
         if verb in (CallVerb.RESOLVE, *LOOK_VERBS):  # everybody who could have approved the call
             alone = find_break_glass_vote(involved.votes)
             if verb in LOOK_VERBS and alone and alone.person == person:
-                return Denial("own_run")
+                return Denial.OWN_RUN
             stages = range(len(gate.stages))
             verdicts = [
                 authority.may_approve(gate, person, stage=each, **vote_facts) for each in stages
@@ -189,7 +185,7 @@ class PermissionChecker:
         if verb in (CallVerb.REJECT, CallVerb.SEND_BACK):
             reject_verdict = authority.may_reject(gate, person, **request_facts, waited=waited)
             is_own = verb is CallVerb.SEND_BACK and person == run.requester
-            may_anyway = is_own and reject_verdict == Denial("not_approver")
+            may_anyway = is_own and reject_verdict is Denial.NOT_APPROVER
             return Permission(why="requester") if may_anyway else reject_verdict
         tally = tally_votes(gate, involved.votes)
         if gate.any_order:
@@ -207,17 +203,15 @@ class PermissionChecker:
 
     def refusal_sentence(self, verdict: Denial, call: Call, verb: CallVerb) -> str:
         """Return the sentence that tells a person privately why they may not do this (`verb`)."""
-        if verb is CallVerb.RESOLVE and verdict.why in ("own_request", "own_edit"):
+        if verb is CallVerb.RESOLVE and verdict in (Denial.OWN_REQUEST, Denial.OWN_EDIT):
             return sentences.OWN_OUTCOME_REPLY
-        if reply := _REPLY_BY_REASON.get(verdict.why):
+        if reply := _REPLY_BY_REASON.get(verdict):
             return reply
-        if verdict.why == "not_approver" and verb in LOOK_VERBS:
+        if verdict is Denial.NOT_APPROVER and verb in LOOK_VERBS:
             return notices.LOOK_NOT_ALLOWED_REPLY
-        if verb is CallVerb.EDIT and verdict.why not in ("not_yet", "enough"):
+        if verb is CallVerb.EDIT and verdict not in (Denial.NOT_YET, Denial.ENOUGH):
             return sentences.NOT_AN_EDITOR_REPLY
-        reply_with = _REPLY_WITH_APPROVERS_BY_REASON.get(
-            verdict.why, sentences.not_an_approver_reply
-        )
+        reply_with = _REPLY_WITH_APPROVERS_BY_REASON.get(verdict, sentences.not_an_approver_reply)
         return reply_with(self.describe_approvers(call))
 
     def describe_approvers(self, call: Call) -> str:
@@ -351,7 +345,7 @@ class DeliverySettler:
         """
         with self.store.write() as tx:
             if about := _find_target_row(tx, target):
-                record_refused_action(tx, delivery, about, action, Denial("stranger"))
+                record_refused_action(tx, delivery, about, action, Denial.STRANGER)
             reply_privately(tx, delivery, ONLY_MEMBERS_USE_BUTTONS_ERROR)
             inbox.mark_delivery_done(tx, delivery, "of another workspace")
 
@@ -371,9 +365,12 @@ def _find_target_row(tx: Transaction, target: Target) -> Call | Run | None:
 
 
 def record_refused_action(
-    tx: Transaction, delivery: Delivery, target: Call | Run, verb: RequestedAction, verdict: Denial
+    tx: Transaction, delivery: Delivery, target: Call | Run, verb: RequestedAction, why: str
 ) -> None:
-    """Record in the audit that somebody tried what they may not do, with their workspace."""
+    """Record in the audit that somebody tried what they may not do, with their workspace.
+
+    `why`: a Denial, or what is wrong with a signature.
+    """
     run_id, call_id = target.id, ""
     what: dict[str, str | int] = {}
     if isinstance(target, Call):
@@ -388,7 +385,7 @@ def record_refused_action(
         actor=delivery.user,
         run_id=run_id,
         call_id=call_id,
-        data={"verb": verb, "why": verdict.why, "team": delivery.team, **what},
+        data={"verb": verb, "why": why, "team": delivery.team, **what},
     )
 
 

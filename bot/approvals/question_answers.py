@@ -67,13 +67,13 @@ class AnswerHandler:
             names = person_questions.describe_asked_people(question, rows[0] if rows else None)
         try:
             if not self.authority.is_active_colleague(person):
-                return DialogRefusal(ONLY_MEMBERS_ANSWER_ERROR, question.call, "stranger")
+                return DialogRefusal(ONLY_MEMBERS_ANSWER_ERROR, question.call, Denial.STRANGER)
             if not self.is_allowed_to_answer(question, person):
                 return DialogRefusal(
-                    sentences.not_asked_of_you_reply(names), question.call, "not_asked"
+                    sentences.not_asked_of_you_reply(names), question.call, Denial.NOT_ASKED
                 )
         except LookupFailedError:
-            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, question.call, "lookup")
+            return DialogRefusal(sentences.LOOKUP_FAILED_REPLY, question.call, Denial.LOOKUP)
         return question
 
     def is_allowed_to_answer(self, asked: person_questions.AskedQuestion, person: str) -> bool:
@@ -168,7 +168,7 @@ class AnswerHandler:
         name = asked.action if isinstance(asked, Click) else asked.dialog
         with self.store.write() as tx:
             if away.call is not None:
-                record_refused_action(tx, delivery, away.call, name, Denial(away.why))
+                record_refused_action(tx, delivery, away.call, name, away.why or "")
             reply_privately(tx, delivery, away.sentence)
             inbox.mark_delivery_done(tx, delivery, "refused")
 

@@ -69,7 +69,7 @@ class RequestActionHandler:
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
-                record_refused_action(tx, delivery, run, Action.CANCEL_RUN, Denial("not_requester"))
+                record_refused_action(tx, delivery, run, Action.CANCEL_RUN, Denial.NOT_REQUESTER)
                 reply_privately(
                     tx, delivery, sentences.only_requester_may_reply("cancel", run.requester)
                 )
@@ -101,12 +101,12 @@ class RequestActionHandler:
             if run is None:
                 reply_privately(tx, delivery, sentences.OUTDATED_CARD_REPLY)
             elif run.requester != delivery.user:
-                record_refused_action(tx, delivery, run, Action.RETRY, Denial("not_requester"))
+                record_refused_action(tx, delivery, run, Action.RETRY, Denial.NOT_REQUESTER)
                 reply_privately(
                     tx, delivery, sentences.only_requester_may_reply("retry", run.requester)
                 )
             elif not is_member:
-                record_refused_action(tx, delivery, run, Action.RETRY, Denial("stranger"))
+                record_refused_action(tx, delivery, run, Action.RETRY, Denial.STRANGER)
                 reply_privately(tx, delivery, sentences.MEMBERS_ONLY_REPLY)
             elif run.status is not RunStatus.FAILED or not is_last:
                 reply_privately(tx, delivery, sentences.NOTHING_TO_RETRY_REPLY)
@@ -183,7 +183,7 @@ class PlanChangeHandler:
                 )
             elif (run := runs.get_run(tx, check_result.call.run_id)).requester != delivery.user:
                 record_refused_action(
-                    tx, delivery, check_result.call, CallVerb.WITHDRAW, Denial("not_requester")
+                    tx, delivery, check_result.call, CallVerb.WITHDRAW, Denial.NOT_REQUESTER
                 )
                 reply_privately(
                     tx, delivery, sentences.only_requester_may_reply("withdraw", run.requester)
@@ -205,7 +205,7 @@ class PlanChangeHandler:
             check_result = decisions.check_revision_is_decidable(
                 tx, target.call, target.revision, at
             )
-        verdict: Permission | Denial = Denial("not_approver")
+        verdict: Permission | Denial = Denial.NOT_APPROVER
         if isinstance(check_result, decisions.DecidableCall):
             with self._store.read() as tx:
                 run = runs.get_run(tx, check_result.call.run_id)

@@ -76,7 +76,7 @@ class DecidableCallFinder:
         allowed.sort(key=lambda pair: pair[1].is_silent)  # calls they are not notified of come last
         decidable_calls = tuple(each for each, _ in allowed)
         whose = {call.id: verdict.delegator for (call, _), verdict in allowed}
-        unknown_count = verdicts.count(Denial("lookup"))
+        unknown_count = verdicts.count(Denial.LOOKUP)
         return DecidableCalls(
             decidable_calls, whose, unknown_count, len(candidates) > MAX_CALLS_EXAMINED
         )
@@ -262,7 +262,7 @@ class RequestHistoryReader:
             return True
         if self.may_read_every_request(person):
             return True
-        if Denial("lookup") in verdicts:
+        if Denial.LOOKUP in verdicts:
             raise LookupFailedError("whether somebody may read a request could not be looked up")
         return False
 

@@ -22,7 +22,7 @@ from bot.approvals.signatures import Decider, PasskeyRefusal, SigningLinks
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
-from bot.policy.authority import Denial, LookupFailedError
+from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import Approvers
 from bot.tools import Registry
@@ -229,8 +229,8 @@ class SignatureHandler:
         with self.store.write() as tx:
             call = calls.find_call(tx, link.call_id) if link else None
             if link is not None and call is not None:
-                denial = Denial(f"signature:{refusal.why}")
-                record_refused_action(tx, delivery, call, _read_verb(link), denial)
+                why = f"signature:{refusal.why}"
+                record_refused_action(tx, delivery, call, _read_verb(link), why)
             if refusal.is_cloned and passkey is not None:
                 at = delivery.received_at
                 passkeys.revoke_passkey(tx, passkey, "system", at, why="its counter went back")

@@ -87,7 +87,7 @@ class UnknownCallResolver:
             )
         else:  # policy allowed it without approval, so its requester says what became of it
             is_own = delivery.user == run.requester
-            verdict = Permission(why="requester") if is_own else Denial("not_approver")
+            verdict = Permission(why="requester") if is_own else Denial.NOT_APPROVER
         if resolution is UnknownCallResolution.AGAIN and isinstance(verdict, Permission):
             verdict = self.permissions.refuse_if_somebody_left(run) or verdict
         with self.replies.store.write() as tx:

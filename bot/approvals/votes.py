@@ -28,7 +28,6 @@ from storage.record import Call, Delivery, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
-TOOL_CHANGED = Denial("tool_changed")  # since people were asked; the call is called off
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ class VoteHandler:
     ) -> None:
         """Record that a vote is refused; invalidate a call that people would approve in vain."""
         record_refused_action(tx, delivery, refusal.call, verb, refusal.verdict)
-        if refusal.verdict == TOOL_CHANGED:
+        if refusal.verdict is Denial.TOOL_CHANGED:
             why = call_state.describe_tool_change(self.grants.tools, refusal.call)
             output, at = outputs.invalidated_output(why), delivery.received_at
             call, revision = target.call, target.revision
@@ -229,10 +228,10 @@ class VoteHandler:
         )
         gate, tools = load_gate(call.gate), self.grants.tools
         if isinstance(verdict, Permission) and verb in VERBS_THAT_RUN:
-            verdict = verdict if tools.find_tool_as_shown(call) else TOOL_CHANGED
+            verdict = verdict if tools.find_tool_as_shown(call) else Denial.TOOL_CHANGED
         if isinstance(verdict, Permission) and isinstance(gate, Ask):
             if needs_reason(call, verb) and not is_reason_in_own_words(verb, reason):
-                return VoteRefusal(call, Denial("words"), reason_required_reply(verb))
+                return VoteRefusal(call, Denial.WORDS, reason_required_reply(verb))
             offer = (
                 get_chosen_or_default_offer(gate, remember) if verb is CallVerb.APPROVE else None
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -147,15 +148,24 @@ class Permission:
     is_silent: bool = False  # whether they may decide, but are not notified
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Refusal to let a person act.
+class Denial(StrEnum):
+    """A reason why a person may not act, as the audit has it."""
 
-    `why` is one of: stranger, not_approver, not_yet, enough, own_request, own_edit, own_run,
-    no_break_glass, lookup, words, requester_gone, id_gone, tool_changed.
-    """
-
-    why: str
+    STRANGER = "stranger"  # no full member of this workspace
+    NOT_APPROVER = "not_approver"
+    NOT_REQUESTER = "not_requester"
+    NOT_YET = "not_yet"  # an earlier stage is still open
+    ENOUGH = "enough"  # their stage has its approvals
+    NOT_ASKED = "not_asked"  # the question was asked of others
+    OWN_REQUEST = "own_request"
+    OWN_EDIT = "own_edit"
+    OWN_RUN = "own_run"  # they ran it without approval themselves
+    NO_BREAK_GLASS = "no_break_glass"  # the policy does not let them run it without approval
+    LOOKUP = "lookup"  # Slack could not be asked about them
+    WORDS = "words"  # a reason is needed, and they gave none
+    REQUESTER_GONE = "requester_gone"
+    ID_GONE = "id_gone"  # the requester's account was replaced by another
+    TOOL_CHANGED = "tool_changed"  # since people were asked; the call is called off
 
 
 Verdict = Permission | Denial
@@ -330,7 +340,7 @@ class Authority:
                 for person, waited in approvals
                 if person in signers or not gate.stages[stage].signature
             }
-            if Denial("lookup") in verdicts.values():
+            if Denial.LOOKUP in verdicts.values():
                 raise LookupFailedError("who has approved could not be looked up")
             able.append(
                 frozenset(who for who, each in verdicts.items() if isinstance(each, Permission))
@@ -354,7 +364,7 @@ class Authority:
         """
         try:
             if not self.is_active_colleague(person):
-                return Denial("stranger")
+                return Denial.STRANGER
             approvers = gate.get_stage_approvers(stage, waited)
             people_by_reason = self._list_named_by_reason(
                 approvers, requester=requester, channel=channel
@@ -363,20 +373,20 @@ class Authority:
                 verdict = self.may_reject(
                     gate, person, requester=requester, channel=channel, waited=waited
                 )
-                return Denial("not_yet") if isinstance(verdict, Permission) else verdict
+                return Denial.NOT_YET if isinstance(verdict, Permission) else verdict
             notified = approvers.notified
             is_silent = notified is not approvers and person not in self.list_named_people(
                 notified, requester=requester, channel=channel
             )
         except LookupFailedError:
-            return Denial("lookup")
+            return Denial.LOOKUP
         if person == requester and not approvers.requester:
             if not gate.self_approval:
-                return Denial("own_request")
+                return Denial.OWN_REQUEST
             why += ", own request allowed"
         if person in editors:
             if not gate.editor_counts:
-                return Denial("own_edit")
+                return Denial.OWN_EDIT
             why += ", own edit allowed"
         return Permission(why=why, is_silent=is_silent)
 
@@ -390,16 +400,16 @@ class Authority:
         """
         stages = range(len(gate.stages))
         verdicts = [self.may_approve(gate, person, stage=each, **known) for each in stages]
-        if Denial("lookup") in verdicts:
-            return Denial("lookup")
+        if Denial.LOOKUP in verdicts:
+            return Denial.LOOKUP
         permissions = {at: each for at, each in enumerate(verdicts) if isinstance(each, Permission)}
         open_permitted = [at for at in permissions if at in open_stages]
         if open_permitted:
             also = tuple(at for at in permissions if at != open_permitted[0])
             return replace(permissions[open_permitted[0]], stage=open_permitted[0], also=also)
         if permissions:
-            return Denial("enough")
-        return next((each for each in verdicts if each != Denial("not_yet")), verdicts[0])
+            return Denial.ENOUGH
+        return next((each for each in verdicts if each is not Denial.NOT_YET), verdicts[0])
 
     def may_reject(
         self,
@@ -413,7 +423,7 @@ class Authority:
         """Return whether `person` is an approver of any stage, even if it is their own request."""
         everybody = gate.approvers | gate.get_stage_approvers(0, waited)
         verdict = self._check_named(everybody, person, requester=requester, channel=channel)
-        return verdict or Denial("not_approver")
+        return verdict or Denial.NOT_APPROVER
 
     def may_break_glass(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
         """Return whether `person` may run the call, even their own, alone and without approval."""
@@ -421,7 +431,7 @@ class Authority:
         found = self._check_named(who, person, requester=requester, channel=channel)
         if isinstance(found, Permission):
             return replace(found, why=f"break-glass, {found.why}")
-        return found or Denial("no_break_glass")
+        return found or Denial.NO_BREAK_GLASS
 
     def _check_named(
         self, approvers: Approvers, person: str, *, requester: str, channel: str
@@ -432,12 +442,12 @@ class Authority:
         """
         try:
             if not self.is_active_colleague(person):
-                return Denial("stranger")
+                return Denial.STRANGER
             people_by_reason = self._list_named_by_reason(
                 approvers, requester=requester, channel=channel
             )
         except LookupFailedError:
-            return Denial("lookup")
+            return Denial.LOOKUP
         why = _describe_naming_reasons(people_by_reason, person)
         return Permission(why=why) if why else None
 
@@ -452,10 +462,10 @@ class Authority:
     ) -> Verdict:
         """Return whether `person` may change the arguments."""
         if gate.editors == "nobody":
-            return Denial("not_approver")
+            return Denial.NOT_APPROVER
         verdict = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
         if (
-            verdict == Denial("not_approver")
+            verdict is Denial.NOT_APPROVER
             and gate.editors == "approvers_and_requester"
             and person == requester
         ):

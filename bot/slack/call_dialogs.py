@@ -284,7 +284,7 @@ class CallDialogFamily:
         if isinstance(verdict, Permission):
             return {}
         text = self.permissions.refusal_sentence(verdict, call, CallVerb.APPROVE)
-        self._record_refusal(DialogRefusal(text, call, verdict.why), person, DialogId.EDIT)
+        self._record_refusal(DialogRefusal(text, call, verdict), person, DialogId.EDIT)
         why = format_field_error(self.directory, text, MAX_ERROR_CHARS)
         return {InputBlockId.APPROVE_TOO: why}
 

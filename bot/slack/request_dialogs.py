@@ -30,7 +30,7 @@ from bot.cards.question_message import render_question_answer_dialog
 from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.authority import Denial, Directory, LookupFailedError
 from bot.slack.call_dialogs import PREVIEW_TIMEOUT_SECONDS
 from bot.slack.dialogs import PreparedDialog, dialog_error_sentence
 from bot.slack.directory import format_field_error
@@ -235,7 +235,7 @@ class RequestDialogFamily:
             run = get_run(tx, call.run_id)
         if run.requester != person:
             sentence = sentences.ask_again_not_allowed_reply(run.requester)
-            return DialogRefusal(sentence, call, "not_requester")
+            return DialogRefusal(sentence, call, Denial.NOT_REQUESTER)
         setting = self._resolve_setting(person, button_codec.FormContext(run.origin_channel))
         target = button_codec.FormTarget(button_codec.FormSource.TOOL, call.tool, setting, call.id)
         return self.prepare_request_form(person, team, target)

@@ -140,15 +140,17 @@ def test_a_delegate_may_decide_what_the_giver_may(world: World) -> None:
     found = world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
     assert found == Permission(0, f"for {ANA}: named", delegator=ANA)
     call, run = arrange_call(world, gate, ANA, [], [given_])
-    assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
-        "not_approver"
+    assert (
+        world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
+        == Denial.NOT_APPROVER
     )
     call, run = arrange_call(world, gate, BEN, [ANA], [given_])
-    assert world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT) == Denial(
-        "not_approver"
+    assert (
+        world.permissions.judge_action(CallVerb.APPROVE, call, run, DAN, at=AT)
+        == Denial.NOT_APPROVER
     )
     for requester, editors in ((DAN, []), (BEN, [DAN])):  # not their own request or edit
         call, run = arrange_call(world, gate, requester, editors, [given_])
         for verb in (CallVerb.APPROVE, CallVerb.REJECT, CallVerb.RESOLVE):
             found = world.permissions.judge_action(verb, call, run, DAN, at=AT)
-            assert found == Denial("not_approver")
+            assert found == Denial.NOT_APPROVER

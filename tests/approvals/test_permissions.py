@@ -51,11 +51,11 @@ def test_stages_are_approved_in_order(world: World) -> None:
     """People of the second stage may reject before it opens."""
     fresh = world.add_calls(TWO_STEPS)
     assert judge(world, fresh, V.APPROVE, ANA) == Permission(0, "named")
-    assert judge(world, fresh, V.APPROVE, DAN) == Denial("not_yet")
+    assert judge(world, fresh, V.APPROVE, DAN) == Denial.NOT_YET
     assert judge(world, fresh, V.REJECT, DAN) == Permission(why="named")
     begun = world.add_calls(TWO_STEPS, votes=[make_vote(ANA)])
     assert judge(world, begun, V.APPROVE, DAN) == Permission(1, "named")
-    assert judge(world, begun, V.APPROVE, ANA) == Denial("not_yet")
+    assert judge(world, begun, V.APPROVE, ANA) == Denial.NOT_YET
 
 
 def test_unordered_stages_are_approved_where_somebody_is_missing(world: World) -> None:
@@ -65,7 +65,7 @@ def test_unordered_stages_are_approved_where_somebody_is_missing(world: World) -
     )
     assert judge(world, made, V.APPROVE, DAN) == Permission(1, "named")
     assert judge(world, made, V.APPROVE, CLEO) == Permission(1, "named", also=(0,))
-    assert judge(world, world.add_calls(ONE), V.APPROVE, CLEO) == Denial("not_approver")
+    assert judge(world, world.add_calls(ONE), V.APPROVE, CLEO) == Denial.NOT_APPROVER
 
 
 def test_votes_and_editors_passed_in_are_not_read_again(world: World) -> None:
@@ -75,13 +75,13 @@ def test_votes_and_editors_passed_in_are_not_read_again(world: World) -> None:
     found = world.permissions.judge_action(
         V.APPROVE, made.call(), made.run(), DAN, at=AT, involved=known
     )
-    assert found == Denial("own_edit")
+    assert found == Denial.OWN_EDIT
 
 
 def test_an_editor_may_not_approve_their_edited_call(world: World) -> None:
     """This holds in their own stage, too."""
     made = world.add_calls(TWO_STEPS, votes=[make_vote(ANA)], editors=[DAN])
-    assert judge(world, made, V.APPROVE, DAN) == Denial("own_edit")
+    assert judge(world, made, V.APPROVE, DAN) == Denial.OWN_EDIT
 
 
 def test_approvers_of_any_stage_may_record_an_unknown_outcome(world: World) -> None:
@@ -89,10 +89,10 @@ def test_approvers_of_any_stage_may_record_an_unknown_outcome(world: World) -> N
     made = world.add_calls(TWO_STEPS, editors=[ANA])
     found = {who: judge(world, made, V.RESOLVE, who) for who in (ANA, BEN, DAN, CLEO)}
     assert found == {
-        ANA: Denial("own_edit"),
-        BEN: Denial("own_request"),
+        ANA: Denial.OWN_EDIT,
+        BEN: Denial.OWN_REQUEST,
         DAN: Permission(why="named"),
-        CLEO: Denial("not_approver"),
+        CLEO: Denial.NOT_APPROVER,
     }
 
 
@@ -100,18 +100,18 @@ def test_the_requester_may_send_a_plan_back_but_not_reject_it(world: World) -> N
     """Approvers may do both; guests may do neither, nor may anybody else."""
     made = world.add_calls(ONE)
     assert judge(world, made, V.SEND_BACK, BEN) == Permission(why="requester")
-    assert judge(world, made, V.REJECT, BEN) == Denial("not_approver")
+    assert judge(world, made, V.REJECT, BEN) == Denial.NOT_APPROVER
     assert judge(world, made, V.SEND_BACK, ANA) == Permission(why="named")
-    assert judge(world, made, V.SEND_BACK, DAN) == Denial("not_approver")
+    assert judge(world, made, V.SEND_BACK, DAN) == Denial.NOT_APPROVER
     theirs = world.add_calls(ONE, requester=GUS)
-    assert judge(world, theirs, V.SEND_BACK, GUS) == Denial("stranger")
+    assert judge(world, theirs, V.SEND_BACK, GUS) == Denial.STRANGER
 
 
 def test_an_editor_may_approve_only_where_the_gate_says_so(world: World) -> None:
     """An edit that is being stored counts already, and makes votes on the old revision void."""
     made = world.add_calls(ONE, editors=[CLEO])
     assert judge(world, made, V.APPROVE, ANA) == Permission(why="named")
-    assert judge(world, made, V.APPROVE, ANA, fresh_editor=True) == Denial("own_edit")
+    assert judge(world, made, V.APPROVE, ANA, fresh_editor=True) == Denial.OWN_EDIT
     lenient = world.add_calls(
         make_gate([ANA], [ANA, DAN], editor_counts=True), votes=[make_vote(DAN)]
     )
@@ -124,34 +124,34 @@ def test_an_editor_does_not_approve_as_a_delegate(world: World) -> None:
     world.add_delegation(ANA, DAN)
     made = world.add_calls(make_gate([ANA], editor_counts=True))
     assert isinstance(judge(world, made, V.APPROVE, DAN), Permission)
-    assert judge(world, made, V.APPROVE, DAN, fresh_editor=True) == Denial("not_approver")
+    assert judge(world, made, V.APPROVE, DAN, fresh_editor=True) == Denial.NOT_APPROVER
 
 
 def test_break_glass_takes_a_colleague_whom_slack_knows(world: World) -> None:
     """A guest is refused though named, and so is somebody who cannot be looked up."""
     made = world.add_calls(make_gate([CLEO], break_glass=Approvers(users=(ANA, GUS))))
     assert judge(world, made, V.BREAK_GLASS, ANA) == Permission(why="break-glass, named")
-    assert judge(world, made, V.BREAK_GLASS, CLEO) == Denial("no_break_glass")
-    assert judge(world, made, V.BREAK_GLASS, GUS) == Denial("stranger")
+    assert judge(world, made, V.BREAK_GLASS, CLEO) == Denial.NO_BREAK_GLASS
+    assert judge(world, made, V.BREAK_GLASS, GUS) == Denial.STRANGER
     world.directory.unknown_people.add(ANA)
-    assert judge(world, made, V.BREAK_GLASS, ANA) == Denial("lookup")
+    assert judge(world, made, V.BREAK_GLASS, ANA) == Denial.LOOKUP
 
 
 def test_nobody_decides_about_a_call_that_policy_allows(world: World) -> None:
     """Such a call has no approvers."""
     made = world.add_calls(ALLOWED)
     for verb in (V.APPROVE, V.REJECT, V.EDIT, V.RESOLVE):
-        assert judge(world, made, verb, ANA) == Denial("not_approver")
+        assert judge(world, made, verb, ANA) == Denial.NOT_APPROVER
 
 
 @pytest.mark.parametrize("requester", [ZOE, GUS, EVE, "UNOBODY01"])
 def test_calls_of_a_requester_who_left_can_only_be_rejected(world: World, requester: str) -> None:
     """The requester has to be a full member; one whose look-up fails has not left."""
     made = world.add_calls(ONE, requester=requester)
-    assert judge(world, made, V.APPROVE, ANA) == Denial("requester_gone")
+    assert judge(world, made, V.APPROVE, ANA) == Denial.REQUESTER_GONE
     assert judge(world, made, V.REJECT, ANA) == Permission(why="named")
     world.directory.unknown_people.add(BEN)
-    assert judge(world, world.add_calls(ONE), V.APPROVE, ANA) == Denial("lookup")
+    assert judge(world, world.add_calls(ONE), V.APPROVE, ANA) == Denial.LOOKUP
 
 
 @pytest.mark.parametrize("vote", [make_vote("UOLD00001"), make_vote(CLEO, for_person="UOLD00001")])
@@ -159,7 +159,7 @@ def test_nobody_may_approve_beside_a_vote_of_a_vanished_id(world: World, vote: V
     """The id may have been their own before; a delegate may have voted for it."""
     both = make_gate([ANA, "UOLD00001"], [DAN])
     made = world.add_calls(both, votes=[vote])
-    assert judge(world, made, V.APPROVE, DAN) == Denial("id_gone")
+    assert judge(world, made, V.APPROVE, DAN) == Denial.ID_GONE
 
 
 @pytest.mark.parametrize("verb", sorted(set(CallVerb) - {V.WITHDRAW}))  # requesters withdraw
@@ -187,16 +187,16 @@ def test_strangers_may_not_decide_as_delegates(world: World, stranger: str) -> N
     world.add_delegation(ANA, stranger)
     made = world.add_calls(ONE)
     for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-        assert judge(world, made, verb, stranger) == Denial("stranger")
+        assert judge(world, made, verb, stranger) == Denial.STRANGER
 
 
 def test_a_delegate_is_refused_while_the_giver_cannot_be_looked_up(world: World) -> None:
     """A giver who may not decide gives nothing."""
     world.add_delegation(ANA, DAN)
     world.directory.unknown_people.add(ANA)
-    assert judge(world, world.add_calls(ONE), V.REJECT, DAN) == Denial("lookup")
+    assert judge(world, world.add_calls(ONE), V.REJECT, DAN) == Denial.LOOKUP
     world.add_delegation(GUS, CLEO)
-    assert judge(world, world.add_calls(ONE), V.REJECT, CLEO) == Denial("not_approver")
+    assert judge(world, world.add_calls(ONE), V.REJECT, CLEO) == Denial.NOT_APPROVER
 
 
 def test_delegates_may_not_decide_their_own_requests_or_edits(world: World) -> None:
@@ -205,7 +205,7 @@ def test_delegates_may_not_decide_their_own_requests_or_edits(world: World) -> N
     own, edited = world.add_calls(ONE, requester=DAN), world.add_calls(ONE, editors=[DAN])
     for made in (own, edited):
         for verb in (V.APPROVE, V.REJECT, V.RESOLVE):
-            assert judge(world, made, verb, DAN) == Denial("not_approver")
+            assert judge(world, made, verb, DAN) == Denial.NOT_APPROVER
 
 
 def test_a_delegate_of_two_votes_for_the_one_who_has_not(world: World) -> None:

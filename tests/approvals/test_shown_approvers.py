@@ -160,5 +160,5 @@ def test_somebody_whose_delegate_has_approved_is_not_named(record: Store) -> Non
     gate = make_gate([ANA, CLEO])
     two = gate.model_copy(update={"stages": (gate.stages[0].model_copy(update={"quorum": 2}),)})
     made = world.add_calls(two, votes=[make_vote(DAN, for_person=ANA)])
-    said = world.permissions.refusal_sentence(Denial("not_approver"), made.call(), CallVerb.APPROVE)
+    said = world.permissions.refusal_sentence(Denial.NOT_APPROVER, made.call(), CallVerb.APPROVE)
     assert said == f"You cannot decide this one. These people can: {user_mention(CLEO)}."

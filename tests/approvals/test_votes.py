@@ -303,7 +303,7 @@ def test_an_editor_approves_the_edited_call_if_the_gate_allows(
     assert (made.call().status, voting.get_note()) == (C.APPROVED, "approve: 1 counted, 0 did not")
     strict = voting.world.add_calls(make_gate([ANA]))
     barred = voting.votes.admit_editor_as_voter(voting.click(ANA), strict.call(), strict.run())
-    assert barred == VoteRefusal(strict.call(), Denial("own_edit"), sentences.OWN_EDIT_REPLY)
+    assert barred == VoteRefusal(strict.call(), Denial.OWN_EDIT, sentences.OWN_EDIT_REPLY)
 
 
 def test_a_vote_on_a_card_needs_the_calls_it_was_drawn_with(voting: VotingWorld) -> None:

@@ -34,7 +34,7 @@ def make_gate(
 
 def get_reason(verdict: Verdict) -> str:
     """ "yes", or why not."""
-    return verdict.why if isinstance(verdict, Denial) else "yes"
+    return verdict if isinstance(verdict, Denial) else "yes"
 
 
 NAMED = {

@@ -145,7 +145,7 @@ def test_approvers_requester_lets_the_requester_approve(authority: Authority) ->
     assert authority.may_approve(own, BEN, editors=frozenset(), **common) == Permission(
         why="requester"
     )
-    assert authority.may_approve(own, ANA, editors=frozenset(), **common) == Denial("not_approver")
+    assert authority.may_approve(own, ANA, editors=frozenset(), **common) == Denial.NOT_APPROVER
     listed = make_gate([ANA, BEN])
     assert authority.list_approver_candidates(listed, listed.approvers, **common) == {ANA}
     assert authority.list_able_approvers(listed, listed.approvers, **common) == {ANA}
@@ -185,19 +185,19 @@ def test_an_approval_may_count_in_open_stages_before_others(
 
     assert found(ANA, 0, 1, 2) == Permission(0, "named", (2,))
     assert found(ANA, 2) == Permission(2, "named", (0,))
-    assert found(ANA, 1) == Denial("enough")
+    assert found(ANA, 1) == Denial.ENOUGH
     assert found(DAN, 1) == Permission(1, "named")
-    assert found(BEN, 0, 1, 2) == Denial("own_request")
-    assert found(GUS, 0) == Denial("stranger")
-    assert found(ANA, 0, editors=frozenset({ANA})) == Denial("own_edit")
+    assert found(BEN, 0, 1, 2) == Denial.OWN_REQUEST
+    assert found(GUS, 0) == Denial.STRANGER
+    assert found(ANA, 0, editors=frozenset({ANA})) == Denial.OWN_EDIT
     directory.down = True
-    assert found(ANA, 0) == Denial("lookup")
+    assert found(ANA, 0) == Denial.LOOKUP
 
 
 def test_escalated_approvers_may_reject_and_edit_once_it_is_due(authority: Authority) -> None:
     """They may not a second before."""
     asked, common = make_gate([ANA], escalation=LATE), {"requester": BEN, "channel": HERE}
-    for seconds, found in ((59, Denial("not_approver")), (60, Permission(why="named"))):
+    for seconds, found in ((59, Denial.NOT_APPROVER), (60, Permission(why="named"))):
         waited = timedelta(seconds=seconds)
         assert authority.may_reject(asked, DAN, waited=waited, **common) == found
         assert authority.may_edit(asked, DAN, waited=waited, **common) == found
