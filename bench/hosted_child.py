@@ -26,7 +26,8 @@ with pause_garbage_collection():
     from bot.clock import SystemClock
     from bot.config.environment import remove_variables_slack_misreads
     from bot.config.startup import read_settings_and_policy
-    from bot.workspaces.host import WorkspaceHost
+    from bot.workspaces.app_starter import AppSource
+from bot.workspaces.host import WorkspaceHost
 
 
 def main() -> None:
@@ -35,7 +36,9 @@ def main() -> None:
     settings, _ = read_settings_and_policy(os.environ)
     logging.basicConfig(level=settings.log_level.upper())
     remove_variables_slack_misreads(os.environ, settings.slack_api_url)
-    host = WorkspaceHost(settings, SystemClock(), build, os.environ, None, [note_asked])
+    host = WorkspaceHost(
+        settings, SystemClock(), AppSource(build, dict(os.environ), tools=[note_asked])
+    )
     try:
         host.start()
         write_line({"born": BORN, "ready": time.monotonic(), **build_report(host)})

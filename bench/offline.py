@@ -33,8 +33,9 @@ from bot.policy.authority import Authority
 from bot.policy.evaluation import CurrentPolicy, parse
 from bot.runs.worker import RunWorker
 from bot.slack.listeners import parse_delivery
+from bot.slack.outbox_memory import OutboxMemory
 from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from bot.slack.thread import SlackThreadReader
 from bot.tools import Effect, Registry, ToolContext, tool

@@ -23,9 +23,10 @@ from bot import version
 from bot.agent.late_planner import LazyPlanner, create_planner
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.channel_mode import ChannelModeSwitcher
-from bot.approvals.delegation import DelegateFinder, HandOverHandler
+from bot.approvals.delegation import DelegateFinder
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.form_catalog import require_fitting_templates
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import DeliverySettler
 from bot.approvals.question_answers import AnswerHandler
 from bot.checks.inspection import SetupInspector

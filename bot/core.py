@@ -18,12 +18,13 @@ from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
 from bot.approvals.clicks import ClickDispatcher
 from bot.approvals.deadlines import CallExpirer
-from bot.approvals.delegation import DelegateNotifier, HandOverHandler
+from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import CardViewers, DialogAccessChecker, PreviewRowsSender
 from bot.approvals.edits import EditHandler
 from bot.approvals.form_catalog import list_template_problems
 from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
 from bot.approvals.grants import GrantManager
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.passkeys import PasskeyManager
 from bot.approvals.permissions import DeliverySettler, PermissionChecker
 from bot.approvals.person_views import PersonViewFactory

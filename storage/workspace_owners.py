@@ -15,6 +15,7 @@ from sqlalchemy import BigInteger, func, literal_column, or_, select, update
 from sqlmodel import col
 
 from storage.installations import MAX_SLEEP, TABLES_SCHEMA, Installation, InstallationRecord
+from storage.models import new_id
 from storage.states import InstallationState
 
 LEASE_DURATION = timedelta(seconds=5)  # a workspace is free after this time without a heartbeat
@@ -36,9 +37,10 @@ class WorkspaceOwners:
     Raises the database's errors.
     """
 
-    def __init__(self, record: InstallationRecord, process: str, url: str) -> None:
-        """Set this process's id, and the `url` at which the other processes reach it."""
-        self._record, self._process, self._url = record, process, url
+    def __init__(self, record: InstallationRecord, url: str) -> None:
+        """Set the `url` at which the other processes reach this one."""
+        self._record, self._url = record, url
+        self.process = new_id()  # this process's id
         self._started_at = self._extended_at = time.monotonic()
 
     @property
@@ -61,9 +63,9 @@ class WorkspaceOwners:
         row = select(_OWNER_COLUMN, col(Installation.owner_url)).where(
             workspace == _WORKSPACE_COLUMN
         )
-        free = or_(self._process == _OWNER_COLUMN, self._free)
+        free = or_(self.process == _OWNER_COLUMN, self._free)
         claim_update = update(Installation).where(workspace == _WORKSPACE_COLUMN, free)
-        owner_values = {"owner": self._process, "owner_url": self._url, "owner_until": _LEASE_END}
+        owner_values = {"owner": self.process, "owner_url": self._url, "owner_until": _LEASE_END}
         with self._record.write() as connection:
             owner_row = connection.execute(row).one_or_none()
             if owner_row is None:
@@ -72,7 +74,7 @@ class WorkspaceOwners:
                 return str(owner_row.owner_url)
             # the previous owner must have no open transaction: one that released the workspace has
             # none for long, one whose lease expired may be stalled in one
-            is_let_go = owner_row.owner in ("", self._process)
+            is_let_go = owner_row.owner in ("", self.process)
             if not connection.execute(row.with_for_update(skip_locked=not is_let_go)).one_or_none():
                 return str(owner_row.owner_url)
             if connection.execute(claim_update.values(**owner_values)).rowcount:
@@ -81,7 +83,7 @@ class WorkspaceOwners:
 
     def extend(self) -> set[str]:
         """Extend this process's hold on its workspaces; return those that it still holds."""
-        mine = update(Installation).where(self._process == _OWNER_COLUMN)
+        mine = update(Installation).where(self.process == _OWNER_COLUMN)
         kept = mine.values(owner_until=_LEASE_END).returning(_WORKSPACE_COLUMN)
         with self._record.write() as connection:
             held = set(connection.execute(kept).scalars())
@@ -93,7 +95,7 @@ class WorkspaceOwners:
 
     def release(self, workspace: str, sleep: timedelta | None) -> None:
         """Give up a workspace of this process; it is due again after `sleep`, at once if None."""
-        held = (workspace == _WORKSPACE_COLUMN, self._process == _OWNER_COLUMN)
+        held = (workspace == _WORKSPACE_COLUMN, self.process == _OWNER_COLUMN)
         due_at = (
             None
             if sleep is None
@@ -113,7 +115,7 @@ class WorkspaceOwners:
             at.is_(None), at <= _SERVER_TIME_MICROSECONDS, at > _SERVER_TIME_MICROSECONDS + latest
         )
         active = col(Installation.state) == InstallationState.ACTIVE
-        mine = or_(self._process == _OWNER_COLUMN, self._free)
+        mine = or_(self.process == _OWNER_COLUMN, self._free)
         query = select(_WORKSPACE_COLUMN).where(active, mine, due)
         with self._record.read() as connection:
             return list(connection.execute(query.order_by(func.random())).scalars())

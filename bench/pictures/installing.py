@@ -17,6 +17,7 @@ from bot.config.settings import Settings
 from bot.demo.demo import DEMO_POLICY_PATH, MANIFEST_PATH
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from slack_sandbox.ports import any_free
@@ -74,7 +75,7 @@ def two_workspaces(folder: Path) -> Iterator[Places]:
             "COUNTERSIGN_POLICY": str(DEMO_POLICY_PATH),
             "COUNTERSIGN_WORKSPACES": str(folder / "workspaces"),
         }
-        host = WorkspaceHost(Settings.load(environ), sandbox.clock, build, environ)
+        host = WorkspaceHost(Settings.load(environ), sandbox.clock, AppSource(build, environ))
         stack.callback(host.stop)
         host.start()
         yield Places(sandbox, host, url)

@@ -56,10 +56,13 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         bot = build(settings, SystemClock(), policy)
     else:
         try:
+            from bot.workspaces.app_starter import AppSource
             from bot.workspaces.host import WorkspaceHost
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED_ERROR.format(error.name)], ()) from None
-        bot = WorkspaceHost(settings, SystemClock(), build, os.environ, console.DOTENV)
+        bot = WorkspaceHost(
+            settings, SystemClock(), AppSource(build, dict(os.environ), console.DOTENV)
+        )
     try:
         try:
             bot.start()

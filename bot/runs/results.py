@@ -101,6 +101,14 @@ def post_untold_outcomes(tx: Transaction, tools: Registry, run: Run) -> None:
             post_call_outcome(tx, tools, run, ended, answered=False)
 
 
+def post_run_failure(tx: Transaction, tools: Registry, run: Run, why: str) -> None:
+    """Post that a run failed, with a Retry button, and the outcomes that are not posted yet."""
+    post_untold_outcomes(tx, tools, run)
+    text = notices.run_failed_notice(why)
+    body = {"text": text, "blocks": answers.render_retry_message(text, run.id)}
+    outbox.queue_notice(tx, run, f"failed:{run.id}:{run.fence}", body)
+
+
 def post_sub_agent_call_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
     """Post the outcome of a call that a sub-agent has worked on; nothing if `call_id` is ""."""
     call = calls.find_call(tx, call_id)

@@ -19,8 +19,6 @@ from typing import TypeVar
 from bot.agent.outputs import EARLIER_QUESTION_UNANSWERED, STEP_FAILED
 from bot.agent.turn import PlannerError
 from bot.approvals.person_questions import is_question_to_person
-from bot.cards.answers import render_retry_message
-from bot.cards.notices import run_failed_notice
 from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.policy.authority import LookupPendingError
@@ -28,7 +26,7 @@ from bot.runs.endings import RunWithCalls
 from bot.runs.executor import CallExecutor
 from bot.runs.plans import MissingCardPoster
 from bot.runs.ports import Presence, announce_run_waits
-from bot.runs.results import post_untold_outcomes
+from bot.runs.results import post_run_failure
 from bot.runs.sub_agent_runs import store_sub_agent_failure
 from bot.runs.worker_pool import MayKeepRun
 from bot.signals import Signals
@@ -273,14 +271,7 @@ class RunWorker:
             if run.parent_call:
                 store_sub_agent_failure(tx, self.tools, current_run, why, at=now)
                 return True
-            post_untold_outcomes(tx, self.tools, run)
-            text = run_failed_notice(why)
-            outbox.queue_notice(
-                tx,
-                run,
-                f"failed:{run.id}:{run.fence}",
-                {"text": text, "blocks": render_retry_message(text, run.id)},
-            )
+            post_run_failure(tx, self.tools, run, why)
         return True
 
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review, is_approvable_on_card
-from bot.approvals.delegation import HandOverHandler
 from bot.approvals.dialog_access import DialogAccessChecker, DialogAdmission, DialogRefusal
 from bot.approvals.edits import TOOL_CHANGED_ERROR, Edit, EditHandler, ForbiddenEdit, UnchangedEdit
+from bot.approvals.hand_overs import HandOverHandler
 from bot.approvals.permissions import (
     PermissionChecker,
     is_reason_in_own_words,
@@ -30,7 +30,7 @@ from bot.cards.views import get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupPendingError, Permission
 from bot.policy.gates import Ask, load_gate
-from bot.slack.dialogs import PreparedDialog
+from bot.slack.dialogs import DIALOG_PREVIEW_TIMEOUT_SECONDS, PreparedDialog
 from bot.slack.directory import format_field_error
 from bot.tools import Registry
 from bot.tools.arguments import build_readable_arguments, restrict_editable_fields
@@ -38,8 +38,6 @@ from storage.calls import CallWithRevision, find_call_with_revision, list_calls_
 from storage.record import Call, Store, Transaction
 from storage.states import MODEL_DRIVEN_SOURCES, CallStatus, CallVerb
 
-# seconds that a submitted dialog may wait for the tool's preview; afterwards the loop waits for it
-PREVIEW_TIMEOUT_SECONDS = 1.0
 # what a person must be allowed to do to open the dialog of that button
 VERB_BY_ACTION: Mapping[Action, CallVerb] = {
     Action.REVIEW: CallVerb.APPROVE,
@@ -262,7 +260,7 @@ class CallDialogFamily:
                 state,
                 person,
                 at=now,
-                patience=PREVIEW_TIMEOUT_SECONDS,
+                patience=DIALOG_PREVIEW_TIMEOUT_SECONDS,
             )
         except LookupPendingError:  # the tool is slow: the loop waits for it, and reports problems
             return {}

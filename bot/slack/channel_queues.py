@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from bot.clock import Clock
 from bot.signals import Signals
 from bot.slack import pace
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
+from bot.slack.outbox_memory import OutboxMemory
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from storage import moves, outbox
 from storage.database_errors import is_temporary_database_error

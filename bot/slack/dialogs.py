@@ -26,6 +26,8 @@ from storage import outbox
 from storage.record import Call, Store
 
 log = logging.getLogger("countersign.dialogs")
+# that a submitted dialog may wait for the tool's preview; afterwards the loop waits for it
+DIALOG_PREVIEW_TIMEOUT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from bot.cards.slack_text import strip_mrkdwn
 from bot.cards.views import extract_message_text, get_sender_workspace_id
 from bot.clock import Clock
 from bot.policy.authority import Denial, Directory, LookupFailedError
-from bot.slack.call_dialogs import PREVIEW_TIMEOUT_SECONDS
-from bot.slack.dialogs import PreparedDialog, dialog_error_sentence
+from bot.slack.dialogs import DIALOG_PREVIEW_TIMEOUT_SECONDS, PreparedDialog, dialog_error_sentence
 from bot.slack.directory import format_field_error
 from storage.calls import find_call
 from storage.record import Store
@@ -273,7 +272,9 @@ class RequestDialogFamily:
         if get_sender_workspace_id(body) != self._authority.team:
             return {WHOLE_FORM: ONLY_MEMBERS_USE_BUTTONS_ERROR}
         state = view["state"]["values"]
-        match self._entries.find_submission_problem(target, person, state, PREVIEW_TIMEOUT_SECONDS):
+        match self._entries.find_submission_problem(
+            target, person, state, DIALOG_PREVIEW_TIMEOUT_SECONDS
+        ):
             case FieldErrors(errors=errors):
                 return errors
             case FormRefusal(sentence=sentence):

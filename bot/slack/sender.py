@@ -25,15 +25,9 @@ from bot.clock import Clock
 from bot.monitoring.spans import WorkKind
 from bot.signals import Signals
 from bot.slack import client
+from bot.slack.outbox_memory import OutboxMemory, SlackPost
 from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer, ChannelTakenError
-from bot.slack.posting import (
-    MessageRenderer,
-    OutboxMemory,
-    OutboxSlackCalls,
-    SlackMessage,
-    SlackPost,
-    UnconfirmedPostSearch,
-)
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, SlackMessage, UnconfirmedPostSearch
 from bot.slack_codes import HTTP_SERVER_ERROR, ErrorMeaning, extract_error_code
 from storage import inbox, moves, outbox, runs
 from storage.database_errors import error_text, is_temporary_database_error

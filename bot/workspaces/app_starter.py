@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class AppSource:
+    """What the apps of workspaces are built from."""
+
+    build: Callable[..., App]  # `bot.app.build`
+    environ: Mapping[str, str]  # this and the .env file: what each workspace's settings come from
+    dotenv_path: Path | None = None
+    tools: Iterable[Tool[Any]] = ()
+
+
+@dataclass(frozen=True)
 class AppStarter:
     """Starts workspaces' apps; each has a record and settings of its own. Any thread."""
 
-    _build: Callable[..., App]  # `bot.app.build`
+    _source: AppSource
     _settings: Settings  # of the process
-    _environ: Mapping[str, str]  # this and the .env file: what each workspace's settings come from
-    _dotenv_path: Path | None
-    _tools: Iterable[Tool[Any]]
     _clock: Clock
     _record: InstallationRecord
     _cipher: TokenCipher
@@ -46,7 +53,8 @@ class AppStarter:
         hosted = self._describe_hosted_app(installation, url)
         if installation.due_at is not None:  # before the start, as from then on it may have work
             self._record.set_due(installation.workspace, None)
-        app = self._build(settings, self._clock, policy, self._tools, hosted=hosted)
+        build, tools = self._source.build, self._source.tools
+        app = build(settings, self._clock, policy, tools, hosted=hosted)
         try:
             app.start()
         except BaseException:
@@ -63,7 +71,9 @@ class AppStarter:
         if not shared.is_shared:  # with a shared database, nothing is written there
             (shared.workspaces / workspace).mkdir(parents=True, exist_ok=True)
         settings, policy = read_settings_and_policy(
-            {**self._environ, **own_environment}, self._dotenv_path, shared.transport
+            {**self._source.environ, **own_environment},
+            self._source.dotenv_path,
+            shared.transport,
         )
         if claimant is not None:
             mine = f"&workspace={workspace}&process={claimant}"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -27,15 +26,12 @@ from bot.config.startup import StartupError
 from bot.http.http_side import build_web_app
 from bot.http.server import WebServer
 from bot.http.slack_endpoint import ServedElsewhereError, SignatureChecker, SlackEndpoint
-from bot.monitoring.exporters import METRICS_EXTRA, is_extra_installed
 from bot.monitoring.logs import mask_root_log_handlers
 from bot.replicas.shared_clock import DatabaseClock, open_installations_clock
 from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
-from bot.tools import Tool
-from bot.workspaces import removals
-from bot.workspaces.app_starter import AppStarter
+from bot.workspaces.app_starter import AppSource, AppStarter
 from bot.workspaces.dispatcher import WorkspaceDispatcher
 from bot.workspaces.hosted import (
     QUIET_TIMEOUT_SECONDS,
@@ -46,17 +42,20 @@ from bot.workspaces.hosted import (
 )
 from bot.workspaces.install_pages import InstallPages
 from bot.workspaces.oauth_client import OAuthClient
+from bot.workspaces.removals import (
+    InstallationChanges,
+    delete_workspace_data,
+    empty_removed_workspaces,
+)
 from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
-from bot.workspaces.web import ProcessPages, WorkspacePaths
+from bot.workspaces.web import ProcessPages, WorkspacePaths, create_metrics
 from storage.installations import MAX_SLEEP, Installation, InstallationRecord
-from storage.record import new_id
 from storage.states import InstallationState
 from storage.workspace_owners import WorkspaceOwners
 
 if TYPE_CHECKING:
     from bot.app import App
-    from bot.workspaces.metrics import WorkspacesMetrics
 
 log = logging.getLogger("countersign.workspaces")
 NO_PEER_ADDRESS_ERROR = (
@@ -68,17 +67,8 @@ CHECK_INTERVAL_SECONDS = 15.0
 START_LEAD_TIME = timedelta(seconds=1)
 
 
-def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
-    """Return the metrics of all workspaces; None if the extra for metrics is not installed."""
-    if not is_extra_installed(METRICS_EXTRA):
-        return None
-    from bot.workspaces.metrics import WorkspacesMetrics
-
-    return WorkspacesMetrics(now)
-
-
 def create_owners(
-    settings: Settings, record: InstallationRecord, process: str, url: str
+    settings: Settings, record: InstallationRecord, url: str
 ) -> WorkspaceOwners | None:
     """Return the object by which processes claim workspaces; None if file locks do that.
 
@@ -89,7 +79,7 @@ def create_owners(
     forwards = settings.transport is Transport.HTTP
     if forwards and urlsplit(url).hostname in ("0.0.0.0", "::"):  # noqa: S104  # it is refused
         raise StartupError([NO_PEER_ADDRESS_ERROR], ())
-    return WorkspaceOwners(record, process, url)
+    return WorkspaceOwners(record, url)
 
 
 class WorkspaceHost:
@@ -99,18 +89,13 @@ class WorkspaceHost:
         self,
         settings: Settings,
         clock: Clock,
-        build: Callable[..., App],
-        environ: Mapping[str, str],
-        dotenv_path: Path | None = None,
-        tools: Iterable[Tool[Any]] = (),
-        *,
+        source: AppSource,
         quiet: float = QUIET_TIMEOUT_SECONDS,
     ) -> None:
-        """`build` makes a workspace's app (`bot.app.build`).
+        """`source`: what each workspace's app is built from.
 
-        `environ` and the .env file: what each workspace's settings are read from. `quiet`: seconds
-        after which the app of a workspace with nothing to do is stopped. Raises StartupError,
-        SchemaError and what the database raises.
+        `quiet`: seconds after which the app of a workspace with nothing to do is stopped. Raises
+        StartupError, SchemaError and what the database raises.
         """
         mask_root_log_handlers()
         self.settings, self._quiet = settings, quiet
@@ -126,12 +111,12 @@ class WorkspaceHost:
         secret = settings.client_secret
         self.oauth = OAuthClient(str(settings.client_id), secret, settings.slack_api_url)
         parts = (self.record, self._cipher, self.oauth, self._clock)
-        self._changes = removals.InstallationChanges(*parts)
+        self._changes = InstallationChanges(*parts)
         self._rotation = TokenRotation(*parts, self._replace_token)
         self._arrivals = UnacknowledgedDeliveries()
         self._metrics = create_metrics(self._clock.now)
-        given = (build, settings, dict(environ), dotenv_path, tuple(tools))
-        self._starter = AppStarter(*given, self._clock, self.record, self._cipher, self._metrics)
+        given = (source, settings, self._clock, self.record, self._cipher)
+        self._starter = AppStarter(*given, self._metrics)
         self._endpoint: SlackEndpoint | None = None
         if settings.transport is Transport.HTTP:
             signatures = SignatureChecker(settings.slack_signing_secret.get_secret_value(), clock)
@@ -139,8 +124,7 @@ class WorkspaceHost:
         self._thread = threading.Thread(target=self._run, name="workspaces", daemon=True)
         self._web = self._build_web_app()
         self.server = WebServer.create_listening_server(settings.http or DEFAULT_ADDRESS)
-        self._process = new_id()
-        self._owners = create_owners(settings, self.record, self._process, self.server.url)
+        self._owners = create_owners(settings, self.record, self.server.url)
         self._socket: SocketModeConnection | None = None
         self._heartbeats = threading.Thread(
             target=self._send_heartbeats, name="heartbeats", daemon=True
@@ -258,7 +242,7 @@ class WorkspaceHost:
     def _start_app(self, workspace: str) -> App:
         """Build and start a workspace's app; raises NotServedError, StartupError and others."""
         installation = self._get_installation(workspace)
-        claimant = self._process if self._owners is not None else None
+        claimant = self._owners.process if self._owners is not None else None
         url = f"{self.server.url}/w/{workspace}"
         app = self._starter.start_app(installation, url, claimant)
         entry = self._get_hosted(workspace)
@@ -319,11 +303,11 @@ class WorkspaceHost:
                 if is_asked or late or self._owners is None:
                     self._follow_record()
                     self._rotation.renew_due_tokens()
-                    removals.empty_removed_workspaces(
+                    empty_removed_workspaces(
                         self.record,
                         self._clock.now(),
                         self.settings.keep_removed_days,
-                        partial(removals.delete_workspace_data, self.settings),
+                        partial(delete_workspace_data, self.settings),
                     )
                     followed_at = time.monotonic()
                 self._stop_quiet()

@@ -7,8 +7,10 @@ signing pages and MCP endpoint below `/w/` and its id.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bot.config.workspace_settings import WORKSPACE_ID_PATTERN
 from bot.http.http_side import UNAVAILABLE_ERROR, RenderPage, render_findings, render_metrics
 from bot.http.slack_endpoint import FORWARDED_HEADER, ServedElsewhereError
+from bot.monitoring.exporters import METRICS_EXTRA, is_extra_installed
 from bot.monitoring.health_checks import OK
 from bot.monitoring.spans import Exporter
 from bot.workspaces.dispatcher import UseApp
@@ -38,6 +41,15 @@ MAX_CONCURRENT_STARTS = 8  # of apps that are requested over HTTP
 NOT_FOUND_TEXT = "There is nothing at this address."
 HOP_BY_HOP_HEADERS = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te")
 DROPPED_ANSWER_HEADERS = (*HOP_BY_HOP_HEADERS, b"date", b"server")  # this server sets the last two
+
+
+def create_metrics(now: Callable[[], datetime]) -> WorkspacesMetrics | None:
+    """Return the metrics of all workspaces; None if the extra for metrics is not installed."""
+    if not is_extra_installed(METRICS_EXTRA):
+        return None
+    from bot.workspaces.metrics import WorkspacesMetrics
+
+    return WorkspacesMetrics(now)
 
 
 @dataclass(frozen=True)

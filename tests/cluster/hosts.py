@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from bot.app import build
 from bot.cards.sentences import LOOKUP_FAILED_REPLY
 from bot.config.workspace_settings import get_schema_name
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
 from slack_sandbox.client.actor import Actor
@@ -46,7 +47,7 @@ def _run(environ: dict[str, str], log: str, ahead: float) -> None:
     settings, _ = begin_process(environ, log)
     quiet = float(os.environ.get("QUIET", QUIET_TIMEOUT_SECONDS))
     clock = WrongClock(timedelta(seconds=ahead))
-    host = WorkspaceHost(settings, clock, build, os.environ, quiet=quiet)
+    host = WorkspaceHost(settings, clock, AppSource(build, dict(os.environ)), quiet)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         host.start()

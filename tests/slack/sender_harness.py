@@ -10,8 +10,9 @@ from sqlalchemy import select, update
 from sqlmodel import col
 
 from bot.slack.client import SlackClient
+from bot.slack.outbox_memory import OutboxMemory
 from bot.slack.pace import BotTokenStatus, ChannelOwnership, ChannelPacer
-from bot.slack.posting import MessageRenderer, OutboxMemory, OutboxSlackCalls, UnconfirmedPostSearch
+from bot.slack.posting import MessageRenderer, OutboxSlackCalls, UnconfirmedPostSearch
 from bot.slack.sender import MessageSender
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.records import ApiCall

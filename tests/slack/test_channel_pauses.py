@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.slack.posting import OutboxMemory, SlackPost
+from bot.slack.outbox_memory import OutboxMemory, SlackPost
 from tests.runs.fakes import StillClock
 from tests.storage.builders import AT
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bot.slack.outbox_memory import SlackPost
 from bot.slack.pace import ChannelOwnership
-from bot.slack.posting import SlackPost
 from slack_sandbox.web_api.faults import When
 from storage import moves, outbox
 from storage.models import Message

@@ -18,6 +18,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import SHARED_VARIABLES_PATTERN
 from bot.tools import Tool
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
 from slack_sandbox.client.admin import Admin
@@ -121,7 +122,7 @@ class TwoWorkspaces:
             settings = Settings.load(environ, transport=Transport.SOCKET)
             self.install_in_record(settings)
             self.host = WorkspaceHost(
-                settings, self.machine, build, environ, None, self.tools, quiet=NEVER
+                settings, self.machine, AppSource(build, environ, tools=self.tools), NEVER
             )
             self.host.start()
         return self.host

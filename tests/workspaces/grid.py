@@ -15,6 +15,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.demo.model_server import Turn
 from bot.tools import Tool
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
@@ -94,7 +95,7 @@ class Grid:
         }
         settings = Settings.load(self.environ, transport=transport)
         self.host = WorkspaceHost(
-            settings, self.clock, build, self.environ, None, tools, quiet=NEVER
+            settings, self.clock, AppSource(build, self.environ, tools=tools), NEVER
         )
         self.host.start()
         if transport is Transport.HTTP:

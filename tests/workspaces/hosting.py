@@ -17,6 +17,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.demo.model_server import Turn
 from bot.tools import Tool
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from bot.workspaces.install_pages import REDIRECT_PATH
@@ -116,7 +117,10 @@ class Hosting:
         """Begin to serve."""
         settings = Settings.load(self.environ, transport=self.transport)
         self.host = WorkspaceHost(
-            settings, self.machine, build, self.environ, None, self.tools, quiet=self.quiet
+            settings,
+            self.machine,
+            AppSource(build, self.environ, tools=self.tools),
+            self.quiet,
         )
         self.host.start()
         if self.transport is Transport.HTTP:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from bot.app import build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
@@ -82,7 +83,7 @@ class MovingHarness(Harness):
             record.insert_or_update_installation(self._build_installation(settings, record))
         record.close()
         self.host = WorkspaceHost(
-            settings, self.machine, build, self.environ, None, self.tools, quiet=NEVER
+            settings, self.machine, AppSource(build, self.environ, tools=self.tools), NEVER
         )
         self.host.start()
         # a record from a backup says that the process that made it still owns the workspace

@@ -16,6 +16,7 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import get_schema_name
 from bot.http.slack_endpoint import ServedElsewhereError
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from bot.workspaces.hosted import NotServedError
 from storage import workspace_owners
@@ -48,7 +49,7 @@ def shared(server: Server) -> Iterator[InstallationRecord]:
 @pytest.fixture
 def make_owners(shared: InstallationRecord) -> MakeOwners:
     """A function that makes one process' view of the owners."""
-    return lambda process: WorkspaceOwners(shared, process, f"http://{process}")
+    return lambda process: WorkspaceOwners(shared, f"http://{process}")
 
 
 @pytest.fixture
@@ -190,7 +191,9 @@ def test_a_second_process_does_not_serve_an_owned_workspace(
     one.card(thread)
     second_environ = hosting.environ | {"COUNTERSIGN_HTTP": "127.0.0.1:0"}
     settings = Settings.load(second_environ, transport=Transport.SOCKET)
-    second = WorkspaceHost(settings, hosting.clock, build, second_environ, None, hosting.tools)
+    second = WorkspaceHost(
+        settings, hosting.clock, AppSource(build, second_environ, tools=hosting.tools)
+    )
     second.start()
     try:
         with pytest.raises(NotServedError), second.use_app(ONE):
@@ -212,7 +215,7 @@ def test_a_host_whose_start_failed_can_be_stopped(
     hosting = make_hosting(Transport.SOCKET, environ=build_environ(server))
     environ = hosting.environ
     settings = Settings.load(environ, transport=Transport.SOCKET)
-    WorkspaceHost(settings, hosting.clock, build, environ, None, hosting.tools).stop()
+    WorkspaceHost(settings, hosting.clock, AppSource(build, environ, tools=hosting.tools)).stop()
 
 
 def test_a_workspace_taken_during_its_start_is_served_elsewhere(

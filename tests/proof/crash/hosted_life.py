@@ -14,6 +14,7 @@ from typing import Any
 
 from bot.app import App, build
 from bot.config.settings import Settings
+from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
 from slack_sandbox.workspace.clock import ShiftedClock
 from tests.proof.crash.life import MAX_SECONDS, Orders, settle_app
@@ -72,7 +73,9 @@ def _begin(orders: Orders, clock: ShiftedClock, steps: Steps) -> WorkspaceHost:
         return app
 
     steps.watch_wires()
-    host = WorkspaceHost(settings, clock, build_traced, orders.settings, quiet=NEVER_QUIET_SECONDS)
+    host = WorkspaceHost(
+        settings, clock, AppSource(build_traced, orders.settings), NEVER_QUIET_SECONDS
+    )
     host.start()
     return host
 
