@@ -20,27 +20,7 @@ from celpy.celparser import CELParseError, CELParser
 from celpy.evaluation import celstr
 from lark import Tree
 
-from bot.policy.condition_values import (
-    BINARY_OPERATORS,
-    METHODS,
-    TIMESTAMP_METHODS,
-    UNARY_OPERATORS,
-    Facts,
-    SlackId,
-    SpendingSum,
-    UnknownValueError,
-    UnusableValue,
-    compile_pattern,
-    convert_to_condition_value,
-    convert_to_fraction,
-    count_characters_or_items,
-    estimate_traversal_steps,
-    get_field,
-    get_item,
-    load_time_zone,
-    require_boolean,
-)
-from bot.policy.spending_sums import SPENDING_FUNCTIONS, parse_spending_sum
+from bot.policy import condition_values as values
 
 # Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
 # that only wrap another are left out. PURE.
@@ -72,7 +52,7 @@ def parse_condition(source: str) -> Tree[Any]:
         return tree
     except CELParseError as error:
         where = f" (line {error.line}, column {error.column})" if error.line else ""
-        raise UnknownValueError(
+        raise values.UnknownValueError(
             f"is not CEL{where}; compare, combine with && and ||, negate with !"
         ) from None
 
@@ -83,7 +63,7 @@ def _simplify_tree(node: Any, depth: int) -> Any:
     if not isinstance(node, Tree):
         return node
     if depth > MAX_DEPTH:
-        raise UnknownValueError("is nested too deeply; split the rule")
+        raise values.UnknownValueError("is nested too deeply; split the rule")
     if node.data == "literal":
         return Tree("literal", [_parse_literal(node.children[0])])
     kind, parts = str(node.data), list(node.children)
@@ -109,7 +89,7 @@ def _list_chained_operands(node: Tree[Any]) -> list[Any]:
 def _parse_literal(token: Any) -> Any:
     if token.type in ("INT_LIT", "FLOAT_LIT", "UINT_LIT"):
         text = token.value.rstrip("uU")
-        return convert_to_fraction(int(text, 16) if "x" in text else text)
+        return values.convert_to_fraction(int(text, 16) if "x" in text else text)
     if token.type in ("BOOL_LIT", "NULL_LIT"):
         return {"true": True, "false": False, "null": None}[token.value]
     raw = token.value[0] in "rR"
@@ -117,11 +97,11 @@ def _parse_literal(token: Any) -> Any:
     quotes = 3 if token.type == "MLSTRING_LIT" else 1
     inner = plain[quotes:-quotes]
     if token.type == "BYTES_LIT" or "\n" in inner or "\r" in inner:
-        raise UnknownValueError(
+        raise values.UnknownValueError(
             "contains bytes or a text of several lines, which a condition cannot use"
         )
     if (raw and inner.endswith("\\")) or not (raw or _VALID_ESCAPES_PATTERN.fullmatch(inner)):
-        raise UnknownValueError(
+        raise values.UnknownValueError(
             'has a backslash without a meaning; write \\\\ for one, or r"…" around the text'
         )
     return str(celstr(token))
@@ -145,43 +125,45 @@ class ConditionEvaluator:
         """Return the value of a part of the tree; raises UnknownValueError."""
         self._count_steps(1)
         kind: str = node.data
-        if kind in BINARY_OPERATORS:
+        if kind in values.BINARY_OPERATORS:
             left, right = self.evaluate(node.children[0]), self.evaluate(node.children[1])
-            self._count_steps(estimate_traversal_steps(left) + estimate_traversal_steps(right))
-            return BINARY_OPERATORS[kind](left, right)
-        if kind in UNARY_OPERATORS:
-            return UNARY_OPERATORS[kind](self.evaluate(node.children[0]))
+            self._count_steps(
+                values.estimate_traversal_steps(left) + values.estimate_traversal_steps(right)
+            )
+            return values.BINARY_OPERATORS[kind](left, right)
+        if kind in values.UNARY_OPERATORS:
+            return values.UNARY_OPERATORS[kind](self.evaluate(node.children[0]))
         return getattr(self, f"_{kind}")(node)
 
     def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_EVALUATION_STEPS:
-            raise UnknownValueError("it takes too long for this much data")
+            raise values.UnknownValueError("it takes too long for this much data")
 
     def _expr(self, node: Tree[Any]) -> Any:
         condition, yes, no = node.children
-        return self.evaluate(yes if require_boolean(self.evaluate(condition)) else no)
+        return self.evaluate(yes if values.require_boolean(self.evaluate(condition)) else no)
 
     def _conditionalor(self, node: Tree[Any]) -> bool:
-        return any(require_boolean(self.evaluate(each)) for each in node.children)
+        return any(values.require_boolean(self.evaluate(each)) for each in node.children)
 
     def _conditionaland(self, node: Tree[Any]) -> bool:
-        return all(require_boolean(self.evaluate(each)) for each in node.children)
+        return all(values.require_boolean(self.evaluate(each)) for each in node.children)
 
     def _literal(self, node: Tree[Any]) -> Any:
         return node.children[0]
 
     def _ident(self, node: Tree[Any]) -> Any:
-        return get_field(self._names, str(node.children[0]))
+        return values.get_field(self._names, str(node.children[0]))
 
     def _list_lit(self, node: Tree[Any]) -> list[Any]:
         return self._evaluate_all(node.children)
 
     def _member_dot(self, node: Tree[Any]) -> Any:
-        return get_field(self.evaluate(node.children[0]), str(node.children[1]))
+        return values.get_field(self.evaluate(node.children[0]), str(node.children[1]))
 
     def _member_index(self, node: Tree[Any]) -> Any:
-        return get_item(self.evaluate(node.children[0]), self.evaluate(node.children[1]))
+        return values.get_item(self.evaluate(node.children[0]), self.evaluate(node.children[1]))
 
     def _ident_arg(self, node: Tree[Any]) -> Any:
         name, *given = node.children
@@ -192,7 +174,7 @@ class ConditionEvaluator:
     def _has_field(self, node: Any) -> bool:
         within = self.evaluate(node.children[0])
         if not isinstance(within, dict):
-            raise UnknownValueError("only a map has fields")
+            raise values.UnknownValueError("only a map has fields")
         return str(node.children[1]) in within
 
     def _member_dot_arg(self, node: Tree[Any]) -> Any:
@@ -200,26 +182,26 @@ class ConditionEvaluator:
         found = self.evaluate(target)
         if name in MACROS:
             return self._evaluate_macro(str(name), found, str(given[0].children[0]), given[1])
-        values = self._evaluate_all(given)
-        self._count_steps(estimate_traversal_steps(found) if name != "size" else 0)
-        return METHODS[str(name)](found, *values)
+        given_values = self._evaluate_all(given)
+        self._count_steps(values.estimate_traversal_steps(found) if name != "size" else 0)
+        return values.METHODS[str(name)](found, *given_values)
 
     def _evaluate_all(self, nodes: list[Any]) -> list[Any]:
         return [self.evaluate(each) for each in nodes]
 
     def _evaluate_macro(self, name: str, items: Any, variable: str, body: Any) -> Any:
         if not isinstance(items, list | dict | frozenset):
-            raise UnknownValueError(f"only a list, a map or a group has .{name}()")
+            raise values.UnknownValueError(f"only a list, a map or a group has .{name}()")
         evaluated = self._evaluate_each(
             sorted(items) if isinstance(items, frozenset) else list(items), variable, body
         )
         if name == "map":
             return [value for _, value in evaluated]
         if name == "all":
-            return all(require_boolean(value) for _, value in evaluated)
+            return all(values.require_boolean(value) for _, value in evaluated)
         if name == "exists":
-            return any(require_boolean(value) for _, value in evaluated)
-        matching = [item for item, value in evaluated if require_boolean(value)]
+            return any(values.require_boolean(value) for _, value in evaluated)
+        matching = [item for item, value in evaluated if values.require_boolean(value)]
         return matching if name == "filter" else len(matching) == 1
 
     def _evaluate_each(
@@ -228,7 +210,7 @@ class ConditionEvaluator:
         for one in items:
             self._names[variable] = one
             value = self.evaluate(body)
-            self._count_steps(estimate_traversal_steps(value))
+            self._count_steps(values.estimate_traversal_steps(value))
             yield one, value
 
 
@@ -245,9 +227,9 @@ class _Namespace(NamedTuple):
 
 NAMESPACES = {
     "groups": _Namespace('groups.finance or groups["shop-leads"]', frozenset),
-    "channels": _Namespace('channels.announcements or channels["shop-floor"]', SlackId, "#"),
-    "people": _Namespace('people.ana or people["ana.ruiz"]', SlackId),
-    "freezes": _Namespace("freezes.christmas", convert_to_condition_value),
+    "channels": _Namespace('channels.announcements or channels["shop-floor"]', values.SlackId, "#"),
+    "people": _Namespace('people.ana or people["ana.ruiz"]', values.SlackId),
+    "freezes": _Namespace("freezes.christmas", values.convert_to_condition_value),
 }
 VARIABLE_NAMES = frozenset(
     {
@@ -272,7 +254,7 @@ class Condition:
         if len(source.encode(errors="surrogatepass")) > MAX_CONDITION_BYTES:
             raise ConditionError(f"is longer than {MAX_CONDITION_BYTES} bytes; split the rule")
         # what the condition reads
-        self.names, self.spent = set[str](), set[SpendingSum]()
+        self.names, self.spent = set[str](), set[values.SpendingSum]()
         self.groups, self.channels = set[str](), set[str]()
         self.people, self.freezes = set[str](), set[str]()
         self.fields, self.asked = set[str](), set[str]()  # fields of args; those inside has()
@@ -280,40 +262,42 @@ class Condition:
         try:
             self._tree = parse_condition(source)
             self._check_node(self._tree, frozenset())
-        except UnknownValueError as error:
+        except values.UnknownValueError as error:
             raise ConditionError(str(error)) from None
 
-    def is_true_for(self, facts: Facts) -> bool:
+    def is_true_for(self, facts: values.Facts) -> bool:
         """Return whether the condition is true of `facts`.
 
         Raises ConditionError if that cannot be determined.
         """
-        functions: dict[str, Callable[..., Any]] = {"size": count_characters_or_items}
-        for name in SPENDING_FUNCTIONS:
+        functions: dict[str, Callable[..., Any]] = {"size": values.count_characters_or_items}
+        for name in values.SPENDING_FUNCTIONS:
             functions[name] = partial(_get_known_sum, facts.spent or {}, name)
         try:
             evaluator = ConditionEvaluator(self._build_name_values(facts), functions)
-            return require_boolean(evaluator.evaluate(self._tree))
-        except UnknownValueError as error:
+            return values.require_boolean(evaluator.evaluate(self._tree))
+        except values.UnknownValueError as error:
             raise ConditionError(f"could not be evaluated: {error}") from None
         except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
             raise ConditionError(f"could not be evaluated: {type(error).__name__}") from None
 
-    def _build_name_values(self, facts: Facts) -> dict[str, Any]:
-        values = {
-            name: _or_unusable(getattr(facts, name), convert_to_condition_value)
+    def _build_name_values(self, facts: values.Facts) -> dict[str, Any]:
+        built = {
+            name: _or_unusable(getattr(facts, name), values.convert_to_condition_value)
             for name in self.names - {"args"}
         }
         if "args" in self.names:
             read = facts.args if self.reads_all_fields else facts.args.keys() & self.fields
-            values["args"] = convert_to_condition_value({name: facts.args[name] for name in read})
+            built["args"] = values.convert_to_condition_value(
+                {name: facts.args[name] for name in read}
+            )
         for name, namespace in NAMESPACES.items():
             known = getattr(facts, name) or {}
-            values[name] = {
+            built[name] = {
                 member: _or_unusable(known.get(f"{namespace.prefix}{member}"), namespace.convert)
                 for member in getattr(self, name)
             }
-        return values
+        return built
 
     def _check_node(self, node: Any, bound: frozenset[str]) -> None:
         """Check a part of the tree and collect the facts it needs.
@@ -377,7 +361,7 @@ class Condition:
             raise ConditionError(
                 f"calls {name}(), which is unknown; there are {', '.join(sorted(FUNCTION_NAMES))}"
             )
-        if name in SPENDING_FUNCTIONS:
+        if name in values.SPENDING_FUNCTIONS:
             self._check_sum(name, list(_list_text_literals(arguments)), len(arguments))
         elif len(arguments) != 1:
             raise ConditionError(f"needs one value in {name}()")
@@ -390,7 +374,7 @@ class Condition:
 
     def _check_sum(self, name: str, words: list[str], given: int) -> None:
         try:
-            found = parse_spending_sum(name, words if len(words) == given else ())
+            found = values.parse_spending_sum(name, words if len(words) == given else ())
         except ValueError as error:
             raise ConditionError(str(error)) from None
         self.spent.add(found)
@@ -398,14 +382,16 @@ class Condition:
 
 
 def _or_unusable(found: Any, make: Callable[[Any], Any]) -> Any:
-    return UnusableValue("what it stands for is not known") if found is None else make(found)
+    return values.UnusableValue("what it stands for is not known") if found is None else make(found)
 
 
-def _get_known_sum(sums: Mapping[SpendingSum, Decimal | None], name: str, *words: str) -> Fraction:
-    asked = parse_spending_sum(name, words)
+def _get_known_sum(
+    sums: Mapping[values.SpendingSum, Decimal | None], name: str, *words: str
+) -> Fraction:
+    asked = values.parse_spending_sum(name, words)
     if (found := sums.get(asked)) is None:
-        raise UnknownValueError(f"what was spent with {asked.tool} is not known")
-    return convert_to_fraction(found)
+        raise values.UnknownValueError(f"what was spent with {asked.tool} is not known")
+    return values.convert_to_fraction(found)
 
 
 def _is_identifier(node: Any, name: str) -> bool:
@@ -433,16 +419,18 @@ def _list_named_members(node: Tree[Any]) -> list[str]:
 
 def _check_method(node: Tree[Any]) -> None:
     method, arguments = str(node.children[1]), node.children[2:]
-    if method not in METHODS:
-        known_methods = ", ".join(sorted(METHODS))
+    if method not in values.METHODS:
+        known_methods = ", ".join(sorted(values.METHODS))
         raise ConditionError(f"calls .{method}(), which does not exist; there are {known_methods}")
-    if len(arguments) not in ((0, 1) if method in TIMESTAMP_METHODS else (int(method != "size"),)):
+    if len(arguments) not in (
+        (0, 1) if method in values.TIMESTAMP_METHODS else (int(method != "size"),)
+    ):
         raise ConditionError(f"gives .{method}() too many values, or too few")
-    if method == "matches" or method in TIMESTAMP_METHODS:
+    if method == "matches" or method in values.TIMESTAMP_METHODS:
         if len(texts := list(_list_text_literals(arguments))) != len(arguments):
             raise ConditionError(f"needs words in quotes in .{method}()")
         for text in texts:
-            (compile_pattern if method == "matches" else load_time_zone)(text)
+            (values.compile_pattern if method == "matches" else values.load_time_zone)(text)
 
 
 def _list_text_literals(nodes: list[Any]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.approvals.call_gates import sum_field_or_count_calls
-from bot.policy.condition import Condition, ConditionError, SpendingSum
+from bot.policy.condition import Condition, ConditionError
+from bot.policy.condition_values import SpendingSum
 from storage import call_history
 from storage.call_history import CallCountedTowardsLimit
 from storage.states import CallStatus

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from bot.policy.business_hours import StartTime
-from bot.policy.condition import Condition, ConditionError, Facts, SpendingSum
+from bot.policy.condition import Condition, ConditionError
+from bot.policy.condition_values import Facts, SpendingSum
 from bot.policy.evaluation import PolicyError, parse
 from bot.policy.gates import Approvers, Ask, Escalation, GrantOffer, Stage
 from bot.policy.tally import Ballot

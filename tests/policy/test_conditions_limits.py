@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError, SpendingSum
+from bot.policy.condition import Condition, ConditionError
+from bot.policy.condition_values import SpendingSum
 from tests.policy.builders import DAY, get_evaluation_error, get_parse_error, is_true, make_facts
 
 MANY = list(range(10_000))
