@@ -269,7 +269,8 @@ def test_a_deleted_card_is_posted_again(harness: Harness, fakes: FakeTools) -> N
     )
     new_card = harness.card(SUPPORT, thread)
     assert new_card["ts"] != card["ts"]
-    harness.person("cleo").click(SUPPORT, new_card["ts"], "approve")
+    other = value_of(card, "approve", 1)  # the new card may not show the first vote yet
+    harness.person("cleo").click(SUPPORT, new_card["ts"], "approve", value=other)
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
     assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
