@@ -16,11 +16,10 @@ from anyio.from_thread import BlockingPortal
 from bot.agent.turn import ModelPlanner
 from bot.approvals.call_checks import UsageLimits
 from bot.approvals.call_gates import PolicyFactSources
-from bot.approvals.clicks import ClickDispatcher
 from bot.approvals.deadlines import CallExpirer
 from bot.approvals.delegation import DelegateNotifier
 from bot.approvals.dialog_access import CardViewers, DialogAccessChecker, PreviewRowsSender
-from bot.approvals.edits import EditHandler
+from bot.approvals.edits import EditHandler, EditSubmissionHandler
 from bot.approvals.form_catalog import list_template_problems
 from bot.approvals.form_requests import FormRequestStarter, FormServiceFactory
 from bot.approvals.grants import GrantManager
@@ -50,7 +49,7 @@ from bot.runs.elicitations import ElicitationBroker
 from bot.runs.endings import CallOutcomeStore
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import MessageIntake, NonSlackMessageIntake
-from bot.runs.loop import MainLoop, TickActions
+from bot.runs.loop import ClickDispatcher, MainLoop, TickActions
 from bot.runs.plans import MissingCardPoster
 from bot.runs.program_calls import ProgramCallClaimManager
 from bot.runs.program_requests import ProgramRequests
@@ -133,6 +132,7 @@ class Core:
         )
         views, passkeys = self.build_person_view_factory(), self.build_passkey_manager()
         handlers = (
+            votes,
             AnswerHandler(self.store, self.authority),
             views.build_delegation_manager(),
             passkeys,
@@ -143,13 +143,16 @@ class Core:
             HandOverHandler(replies, self.tools, self.authority, permissions),
             grants,
         )
+        edits = EditSubmissionHandler(self.build_edit_handler(), votes, replies)
         acts = {act: do for each in handlers for act, do in each.get_action_handlers().items()}
         return ClickDispatcher(
             self.authority,
-            votes,
-            self.build_edit_handler(),
             replies,
-            acts | {DialogId.REQUEST: FormRequestStarter(self.forms()).start_request},
+            acts
+            | {
+                DialogId.EDIT: edits.handle_edit,
+                DialogId.REQUEST: FormRequestStarter(self.forms()).start_request,
+            },
             {
                 DeliveryKind.SIGNATURE: signed.handle_signature,
                 DeliveryKind.ENROLMENT: passkeys.handle_enrolment,

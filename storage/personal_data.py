@@ -12,9 +12,23 @@ from typing import Any
 from sqlalchemy import String, and_, bindparam, cast, delete, func, literal, or_, select, update
 from sqlmodel import SQLModel, col
 
-from storage import grants, inbox, models, purge, trail
+from storage import grants, inbox, purge, trail
 from storage.columns import build_thread_conditions
 from storage.delegations import Delegation
+from storage.models import (
+    Attempt,
+    Audit,
+    Call,
+    Delivery,
+    Item,
+    Message,
+    ModeSwitch,
+    PersonAnswer,
+    Plan,
+    Revision,
+    Run,
+    Vote,
+)
 from storage.passkeys import Passkey, SigningLink, VoteSignature
 from storage.programs import ProgramApiKey
 from storage.states import RUN_OPEN_STATUSES, DeliveryKind, DeliveryStatus
@@ -27,56 +41,49 @@ PERSON_FORGOTTEN_EVENT = "person.forgotten"  # the last audit row of each erasur
 _PERSON_PARAMETER: Any = bindparam("person_")
 _RUN_ID_PARAMETERS = purge.RUN_ID_PARAMETERS
 _SELECTS_OF_RUNS_OF_PERSON = (
-    select(col(models.Run.id)).where(col(models.Run.requester) == _PERSON_PARAMETER),
-    select(col(models.Delivery.run_id)).where(
-        col(models.Delivery.user) == _PERSON_PARAMETER, col(models.Delivery.run_id).is_not(None)
+    select(col(Run.id)).where(col(Run.requester) == _PERSON_PARAMETER),
+    select(col(Delivery.run_id)).where(
+        col(Delivery.user) == _PERSON_PARAMETER, col(Delivery.run_id).is_not(None)
     ),
     select(col(AttachedFile.run_id)).where(col(AttachedFile.person) == _PERSON_PARAMETER),
     # transcripts name the author of a quote like this: "Ben (<@UBEN00001>)"
-    select(col(models.Item.run_id)).where(
-        col(models.Item.body).contains(literal("(<@").concat(_PERSON_PARAMETER))
+    select(col(Item.run_id)).where(
+        col(Item.body).contains(literal("(<@").concat(_PERSON_PARAMETER))
     ),
     *(
-        select(col(models.Call.run_id)).where(col(models.Call.id).in_(select(of).where(*whose)))
+        select(col(Call.run_id)).where(col(Call.id).in_(select(of).where(*whose)))
         for of, *whose in (
-            (
-                col(models.Vote.call_id),
-                col(models.Vote.person) == _PERSON_PARAMETER,
-                col(models.Vote.reason) != "",
-            ),
-            (
-                col(models.PersonAnswer.call_id),
-                col(models.PersonAnswer.person) == _PERSON_PARAMETER,
-            ),
-            (col(models.Revision.call_id), col(models.Revision.author) == _PERSON_PARAMETER),
+            (col(Vote.call_id), col(Vote.person) == _PERSON_PARAMETER, col(Vote.reason) != ""),
+            (col(PersonAnswer.call_id), col(PersonAnswer.person) == _PERSON_PARAMETER),
+            (col(Revision.call_id), col(Revision.author) == _PERSON_PARAMETER),
         )
     ),
 )
-_ROOT_ID_COLUMN = func.coalesce(col(models.Run.root_id), "")
+_ROOT_ID_COLUMN = func.coalesce(col(Run.root_id), "")
 _SELECT_THREAD_OF_RUN = select(
-    col(models.Run.team), col(models.Run.channel), col(models.Run.thread_ts), _ROOT_ID_COLUMN
-).where(col(models.Run.id) == bindparam("id_"))
-_SELECT_RUNS_OF_SAME_THREAD = select(col(models.Run.id)).where(
+    col(Run.team), col(Run.channel), col(Run.thread_ts), _ROOT_ID_COLUMN
+).where(col(Run.id) == bindparam("id_"))
+_SELECT_RUNS_OF_SAME_THREAD = select(col(Run.id)).where(
     or_(
-        and_(*build_thread_conditions(models.Run), col(models.Run.thread_ts) != ""),
-        col(models.Run.root_id) == bindparam("root_"),
+        and_(*build_thread_conditions(Run), col(Run.thread_ts) != ""),
+        col(Run.root_id) == bindparam("root_"),
     )
 )
 _SETTLED_STATUSES = (DeliveryStatus.DONE, DeliveryStatus.BROKEN)
 _SELECTS_OF_OPEN_RUNS = (
-    select(col(models.Run.id)).where(
-        col(models.Run.id).in_(_RUN_ID_PARAMETERS), col(models.Run.status).in_(RUN_OPEN_STATUSES)
+    select(col(Run.id)).where(
+        col(Run.id).in_(_RUN_ID_PARAMETERS), col(Run.status).in_(RUN_OPEN_STATUSES)
     ),
-    select(col(models.Call.run_id)).where(
-        col(models.Call.run_id).in_(_RUN_ID_PARAMETERS), purge.OPEN_CALL_CONDITION
+    select(col(Call.run_id)).where(
+        col(Call.run_id).in_(_RUN_ID_PARAMETERS), purge.OPEN_CALL_CONDITION
     ),
-    select(col(models.Message.run_id)).where(
-        col(models.Message.run_id).in_(_RUN_ID_PARAMETERS),
-        col(models.Message.status).not_in(purge.FINISHED_MESSAGE_STATUSES),
+    select(col(Message.run_id)).where(
+        col(Message.run_id).in_(_RUN_ID_PARAMETERS),
+        col(Message.status).not_in(purge.FINISHED_MESSAGE_STATUSES),
     ),
 )
-_SELECT_UNPURGED_RUNS = select(col(models.Run.id)).where(
-    col(models.Run.id).in_(_RUN_ID_PARAMETERS), col(models.Run.purged_at).is_(None)
+_SELECT_UNPURGED_RUNS = select(col(Run.id)).where(
+    col(Run.id).in_(_RUN_ID_PARAMETERS), col(Run.purged_at).is_(None)
 )
 _SELECT_PINNED_GRANTS = select(grants.Grant).where(
     or_(
@@ -90,56 +97,45 @@ _UPDATE_GRANT_UNPINNED = (
 )
 # what an ordinary purge leaves in requests, and the key by which a program knows its request
 _EXTRA_ERASING_UPDATES = (
-    update(models.Delivery)
-    .where(col(models.Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(models.Delivery.note) != "")
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(Delivery.note) != "")
     .values(note=""),
-    update(models.Delivery)
-    .where(
-        col(models.Delivery.run_id).in_(_RUN_ID_PARAMETERS),
-        col(models.Delivery.kind) == DeliveryKind.PROGRAM,
-    )
-    .values(key=literal("forgotten:").concat(cast(col(models.Delivery.seq), String))),
+    update(Delivery)
+    .where(col(Delivery.run_id).in_(_RUN_ID_PARAMETERS), col(Delivery.kind) == DeliveryKind.PROGRAM)
+    .values(key=literal("forgotten:").concat(cast(col(Delivery.seq), String))),
     update(Webhook)
     .where(col(Webhook.run_id).in_(_RUN_ID_PARAMETERS), col(Webhook.error) != "")
     .values(error=""),
 )
 # clicks and dialogs have no request id; what they are about is in their payload
-_SELECT_SETTLED_CLICKS = select(
-    col(models.Delivery.seq), col(models.Delivery.user), col(models.Delivery.body)
-).where(
-    col(models.Delivery.seq) > bindparam("after_"),
-    col(models.Delivery.seq) <= bindparam("until_"),
-    col(models.Delivery.status).in_(_SETTLED_STATUSES),
-    col(models.Delivery.run_id).is_(None),
-    or_(
-        col(models.Delivery.body) != "{}",
-        col(models.Delivery.answer) != "",
-        col(models.Delivery.note) != "",
-    ),
+_SELECT_SETTLED_CLICKS = select(col(Delivery.seq), col(Delivery.user), col(Delivery.body)).where(
+    col(Delivery.seq) > bindparam("after_"),
+    col(Delivery.seq) <= bindparam("until_"),
+    col(Delivery.status).in_(_SETTLED_STATUSES),
+    col(Delivery.run_id).is_(None),
+    or_(col(Delivery.body) != "{}", col(Delivery.answer) != "", col(Delivery.note) != ""),
 )
 _UPDATE_CLICK_EMPTIED = (
-    update(models.Delivery)
-    .where(col(models.Delivery.seq) == bindparam("seq_"))
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
     .values(body="{}", answer="", note="")
 )
 # messages to one person or about no request: they have no request id
 _PRIVATE_MESSAGE_COLUMNS = (
-    models.Message.seq,
-    models.Message.key,
-    models.Message.recipient,
-    models.Message.channel,
-    models.Message.body,
+    Message.seq,
+    Message.key,
+    Message.recipient,
+    Message.channel,
+    Message.body,
 )
 _SELECT_PRIVATE_MESSAGES = select(*map(col, _PRIVATE_MESSAGE_COLUMNS)).where(
-    col(models.Message.run_id) == "",
-    col(models.Message.status).in_(purge.FINISHED_MESSAGE_STATUSES),
+    col(Message.run_id) == "", col(Message.status).in_(purge.FINISHED_MESSAGE_STATUSES)
 )
-_DELETE_MESSAGE_BY_SEQ = delete(models.Message).where(col(models.Message.seq) == bindparam("seq_"))
-_DELETE_MESSAGE_BY_KEY = delete(models.Message).where(
-    col(models.Message.key) == bindparam("key_"),
-    col(models.Message.status).in_(purge.FINISHED_MESSAGE_STATUSES),
+_DELETE_MESSAGE_BY_SEQ = delete(Message).where(col(Message.seq) == bindparam("seq_"))
+_DELETE_MESSAGE_BY_KEY = delete(Message).where(
+    col(Message.key) == bindparam("key_"), col(Message.status).in_(purge.FINISHED_MESSAGE_STATUSES)
 )
-_SELECT_PLANS = select(col(models.Plan.id)).where(col(models.Plan.run_id).in_(_RUN_ID_PARAMETERS))
+_SELECT_PLANS = select(col(Plan.id)).where(col(Plan.run_id).in_(_RUN_ID_PARAMETERS))
 _ID_PATTERN = re.compile(r"[\w-]{22}", re.ASCII)
 _SELECT_DELEGATIONS_GIVEN = select(col(Delegation.id)).where(
     col(Delegation.giver) == _PERSON_PARAMETER
@@ -154,29 +150,27 @@ _ERASE_PASSKEY_NAMES_AND_LINKS = (  # the passkeys stay: signatures refer to the
     delete(SigningLink).where(col(SigningLink.person) == _PERSON_PARAMETER),
 )
 _UPDATE_VOTE_REASONS = (
-    update(models.Vote)
+    update(Vote)
     .where(
-        col(models.Vote.person) == _PERSON_PARAMETER,
-        col(models.Vote.reason) != "",
-        col(models.Vote.call_id).in_(
-            select(col(models.Call.id))
-            .join(models.Run, col(models.Run.id) == col(models.Call.run_id))
-            .where(col(models.Run.purged_at).is_not(None))
+        col(Vote.person) == _PERSON_PARAMETER,
+        col(Vote.reason) != "",
+        col(Vote.call_id).in_(
+            select(col(Call.id))
+            .join(Run, col(Run.id) == col(Call.run_id))
+            .where(col(Run.purged_at).is_not(None))
         ),
     )
     .values(reason="")
 )
 _VOTE_TRIGGER_PATTERN = re.compile(r"\bvote_no_update\b")  # keeps votes append-only
 _COUNT_VOTE_REASONS = select(func.count()).where(
-    col(models.Vote.person) == _PERSON_PARAMETER, col(models.Vote.reason) != ""
+    col(Vote.person) == _PERSON_PARAMETER, col(Vote.reason) != ""
 )
 # builds before 0.1.0 sealed the reason of a vote together with the rest of its row
 _COUNT_SEALED_REASONS = (
     select(func.count())
-    .where(
-        col(models.Audit.actor) == _PERSON_PARAMETER, col(models.Audit.data).contains('"reason": "')
-    )
-    .where(~col(models.Audit.data).contains('"reason": ""'))
+    .where(col(Audit.actor) == _PERSON_PARAMETER, col(Audit.data).contains('"reason": "'))
+    .where(~col(Audit.data).contains('"reason": ""'))
 )
 
 
@@ -397,22 +391,8 @@ def _split_into_chunks(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 _SECRET_COLUMNS_BY_TABLE = {"client_key": {"hash"}, "signing_link": {"hash"}}  # never exported
-_MODELS_WITH_RUN_ID: tuple[Any, ...] = (
-    models.Plan,
-    models.Call,
-    models.Item,
-    models.Message,
-    models.Delivery,
-    AttachedFile,
-    models.Audit,
-)
-_MODELS_WITH_CALL_ID: tuple[Any, ...] = (
-    models.Revision,
-    models.Vote,
-    VoteSignature,
-    models.PersonAnswer,
-    models.Attempt,
-)
+_MODELS_WITH_RUN_ID: tuple[Any, ...] = (Plan, Call, Item, Message, Delivery, AttachedFile, Audit)
+_MODELS_WITH_CALL_ID: tuple[Any, ...] = (Revision, Vote, VoteSignature, PersonAnswer, Attempt)
 
 
 def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
@@ -422,10 +402,10 @@ def export_personal_data(tx: Transaction, person: str) -> dict[str, Any]:
     the requests of others, or in no request. `emptied_with`: the requests of others that `forget`
     would empty too, because this person's text is part of them.
     """
-    own_run_ids = select(col(models.Run.id)).where(col(models.Run.requester) == person)
-    calls = select(col(models.Call.id)).where(col(models.Call.run_id).in_(own_run_ids))
+    own_run_ids = select(col(Run.id)).where(col(Run.requester) == person)
+    calls = select(col(Call.id)).where(col(Call.run_id).in_(own_run_ids))
     rows_by_table: dict[str, list[dict[str, Any]]] = {
-        "run": _fetch_rows_as_dicts(tx, models.Run, col(models.Run.requester) == person)
+        "run": _fetch_rows_as_dicts(tx, Run, col(Run.requester) == person)
     }
     for model in _MODELS_WITH_RUN_ID:
         rows_by_table[_table_name(model)] = _fetch_rows_as_dicts(
@@ -455,30 +435,23 @@ def _conditions_for_rows_elsewhere(
     person: str, mine: Any, calls: Any
 ) -> Iterator[tuple[type[SQLModel], tuple[Any, ...]]]:
     """Yield each table with the condition for the person's rows outside their own requests."""
-    yield models.Vote, (col(models.Vote.person) == person, col(models.Vote.call_id).not_in(calls))
+    yield Vote, (col(Vote.person) == person, col(Vote.call_id).not_in(calls))
     signed = col(VoteSignature.person) == person
     yield VoteSignature, (signed, col(VoteSignature.call_id).not_in(calls))
     yield Passkey, (col(Passkey.person) == person,)
     yield SigningLink, (col(SigningLink.person) == person,)
-    answered = col(models.PersonAnswer.person) == person
-    yield models.PersonAnswer, (answered, col(models.PersonAnswer.call_id).not_in(calls))
-    yield (
-        models.Revision,
-        (col(models.Revision.author) == person, col(models.Revision.call_id).not_in(calls)),
-    )
-    in_none_of_theirs = or_(
-        col(models.Delivery.run_id).is_(None), col(models.Delivery.run_id).not_in(mine)
-    )
-    yield models.Delivery, (col(models.Delivery.user) == person, in_none_of_theirs)
-    quoted = col(models.Item.body).contains(f"(<@{person}>)")
-    yield models.Item, (quoted, col(models.Item.run_id).not_in(mine))
-    is_private_message = or_(
-        col(models.Message.recipient) == person, col(models.Message.channel) == person
-    )
-    yield models.Message, (is_private_message, col(models.Message.run_id).not_in(mine))
+    answered = col(PersonAnswer.person) == person
+    yield PersonAnswer, (answered, col(PersonAnswer.call_id).not_in(calls))
+    yield Revision, (col(Revision.author) == person, col(Revision.call_id).not_in(calls))
+    in_none_of_theirs = or_(col(Delivery.run_id).is_(None), col(Delivery.run_id).not_in(mine))
+    yield Delivery, (col(Delivery.user) == person, in_none_of_theirs)
+    quoted = col(Item.body).contains(f"(<@{person}>)")
+    yield Item, (quoted, col(Item.run_id).not_in(mine))
+    is_private_message = or_(col(Message.recipient) == person, col(Message.channel) == person)
+    yield Message, (is_private_message, col(Message.run_id).not_in(mine))
     yield AttachedFile, (col(AttachedFile.person) == person, col(AttachedFile.run_id).not_in(mine))
-    yield models.Audit, (col(models.Audit.actor) == person, col(models.Audit.run_id).not_in(mine))
-    yield models.ModeSwitch, (col(models.ModeSwitch.person) == person,)
+    yield Audit, (col(Audit.actor) == person, col(Audit.run_id).not_in(mine))
+    yield ModeSwitch, (col(ModeSwitch.person) == person,)
     yield Delegation, (or_(col(Delegation.giver) == person, col(Delegation.delegate) == person),)
     yield (
         grants.Grant,

@@ -291,6 +291,24 @@ def remove_calls_from_cards(tx: Transaction, plan_id: str, moved: set[str]) -> N
             outbox.mark_cards_for_redraw(tx, plan_id)
 
 
+def find_place_under_new_gate(
+    authority: Authority, run: Run, call: Call, gate: Ask
+) -> CardPlace | None:
+    """Return where to ask about a call that gets this gate; None if it stays where it is.
+
+    Looks people up. Raises CallRefusedError if nobody could approve it.
+    """
+    if build_card_routing_key(load_gate(call.gate)) == build_card_routing_key(gate):
+        return None
+    return resolve_card_place(authority, run, gate)
+
+
+def move_call_to_place(tx: Transaction, run: Run, call: Call, gate: Ask, place: CardPlace) -> None:
+    """Withdraw a call from the card that it is on, and ask about it with a card elsewhere."""
+    remove_calls_from_cards(tx, call.plan_id, {call.id})
+    queue_cards(tx, run, call.plan_id, [CallWithCardPlace(call, gate, place)])
+
+
 def build_card_message(
     run: Run,
     plan_id: str,

@@ -14,14 +14,28 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals import call_state, card_routing
-from bot.approvals.call_checks import explain_incomplete_display
+from bot.approvals.call_checks import CallRefusedError, explain_incomplete_display
 from bot.approvals.call_gates import PolicyFactSources, allow_full_preview_in_thread, compute_gate
+from bot.approvals.call_state import (
+    build_tool_context,
+    compute_call_digest,
+    copy_call_with_gate,
+    dump_preview_to_call_columns,
+    find_next_notification_time,
+)
 from bot.approvals.call_views import build_edit_notice
-from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.cards import sentences
+from bot.approvals.card_routing import CardPlace, find_place_under_new_gate, move_call_to_place
+from bot.approvals.permissions import DeliverySettler, PermissionChecker, reply_privately
+from bot.approvals.votes import VoteHandler
+from bot.cards.button_codec import CallTarget, Click, DialogSubject
 from bot.cards.edit_form import ParsedEdit, parse_edit_submission
 from bot.cards.field_layout import FieldErrors, place_form_error
+from bot.cards.sentences import (
+    LOOKUP_FAILED_REPLY,
+    edit_not_saved_reply,
+    policy_forbids_sentence,
+    too_few_approvers_after_edit_reply,
+)
 from bot.policy.authority import Authority, Denial, LookupFailedError
 from bot.policy.gates import Ask, Deny, combine_gates, dump_gate, load_gate
 from bot.tools import Preview, Registry, Tool, ToolError
@@ -60,7 +74,7 @@ class Edit:
 
     def build_edited_call(self) -> Call:
         """Return the call as it will be after the edit, as far as it matters for permissions."""
-        return call_state.copy_call_with_gate(self.shown.call, self.gate)
+        return copy_call_with_gate(self.shown.call, self.gate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +178,9 @@ class EditHandler:
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
-            return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
+            return ForbiddenEdit(LOOKUP_FAILED_REPLY)
         return (
-            ForbiddenEdit(sentences.too_few_approvers_after_edit_reply(gate.required_approvers))
+            ForbiddenEdit(too_few_approvers_after_edit_reply(gate.required_approvers))
             if short > 0
             else None
         )
@@ -187,7 +201,7 @@ class EditHandler:
         preview = self.previews.get_or_start_edit_preview(
             tool,
             args,
-            call_state.build_tool_context(run, call, now),
+            build_tool_context(run, call, now),
             (call.id, call.revision, dump_arguments(args)),
             patience=patience,
             then=self.wake,
@@ -205,7 +219,7 @@ class EditHandler:
         call = shown.call
         before, now = load_gate(call.gate), compute_gate(self.sources, run, tool, args, call=call)
         if isinstance(now, Deny):
-            return ForbiddenEdit(sentences.policy_forbids_sentence(now.reason))
+            return ForbiddenEdit(policy_forbids_sentence(now.reason))
         assert isinstance(before, Ask)  # a call with any other gate cannot be edited
         # an edit does not take the decision from the people who were asked about the call
         return combine_gates(before, now) if isinstance(now, Ask) else before
@@ -215,7 +229,7 @@ class EditHandler:
         tx: Transaction,
         delivery: Delivery,
         edit: Edit,
-        place: card_routing.CardPlace | None,
+        place: CardPlace | None,
     ) -> Call | None:
         """Store an edit, and return the edited call; the caller marks the delivery as handled.
 
@@ -239,25 +253,19 @@ class EditHandler:
             inbox.mark_delivery_done(tx, delivery, "the edit came too late")
             return None
         if place is not None:
-            card_routing.remove_calls_from_cards(tx, call.plan_id, {call.id})
-            call_with_place = card_routing.CallWithCardPlace(outcome.call, edit.gate, place)
-            card_routing.queue_cards(tx, edit.run, call.plan_id, [call_with_place])
+            move_call_to_place(tx, edit.run, outcome.call, edit.gate, place)
         line = build_edit_notice(self.tools, tx, call.id, delivery.user, edit.run.requester)
         to = {edit.run.requester} - {delivery.user}
         key = f"edited:{delivery.seq}"
         outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
         return outcome.call
 
-    def find_new_place(self, edit: Edit) -> card_routing.CardPlace | None:
+    def find_new_place(self, edit: Edit) -> CardPlace | None:
         """Return where to ask about an edited call if other people decide it now, else None.
 
         Looks people up. Raises CallRefusedError if nobody could approve it.
         """
-        if card_routing.build_card_routing_key(
-            load_gate(edit.shown.call.gate)
-        ) == card_routing.build_card_routing_key(edit.gate):
-            return None
-        return card_routing.resolve_card_place(self.authority, edit.run, edit.gate)
+        return find_place_under_new_gate(self.authority, edit.run, edit.shown.call, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         call, gate = edit.shown.call, dump_gate(edit.gate)
@@ -268,7 +276,7 @@ class EditHandler:
         return {
             "arguments": edit.arguments,
             "secret": tool.list_secret_paths(loads(edit.arguments)),
-            "digest": call_state.compute_call_digest(
+            "digest": compute_call_digest(
                 self.key,
                 edit.run,
                 tool,
@@ -280,11 +288,9 @@ class EditHandler:
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            **call_state.dump_preview_to_call_columns(preview),
+            **dump_preview_to_call_columns(preview),
             "names": edit.names,
-            "next_at": call_state.find_next_notification_time(
-                edit.gate, call.asked_at or call.created_at
-            ),
+            "next_at": find_next_notification_time(edit.gate, call.asked_at or call.created_at),
         }
 
 
@@ -297,7 +303,7 @@ def _parse_form(
         if isinstance(parsed, ParsedEdit) and parsed.changed:
             load_new_arguments(tool, dumps(parsed.arguments))
     except LookupFailedError:
-        return ForbiddenEdit(sentences.LOOKUP_FAILED_REPLY)
+        return ForbiddenEdit(LOOKUP_FAILED_REPLY)
     except ValueError:  # the tool's model cannot read what it has serialised
         return place_form_error(tool, before, UNREADABLE_VALUES_ERROR)
     return parsed
@@ -315,3 +321,51 @@ def _describe_hidden_content(
     return explain_incomplete_display(
         tool, arguments, names, preview=seen.text, reason=reason, before=before
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EditSubmissionHandler:
+    """Handles submitted Edit dialogs. One per process; called on the loop only."""
+
+    edits: EditHandler
+    votes: VoteHandler
+    replies: DeliverySettler
+
+    def handle_edit(
+        self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
+    ) -> None:
+        """Do what a submitted Edit dialog asks for, and mark its delivery as handled."""
+        target, at = asked.target, delivery.received_at
+        assert isinstance(target, CallTarget)
+        state = payload["view"]["state"]["values"]
+        match self.edits.parse_edit(target.call, target.revision, state, delivery.user, at=at):
+            case ForbiddenEdit(sentence=sentence):
+                self.replies.refuse_click(delivery, sentence)
+            case FieldErrors(errors=errors):  # something has changed since the dialog was checked
+                why = next(iter(errors.values()), "")
+                self.replies.refuse_click(delivery, edit_not_saved_reply(why))
+            case UnchangedEdit(approve=True):
+                self.votes.cast_votes(delivery, [target], CallVerb.APPROVE)
+            case UnchangedEdit():
+                self.replies.settle_silently(delivery, "an edit that changes nothing")
+            case Edit() as edit:
+                self._store_edit(delivery, edit)
+
+    def _store_edit(self, delivery: Delivery, edit: Edit) -> None:
+        """Store an edit, with its editor's approval if the edit is also one: both or neither."""
+        admission = None
+        if edit.is_also_approval:
+            call = edit.build_edited_call()
+            admission = self.votes.admit_editor_as_voter(delivery, call, edit.run)
+        try:
+            place = self.edits.find_new_place(edit)
+        except CallRefusedError as refused:
+            self.replies.refuse_click(delivery, f"Nobody could approve that: {refused.note}.")
+            return
+        with self.replies.store.write() as tx:
+            edited = self.edits.store_edit(tx, delivery, edit, place)
+            if edited is not None and admission is not None:
+                self.votes.approve_edited_call(tx, delivery, edited, admission)
+            elif edited is not None:
+                reply_privately(tx, delivery, CHECK_PREVIEW_FIRST_REPLY if edit.approve else "")
+                inbox.mark_delivery_done(tx, delivery, "edited")

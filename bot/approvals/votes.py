@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from bot.agent import outputs
-from bot.approvals import call_state
+from bot.agent.outputs import invalidated_output
+from bot.approvals.call_state import (
+    build_vote_counter,
+    describe_call_effect,
+    describe_tool_change,
+    find_break_glass_vote,
+)
 from bot.approvals.grants import GrantManager, get_chosen_or_default_offer
 from bot.approvals.permissions import (
     VERBS_THAT_RUN,
@@ -20,7 +26,8 @@ from bot.approvals.permissions import (
 )
 from bot.approvals.signatures import needs_signature
 from bot.approvals.signed_votes import SignatureRequester, SignedDecision
-from bot.cards import button_codec, decided_call, notices, passkey_views, sentences
+from bot.cards import button_codec, decided_call, notices, passkey_views, review_dialog, sentences
+from bot.cards.action_names import Action, DialogId
 from bot.policy.authority import Denial, Permission
 from bot.policy.gates import Ask, GrantOffer, load_gate
 from storage import calls, decisions, endings, inbox, outbox, runs
@@ -28,6 +35,14 @@ from storage.record import Call, Delivery, Run, Transaction, Vote
 from storage.states import CallStatus, CallVerb
 
 OBJECT = CallVerb.OBJECT
+_VERB_BY_BUTTON = {
+    Action.APPROVE: CallVerb.APPROVE,
+    Action.APPROVE_ALL: CallVerb.APPROVE,
+    Action.REJECT_NOW: CallVerb.REJECT,
+    Action.LOOKED_AT: CallVerb.LOOK,
+}
+_VOTE_DIALOGS = (DialogId.REVIEW, DialogId.REJECT, DialogId.BREAK_GLASS, DialogId.OBJECT)
+_VOTE_ACTIONS: tuple[Action | DialogId, ...] = (*_VERB_BY_BUTTON, *_VOTE_DIALOGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,48 @@ class VoteHandler:
     permissions: PermissionChecker  # says who may vote
     grants: GrantManager  # saves approvals
     signatures: SignatureRequester  # sends links for the signatures that a vote needs
+
+    def get_action_handlers(self) -> Mapping[Action | DialogId, Any]:
+        """Return the handler of each button and dialog by which people vote."""
+        return dict.fromkeys(_VOTE_ACTIONS, self.handle_vote)
+
+    def handle_vote(
+        self,
+        delivery: Delivery,
+        asked: button_codec.Click | button_codec.DialogSubject,
+        payload: dict[str, Any],
+    ) -> None:
+        """Cast the votes that a button or dialog asks for, and mark its delivery as handled."""
+        if isinstance(asked, button_codec.Click):
+            self._vote(delivery, asked.target, _VERB_BY_BUTTON[asked.action])
+            return
+        state = payload["view"]["state"]["values"]
+        if asked.dialog is DialogId.REVIEW:
+            note, chosen = review_dialog.parse_approval_submission(state)
+            self._vote(delivery, asked.target, CallVerb.APPROVE, note, chosen)
+        elif asked.dialog is not DialogId.REJECT:
+            words = review_dialog.parse_entered_words(state)
+            self._vote(delivery, asked.target, CallVerb(asked.dialog), words)
+        elif isinstance(reason := review_dialog.parse_rejection_reason(state), str):
+            self._vote(delivery, asked.target, CallVerb.REJECT, reason)
+        else:
+            with self.grants.store.write() as tx:
+                inbox.mark_delivery_done(tx, delivery, "invalid reason")
+
+    def _vote(
+        self,
+        delivery: Delivery,
+        target: button_codec.Target,
+        verb: CallVerb,
+        reason: str = "",
+        remember: int | None = None,
+    ) -> None:
+        """Vote on a call, or on every pending call of a card."""
+        if isinstance(target, button_codec.CardTarget):
+            self.vote_on_card(delivery, target, verb, reason)
+        else:
+            assert isinstance(target, button_codec.CallTarget)
+            self.cast_votes(delivery, [target], verb, reason, remember=remember)
 
     def cast_votes(
         self,
@@ -168,8 +225,8 @@ class VoteHandler:
         """Record that a vote is refused; invalidate a call that people would approve in vain."""
         record_refused_action(tx, delivery, refusal.call, verb, refusal.verdict)
         if refusal.verdict is Denial.TOOL_CHANGED:
-            why = call_state.describe_tool_change(self.grants.tools, refusal.call)
-            output, at = outputs.invalidated_output(why), delivery.received_at
+            why = describe_tool_change(self.grants.tools, refusal.call)
+            output, at = invalidated_output(why), delivery.received_at
             call, revision = target.call, target.revision
             endings.invalidate_pending_call(tx, call, revision, at=at, output=output, note=why)
 
@@ -268,10 +325,7 @@ class VoteHandler:
         reason: str,
     ) -> None:
         """Say in the thread who rejected what and why; notify the requester if that decides it."""
-        effects = [
-            call_state.describe_call_effect(self.grants.tools, tx, call)
-            for call, _ in applied_votes
-        ]
+        effects = [describe_call_effect(self.grants.tools, tx, call) for call, _ in applied_votes]
         over = all(call.status is CallStatus.REJECTED for call, _ in applied_votes)
         asker = run.requester if over and run.requester != delivery.user else ""
         delegators = {found.permission.delegator for _, found in applied_votes}
@@ -288,7 +342,7 @@ class VoteHandler:
     ) -> None:
         """Tell the requester when calls approved now start, if they start at a set time."""
         for call in filter(calls.is_scheduled, decided):
-            effect = call_state.describe_call_effect(self.grants.tools, tx, call)
+            effect = describe_call_effect(self.grants.tools, tx, call)
             asker = run.requester if run.requester != delivery.user else ""
             text = decided_call.approved_for_later_line(
                 effect, call.starts_at, delivery.user, requester=asker
@@ -304,10 +358,10 @@ class VoteHandler:
         Those are the requester, the person who ran it, and the policy's readers.
         """
         votes = calls.list_votes_on_revision(tx, call.id, call.revision)
-        run, alone = runs.get_run(tx, call.run_id), call_state.find_break_glass_vote(votes)
+        run, alone = runs.get_run(tx, call.run_id), find_break_glass_vote(votes)
         if alone is None:
             return
-        effects, key = [call_state.describe_call_effect(self.grants.tools, tx, call)], delivery.seq
+        effects, key = [describe_call_effect(self.grants.tools, tx, call)], delivery.seq
         people = dict.fromkeys((alone.person, run.requester))
         text = notices.objection_notice(effects, delivery.user, words, alone.person, people)
         outbox.queue_line_in_all_threads(
@@ -357,7 +411,7 @@ class VoteHandler:
         outcome = decisions.apply_vote(
             tx,
             vote,
-            call_state.build_vote_counter(admission.gate),
+            build_vote_counter(admission.gate),
             counts_as=right.why,
             surface=delivery.surface,
             starts_at=start.find_next(at) if start else None,

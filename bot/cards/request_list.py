@@ -11,8 +11,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
-from bot.cards import block_kit
 from bot.cards.action_names import Action, BlockRole
+from bot.cards.block_kit import (
+    Json,
+    actions_block,
+    button,
+    context_block,
+    count_text_characters,
+    divider_block,
+    header_block,
+    mrkdwn,
+    plain_text,
+    rich_text_block,
+    rich_text_line,
+    section_block,
+    text_leaf,
+    time_leaf,
+    user_mention_leaf,
+)
 from bot.cards.button_codec import FormContext, NoTarget, RunTarget, Target, build_block_id
 from bot.cards.call_pieces import get_argument_label, show_hidden_characters_or_default
 from bot.cards.decided_call import ICONS, LABEL_BY_STATUS, LABEL_BY_VOTE
@@ -45,7 +61,7 @@ class SlashCommandAnswer:
     """An answer to `/approvals`: the notification and the blocks."""
 
     text: str
-    blocks: list[block_kit.Json]
+    blocks: list[Json]
     build_file: Callable[[], SlashCommandAnswerFile] | None = None  # called once the rest is sent
 
 
@@ -206,10 +222,7 @@ def render_overview_menu(text: str = "What would you like to see?") -> SlashComm
     """Draw one of the bot's own texts with the `/approvals` menu."""
     return SlashCommandAnswer(
         text,
-        [
-            block_kit.section_block(_build_overview_block_id("menu"), block_kit.mrkdwn(text)),
-            _render_overview_buttons(),
-        ],
+        [section_block(_build_overview_block_id("menu"), mrkdwn(text)), _render_overview_buttons()],
     )
 
 
@@ -220,10 +233,10 @@ def add_overview_menu(answer: SlashCommandAnswer) -> SlashCommandAnswer:
     return replace(answer, blocks=[*answer.blocks, _render_overview_buttons()])
 
 
-def _render_overview_buttons() -> block_kit.Json:
-    return block_kit.actions_block(
+def _render_overview_buttons() -> Json:
+    return actions_block(
         _build_overview_block_id("looks"),
-        [block_kit.button(action, label, about) for label, action, about in OVERVIEW_BUTTONS],
+        [button(action, label, about) for label, action, about in OVERVIEW_BUTTONS],
     )
 
 
@@ -275,32 +288,28 @@ def render_decision_list(
 
 
 def _render_list(
-    title: str, entries: Iterable[list[block_kit.Json]], notes: Sequence[str]
+    title: str, entries: Iterable[list[Json]], notes: Sequence[str]
 ) -> SlashCommandAnswer:
     """Build a list below a title, with as many entries as fit, saying how many are left out."""
     parts = list(entries)
-    blocks = [block_kit.section_block(_build_overview_block_id("title"), block_kit.mrkdwn(title))]
+    blocks = [section_block(_build_overview_block_id("title"), mrkdwn(title))]
     if parts:
-        blocks = [block_kit.header_block(_build_overview_block_id("title"), title)]
+        blocks = [header_block(_build_overview_block_id("title"), title)]
     kept = 0
-    while (
-        kept < len(parts)
-        and block_kit.count_text_characters([*blocks, *parts[kept]]) <= MAX_ANSWER_CHARS
-    ):
+    while kept < len(parts) and count_text_characters([*blocks, *parts[kept]]) <= MAX_ANSWER_CHARS:
         blocks += parts[kept]
         kept += 1
     left = [f"and {len(parts) - kept} more"] if kept < len(parts) else []
     if notes or left:
         blocks.append(
-            block_kit.context_block(
-                _build_overview_block_id("notes"),
-                [block_kit.mrkdwn(". ".join([*left, *notes]) + ".")],
+            context_block(
+                _build_overview_block_id("notes"), [mrkdwn(". ".join([*left, *notes]) + ".")]
             )
         )
     return SlashCommandAnswer(title, blocks)
 
 
-def _render_call_entry(number: int, call: ListedCall) -> list[block_kit.Json]:
+def _render_call_entry(number: int, call: ListedCall) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     text = f"{icon} {mask_on_one_line(call.effect, MAX_EFFECT_CHARS)}"
     small = [f"🤝 For {user_mention(call.represented_person)}"] if call.represented_person else []
@@ -313,9 +322,7 @@ def _render_call_entry(number: int, call: ListedCall) -> list[block_kit.Json]:
         small.append(f"{'starts' if call.starts_at else 'by'} {format_time_with_countdown(due)}")
     return _render_entry(
         number,
-        block_kit.section_block(
-            _build_overview_block_id("entry", number), block_kit.plain_text(text)
-        ),
+        section_block(_build_overview_block_id("entry", number), plain_text(text)),
         small,
         call,
     )
@@ -337,32 +344,28 @@ def describe_request_beginning(of: ListedRun | RequestHistory) -> str:
     return mask_on_one_line(of.origin_text or "A new request", MAX_REQUEST_CHARS)
 
 
-def _render_run_entry(number: int, run: ListedRun) -> list[block_kit.Json]:
+def _render_run_entry(number: int, run: ListedRun) -> list[Json]:
     said = describe_request_beginning(run)
     lines = [said, *(f"{describe_call_status(*each)}" for each in run.calls)]
     lines += [f"and {run.more_calls} more"] if run.more_calls else []
     small = [f"{LABEL_BY_RUN_STATUS[run.status]}, asked {format_local_time(run.asked_at)}"]
     return _render_entry(
         number,
-        block_kit.section_block(
-            _build_overview_block_id("entry", number), block_kit.plain_text("\n".join(lines))
-        ),
+        section_block(_build_overview_block_id("entry", number), plain_text("\n".join(lines))),
         small,
         run,
     )
 
 
 def _render_entry(
-    number: int, top: block_kit.Json, small: list[str], of: ListedCall | ListedRun
-) -> list[block_kit.Json]:
+    number: int, top: Json, small: list[str], of: ListedCall | ListedRun
+) -> list[Json]:
     if of.link:
         small.append(f"<{of.link}|Open it>")
-    details = block_kit.button(Action.LOOK_SHOW, "Details", RunTarget(of.run))
+    details = button(Action.LOOK_SHOW, "Details", RunTarget(of.run))
     return [
         {**top, "accessory": details},
-        block_kit.context_block(
-            _build_overview_block_id("small", number), [block_kit.mrkdwn("  ·  ".join(small))]
-        ),
+        context_block(_build_overview_block_id("small", number), [mrkdwn("  ·  ".join(small))]),
     ]
 
 
@@ -388,46 +391,35 @@ def render_request_history(of: RequestHistory) -> SlashCommandAnswer:
     ]
     small += [LABEL_BY_RUN_STATUS[of.status], *([f"<{of.link}|Open it>"] if of.link else [])]
     blocks = [
-        block_kit.section_block(_build_overview_block_id("title"), block_kit.plain_text(title)),
-        block_kit.context_block(
-            _build_overview_block_id("small"), [block_kit.mrkdwn("  ·  ".join(small))]
-        ),
+        section_block(_build_overview_block_id("title"), plain_text(title)),
+        context_block(_build_overview_block_id("small"), [mrkdwn("  ·  ".join(small))]),
     ]
     if not of.calls:
         blocks.append(
-            block_kit.context_block(
-                _build_overview_block_id("none"), [block_kit.mrkdwn("Nothing was proposed.")]
-            )
+            context_block(_build_overview_block_id("none"), [mrkdwn("Nothing was proposed.")])
         )
     for number, call in enumerate(of.calls):
         part = [
-            block_kit.divider_block(_build_overview_block_id("divider", number)),
-            block_kit.rich_text_block(
-                _build_overview_block_id("call", number), _render_past_call(call)
-            ),
+            divider_block(_build_overview_block_id("divider", number)),
+            rich_text_block(_build_overview_block_id("call", number), _render_past_call(call)),
         ]
-        if (
-            block_kit.count_text_characters([*blocks, *part]) > MAX_ANSWER_CHARS
-            or number >= MAX_ENTRIES
-        ):
+        if count_text_characters([*blocks, *part]) > MAX_ANSWER_CHARS or number >= MAX_ENTRIES:
             more = f"and {len(of.calls) - number} more; `countersign audit` has all of it."
-            blocks.append(
-                block_kit.context_block(_build_overview_block_id("notes"), [block_kit.mrkdwn(more)])
-            )
+            blocks.append(context_block(_build_overview_block_id("notes"), [mrkdwn(more)]))
             break
         blocks += part
     return SlashCommandAnswer(title, blocks)
 
 
-def _render_past_call(call: CallHistoryEntry) -> list[block_kit.Json]:
+def _render_past_call(call: CallHistoryEntry) -> list[Json]:
     icon = "⏳" if call.status is CallStatus.PENDING else ICONS[call.status]
     title = f"{icon} {mask_on_one_line(call.effect, MAX_EFFECT_CHARS)}"
-    lines = [block_kit.rich_text_line(block_kit.text_leaf(title, bold=True))]
+    lines = [rich_text_line(text_leaf(title, bold=True))]
     if call.reason.strip():
         by_person = bool(call.revisions) and bool(call.revisions[0].author)
         whose = "Why" if by_person else "The agent’s reason"
         why = f"{whose}: “{mask_on_one_line(call.reason, MAX_EFFECT_CHARS)}”"
-        lines.append(block_kit.rich_text_line(block_kit.text_leaf(why)))
+        lines.append(rich_text_line(text_leaf(why)))
     events = [
         (each.made_at, _render_revision(each, before, call.agent))
         for each, before in zip(call.revisions, (None, *call.revisions), strict=False)
@@ -435,32 +427,19 @@ def _render_past_call(call: CallHistoryEntry) -> list[block_kit.Json]:
     last = call.revisions[-1].number if call.revisions else 0
     events += [(each.voted_at, _render_vote(each, last)) for each in call.votes]
     for at, by, to in call.hand_overs:
-        leaves = (
-            block_kit.text_leaf("  🤝 handed over to "),
-            block_kit.user_mention_leaf(to),
-            block_kit.text_leaf(" by "),
-        )
-        events.append(
-            (
-                at,
-                block_kit.rich_text_line(
-                    block_kit.time_leaf(at), *leaves, block_kit.user_mention_leaf(by)
-                ),
-            )
-        )
+        leaves = text_leaf("  🤝 handed over to "), user_mention_leaf(to), text_leaf(" by ")
+        events.append((at, rich_text_line(time_leaf(at), *leaves, user_mention_leaf(by))))
     lines += [each for _, each in sorted(events, key=lambda each: each[0])[-2 * MAX_REVISIONS :]]
     lines += _render_call_ending(call)
     print_ = f"Fingerprint #{call.digest[:8]}" if call.digest else "No fingerprint"
     return [
         *lines,
-        block_kit.rich_text_line(
-            block_kit.text_leaf(f"{print_}  ·  tool "), block_kit.text_leaf(call.tool, code=True)
-        ),
+        rich_text_line(text_leaf(f"{print_}  ·  tool "), text_leaf(call.tool, code=True)),
     ]
 
 
-def _render_revision(now: PastRevision, before: PastRevision | None, agent: str) -> block_kit.Json:
-    by = block_kit.user_mention_leaf(now.author) if now.author else block_kit.text_leaf(agent)
+def _render_revision(now: PastRevision, before: PastRevision | None, agent: str) -> Json:
+    by = user_mention_leaf(now.author) if now.author else text_leaf(agent)
     pairs = [(each, each.previous_text) for each in now.values if each.is_or_was_set]
     if before is None:
         shown = [(each, mask_on_one_line(each.text, MAX_VALUE_CHARS)) for each, _ in pairs]
@@ -473,42 +452,36 @@ def _render_revision(now: PastRevision, before: PastRevision | None, agent: str)
     values = [f"{get_argument_label(each)}: {text}" for each, text in shown]
     more = len(values) - MAX_FIELDS
     summary = "; ".join(values[:MAX_FIELDS]) + (f"; and {more} more" if more > 0 else "")
-    rest = [block_kit.text_leaf(f": {shorten_text(summary, 1_500)}")] if summary else []
-    return block_kit.rich_text_line(
-        block_kit.time_leaf(now.made_at), block_kit.text_leaf(f"  {verb}"), by, *rest
-    )
+    rest = [text_leaf(f": {shorten_text(summary, 1_500)}")] if summary else []
+    return rich_text_line(time_leaf(now.made_at), text_leaf(f"  {verb}"), by, *rest)
 
 
-def _render_vote(vote: PastVote, newest: int) -> block_kit.Json:
+def _render_vote(vote: PastVote, newest: int) -> Json:
     old = "" if vote.revision == newest else ", before it was changed"
     words = f": “{mask_on_one_line(vote.words, MAX_EFFECT_CHARS)}”" if vote.words.strip() else ""
     whom = vote.represented_person
-    proxy = [block_kit.text_leaf(", for "), block_kit.user_mention_leaf(whom)] if whom else []
-    return block_kit.rich_text_line(
-        block_kit.time_leaf(vote.voted_at),
-        block_kit.text_leaf(f"  {LABEL_BY_VOTE[vote.verb]}"),
-        block_kit.user_mention_leaf(vote.person),
+    proxy = [text_leaf(", for "), user_mention_leaf(whom)] if whom else []
+    return rich_text_line(
+        time_leaf(vote.voted_at),
+        text_leaf(f"  {LABEL_BY_VOTE[vote.verb]}"),
+        user_mention_leaf(vote.person),
         *proxy,
-        *([block_kit.text_leaf(old + words)] if old or words else []),
+        *([text_leaf(old + words)] if old or words else []),
     )
 
 
-def _render_call_ending(call: CallHistoryEntry) -> list[block_kit.Json]:
+def _render_call_ending(call: CallHistoryEntry) -> list[Json]:
     lines = []
     if call.deadline is not None:
         waits = call.status in (CallStatus.PENDING, CallStatus.UNKNOWN)
-        label = block_kit.text_leaf("Waits until " if waits else "Deadline ")
-        lines.append(block_kit.rich_text_line(label, block_kit.time_leaf(call.deadline)))
+        label = text_leaf("Waits until " if waits else "Deadline ")
+        lines.append(rich_text_line(label, time_leaf(call.deadline)))
     at = call.finished_at or call.decided_at
     if call.status is not CallStatus.PENDING:
-        when_ = [block_kit.text_leaf(", "), block_kit.time_leaf(at)] if at else []
+        when_ = [text_leaf(", "), time_leaf(at)] if at else []
         note = f": {mask_on_one_line(call.note, MAX_EFFECT_CHARS)}" if call.note.strip() else ""
         ended = DECLINED_LABEL if call.declined else LABEL_BY_STATUS[call.status]
-        lines.append(
-            block_kit.rich_text_line(
-                block_kit.text_leaf(ended), *when_, block_kit.text_leaf(note or ".")
-            )
-        )
+        lines.append(rich_text_line(text_leaf(ended), *when_, text_leaf(note or ".")))
     return lines
 
 

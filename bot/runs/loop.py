@@ -6,24 +6,29 @@ interval and at the nearest deadline, so that deadlines need no other trigger an
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from bot.cards.sentences import event_handling_failed_reply
+from bot.approvals.permissions import DeliverySettler
+from bot.cards import button_codec
+from bot.cards.action_names import Action, DialogId
+from bot.cards.sentences import OUTDATED_CARD_REPLY, event_handling_failed_reply
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.monitoring.spans import Incident, WorkKind
-from bot.policy.authority import LookupFailedError, LookupPendingError, TokenRefusedError
+from bot.policy.authority import Authority, LookupFailedError, LookupPendingError, TokenRefusedError
 from bot.runs.worker_pool import OtherProcesses, WorkerPool
 from bot.signals import Alarm, PendingLookups, Signals
 from storage import endings, inbox, moves, outbox, programs, runs, schedule
 from storage.database_errors import error_text, is_temporary_database_error
 from storage.record import Delivery, Store
-from storage.states import RunStatus
+from storage.states import DeliveryKind, RunStatus
 from storage.store import compute_retry_delay
 
 log = logging.getLogger("countersign.loop")
@@ -32,6 +37,66 @@ OVERDUE_RETRY_INTERVAL = timedelta(seconds=1)
 OTHER_PROCESS_POLL_INTERVAL = timedelta(seconds=0.25)  # for deliveries another process handles
 MAX_DELIVERY_TRIES = 5  # a delivery that has failed this often is dropped
 PAUSE_TIMEOUT_SECONDS = 10.0  # for the tick under way
+
+
+# gets the delivery, its parsed meaning and Slack's payload, and marks the delivery as handled
+ClickHandler = Callable[
+    [Delivery, button_codec.Click | button_codec.DialogSubject, dict[str, Any]], None
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClickDispatcher:
+    """Passes clicks and submitted dialogs on to handlers, which check who may use them.
+
+    One per process; called by the loop only.
+    """
+
+    authority: Authority  # says from which workspaces clicks are accepted
+    replies: DeliverySettler
+    acts: Mapping[Action | DialogId, ClickHandler]
+    page_acts: Mapping[DeliveryKind, Callable[[Delivery], None]]  # what people do on signing pages
+
+    def handle_delivery(self, delivery: Delivery) -> None:
+        """Handle a click, a submitted dialog or an act on the signing page, and mark it as handled.
+
+        Raises LookupFailedError if Slack cannot be asked about the person, and LookupPendingError
+        if the delivery has to be handled again in a moment.
+        """
+        if act := self.page_acts.get(delivery.kind):
+            act(delivery)
+            return
+        payload = json.loads(delivery.body)
+        wanted = (
+            button_codec.decode_clicked_element(payload["actions"][0])
+            if delivery.kind == DeliveryKind.ACTION
+            else button_codec.decode_dialog_subject(payload["view"])
+        )
+        if isinstance(wanted, button_codec.MalformedValue):
+            self._refuse_malformed(delivery, wanted)
+            return
+        name = wanted.action if isinstance(wanted, button_codec.Click) else wanted.dialog
+        if not self.authority.may_act_from_workspace(delivery.user, delivery.team):
+            self.replies.refuse_outsider(delivery, name, wanted.target)
+            return
+        delivery.team = self.authority.team  # wherever in the organisation they clicked
+        if handle := self.acts.get(name):
+            handle(delivery, wanted, payload)
+        else:
+            known = None if isinstance(wanted, button_codec.Click) else name
+            malformed = button_codec.MalformedValue(f"{name} is not for the loop", known)
+            self._refuse_malformed(delivery, malformed)
+
+    def _refuse_malformed(self, delivery: Delivery, malformed: button_codec.MalformedValue) -> None:
+        """Refuse a click with values the bot never sent.
+
+        If the button is one of the bot's, the person is told that the card is out of date.
+        """
+        log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
+        if malformed.name is None:
+            self.replies.settle_silently(delivery, "unknown action refused")
+        else:
+            self.replies.refuse_click(delivery, OUTDATED_CARD_REPLY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError
-from bot.policy.condition_values import SpendingSum, parse_window_seconds
+from bot.policy.condition import Condition, ConditionError, parse_window_seconds
+from bot.policy.condition_values import SpendingSum
 from tests.policy.builders import (
     ARGS,
     DAY,

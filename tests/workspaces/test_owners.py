@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,8 @@ def shared(server: Server) -> Iterator[InstallationRecord]:
 
 @pytest.fixture
 def make_owners(shared: InstallationRecord) -> MakeOwners:
-    """A function that makes one process' view of the owners."""
-    return lambda process: WorkspaceOwners(shared, f"http://{process}")
+    """A function that returns the view that the process of this name has of the owners."""
+    return cache(lambda process: WorkspaceOwners(shared, f"http://{process}"))
 
 
 @pytest.fixture
@@ -144,8 +145,9 @@ def test_a_process_that_lost_a_workspace_writes_nothing(
     url = server.url("installed", "owner")
     stores = {}
     for team, process in ((TEAM, "one"), (OTHER, "one"), (TEAM, "two")):
-        make_owners(process).claim(team)
-        given = f"&schema={get_schema_name(team)}&workspace={team}&process={process}"
+        owners = make_owners(process)
+        owners.claim(team)
+        given = f"&schema={get_schema_name(team)}&workspace={team}&process={owners.process}"
         stores[team, process] = Store(url + given, key=b"k" * 32)
     mine, other = stores[TEAM, "one"].open(), stores[OTHER, "one"].open()
     for _ in range(3):
