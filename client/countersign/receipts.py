@@ -52,9 +52,8 @@ class Receipt:
 
 def compute_public_key_id(raw: bytes) -> str:
     """Return the RFC 7638 thumbprint of an Ed25519 public key, given as its 32 bytes."""
-    x = encode_base64url(raw)
-    members = f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'
-    return encode_base64url(hashlib.sha256(members.encode()).digest())
+    members = {"crv": "Ed25519", "kty": "OKP", "x": encode_base64url(raw)}
+    return encode_base64url(_compute_digest(members))
 
 
 def build_public_jwk(raw: bytes) -> dict[str, str]:
@@ -75,13 +74,12 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
     listed = key_set["keys"] if isinstance(key_set.get("keys"), list) else [key_set]
     keys: dict[str, Ed25519PublicKey] = {}
     for each in listed:
-        if not isinstance(each, dict) or (each.get("kty"), each.get("crv")) != ("OKP", "Ed25519"):
-            raise ReceiptError("A key in the file is not an Ed25519 public key.")
-        raw = decode_base64url(each.get("x"))
-        if len(raw) != 32:
+        jwk = each if isinstance(each, dict) else {}
+        raw = decode_base64url(jwk.get("x"))
+        if (jwk.get("kty"), jwk.get("crv"), len(raw)) != ("OKP", "Ed25519", 32):
             raise ReceiptError("A key in the file is not an Ed25519 public key.")
         key_id = compute_public_key_id(raw)
-        if each.get("kid", key_id) != key_id:
+        if jwk.get("kid", key_id) != key_id:
             raise ReceiptError("A key in the file has another key's id.")
         keys[key_id] = Ed25519PublicKey.from_public_bytes(raw)
     if not keys:
@@ -133,16 +131,14 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
 
 def _read_statement(payload: bytes, key_id: str) -> Receipt:
     statement = parse_object(payload, "the statement")
-    kind, content = statement.get("predicateType"), statement.get("predicate")
+    kind = statement.get("predicateType")
     if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION_KIND, END_KIND):
         raise ReceiptError("The receipt is of a kind that this program does not know.")
-    subjects = statement.get("subject")
-    one = subjects[0] if isinstance(subjects, list) and len(subjects) == 1 else None
-    digest = one.get("digest") if isinstance(one, dict) else None
-    subject = digest.get("sha256") if isinstance(digest, dict) else None
-    if not isinstance(content, dict) or not isinstance(subject, str):
-        raise ReceiptError("The receipt's statement is incomplete.")
-    return Receipt(str(kind), key_id, subject, content, hashlib.sha256(payload).hexdigest())
+    match statement:
+        case {"subject": [{"digest": {"sha256": str(subject)}}], "predicate": dict(content)}:
+            digest = hashlib.sha256(payload).hexdigest()
+            return Receipt(str(kind), key_id, subject, content, digest)
+    raise ReceiptError("The receipt's statement is incomplete.")
 
 
 # Votes that were signed with passkeys (WebAuthn).
@@ -252,9 +248,9 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
                 raise ReceiptError("A vote's passkey is of a kind that this program does not know.")
     except InvalidSignature:
         raise ReceiptError("A vote's signature does not match what was signed.") from None
-    except ValueError as error:
-        if isinstance(error, ReceiptError):
-            raise
+    except ReceiptError:
+        raise
+    except ValueError:
         raise ReceiptError("A vote's passkey is not a public key.") from None
 
 
@@ -380,20 +376,10 @@ def _format_float(value: float) -> str:
         raise ReceiptError("A number is not finite.")
     if value == 0:
         return "0"
-    # the shortest digits that round-trip
-    is_negative, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
-    sign, digits = "-" * is_negative, "".join(map(str, figures))
-    point = int(exponent) + len(digits)  # position of the decimal point, from the first digit
-    if len(digits) <= point <= 21:
-        text = digits + "0" * (point - len(digits))
-    elif 0 < point <= 21:
-        text = f"{digits[:point]}.{digits[point:]}"
-    elif -6 < point <= 0:
-        text = f"0.{'0' * -point}{digits}"
-    else:
-        fraction = f".{digits[1:]}" if digits[1:] else ""
-        text = f"{digits[0]}{fraction}e{point - 1:+d}"
-    return sign + text
+    shortest = repr(value)  # the fewest digits that round-trip
+    if 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(shortest):f}".removesuffix(".0")
+    return shortest.replace("e-0", "e-")
 
 
 def parse_object(text: str | bytes, what: str) -> dict[str, Any]:
