@@ -71,7 +71,7 @@ def build_creation_options(
             structs.PublicKeyCredentialDescriptor(
                 id=webauthn.base64url_to_bytes(each.credential_id)
             )
-            for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
+            for each in passkeys.list_passkeys(tx, link.team, person=link.person)
             # excluded are only passkeys that count or wait for approval; others can be added again
             if not signatures.find_passkey_problem(each, terms, link.issued_at, address.rp_id)
             or passkeys.is_waiting(tx, each)
@@ -244,13 +244,13 @@ class PasskeyManager:
         """Return this person's passkeys that are not revoked, the oldest first."""
         terms, host = self.policy.policy.passkeys, self.links.host
         with self.store.read() as tx:
-            found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
+            found = passkeys.list_passkeys(tx, self.authority.team, person=person)
             return tuple(build_passkey_view(tx, each, terms, now, host) for each in found)
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
-        found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
-        return next((each for each in found if each.id == passkey), None)
+        own = passkeys.list_passkeys(tx, self.authority.team, id=passkey, person=person)
+        return next(iter(own), None)
 
     def rename_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
@@ -308,13 +308,12 @@ class PasskeyManager:
         """
         alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
         with self.store.write() as tx:
-            row = passkeys.find_passkey(tx, passkey)
-            is_ours = row is not None and row.team == self.authority.team
-            if row is None or not is_ours or not _revoke(tx, row, actor, at, "by the operator"):
-                return None
-            text = passkey_views.revoked_passkey_notice(row.person, row.name)
-            queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
-        return row
+            for row in passkeys.list_passkeys(tx, self.authority.team, id=passkey):
+                _revoke(tx, row, actor, at, "by the operator")
+                text = passkey_views.revoked_passkey_notice(row.person, row.name)
+                queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
+                return row
+        return None
 
 
 def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, Mapping[str, str]]:
@@ -366,15 +365,13 @@ def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping
     begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
 
 
-def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:
-    """Revoke a passkey, and cancel the request to approve it; False if it was revoked before."""
-    if not passkeys.revoke_passkey(tx, row, by, at, why=why):
-        return False
+def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> None:
+    """Revoke a passkey, and cancel the request to approve it."""
+    passkeys.revoke_passkey(tx, row, by, at, why=why)
     run = passkeys.find_request(tx, row)
     if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
         text = passkey_views.passkey_withdrawn_line(row.name)
         outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
-    return True
 
 
 def build_passkey_view(

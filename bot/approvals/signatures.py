@@ -298,10 +298,10 @@ def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime, host: 
 
 
 def list_signing_passkeys(
-    tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime, host: str
+    tx: Transaction, team: str, terms: PasskeyTerms, at: datetime, host: str, **held: str
 ) -> list[Passkey]:
-    """Return the passkeys with which this person can sign at `host` at that moment."""
-    found = passkeys.list_passkeys_of_person(tx, team, person)
+    """Return the passkeys with these columns that can be used to sign at `host` at that moment."""
+    found = passkeys.list_passkeys(tx, team, **held)
     return [each for each in found if not find_passkey_problem(each, terms, at, host)]
 
 
@@ -309,6 +309,4 @@ def list_people_who_can_sign(
     tx: Transaction, team: str, terms: PasskeyTerms, at: datetime, host: str
 ) -> frozenset[str]:
     """Return everybody with a passkey usable at `host` at that moment, whether or not they left."""
-    found = passkeys.list_passkeys_of_team(tx, team)
-    able = (each for each in found if not find_passkey_problem(each, terms, at, host))
-    return frozenset(each.person for each in able)
+    return frozenset(each.person for each in list_signing_passkeys(tx, team, terms, at, host))

@@ -102,7 +102,7 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = passkey_views.SIGNING_LINK_REPLY, []
-        if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
+        if signatures.list_signing_passkeys(tx, team, terms, at, self.links.host, person=person):
             issue = self.links.issue_signing_link
             for call, delegator in calls_with_delegators:
                 effect = describe_call_effect(self.tools, tx, call)
@@ -114,7 +114,7 @@ class SignatureRequester:
                 self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
             passkeys.is_waiting(tx, each)
-            for each in passkeys.list_passkeys_of_person(tx, team, person)
+            for each in passkeys.list_passkeys(tx, team, person=person)
         ):
             return passkey_views.NOT_COUNTED_YET_REPLY
         else:

@@ -22,7 +22,7 @@ from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
 from storage import programs
 from storage.backend import socket_path
-from storage.passkeys import list_passkeys_of_team
+from storage.passkeys import list_passkeys
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 DEFAULT_REQUESTS_PER_HOUR = 60
@@ -170,7 +170,7 @@ def _print_passkeys() -> int:
     terms, now, host = found.policy.policy.passkeys, found.clock.now(), found.sources.host
     views: dict[str, list[PasskeyView]] = {}
     with found.store.read() as tx:
-        for row in list_passkeys_of_team(tx, found.authority.team):
+        for row in list_passkeys(tx, found.authority.team):
             views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now, host))
     lines = []
     for person in sorted(views):

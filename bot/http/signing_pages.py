@@ -432,8 +432,8 @@ class SigningPages:
             words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_DIALOG_TEXT_CHARS)
             own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
             view["blocks"].append(own)
-        team, person, host = link.team, link.person, self.address.rp_id
-        usable = signatures.list_signing_passkeys(tx, team, person, terms, now, host)
+        host, person = self.address.rp_id, link.person
+        usable = signatures.list_signing_passkeys(tx, link.team, terms, now, host, person=person)
         options = _build_request_options(link, self.address, usable)
         lead = RUN_AGAIN_TEXT if link.verb == UnknownCallResolution.AGAIN else SIGNS_EXACTLY_TEXT
         button = BUTTON_LABEL_BY_VERB[link.verb] if "submit" in view else ""

@@ -368,7 +368,7 @@ def _let_approved_passkey_count(
     changed = {"counts_from": at, "call_id": shown.call.id}
     return any(
         passkeys.update_passkey(tx, row, "passkey.counts", at=at, actor="worker", changed=changed)
-        for row in passkeys.list_passkeys_of_person(tx, run.team, run.requester)
+        for row in passkeys.list_passkeys(tx, run.team, person=run.requester)
         if (told["person"], told["fingerprint"]) == (row.person, row.fingerprint)
     )
 

@@ -67,7 +67,7 @@ def forget_passkeys(harness: Harness) -> None:
     """Revoke everybody's passkeys, so that no later story uses them."""
     core = harness.app.core
     with core.store.write() as tx:
-        for each in passkeys.list_passkeys_of_team(tx, core.identity.team):
+        for each in passkeys.list_passkeys(tx, core.identity.team):
             passkeys.revoke_passkey(tx, each, "system", core.clock.now())
 
 
