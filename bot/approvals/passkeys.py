@@ -10,15 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.approvals.signatures import PasskeyRefusal
-from bot.approvals.signed_votes import build_jwk, list_alarmed_people, queue_alarm
+from bot.approvals.signatures import PasskeyRefusedError
+from bot.approvals.signed_votes import build_jwk
 from bot.cards import passkey_views
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import Click, DialogSubject, PasskeyTarget
@@ -28,56 +26,17 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
 from bot.tools.names import SlackIdResolver
 from bot.tools.passkey_approval import NewPasskey, add_passkey
-from storage import endings, inbox, outbox, passkeys, trail
+from storage import inbox, outbox, passkeys, trail
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Delivery, Message, Run, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
-RELYING_PARTY_NAME = "Countersign"  # what the browser's dialog calls the site that asks
-CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # how long the browser waits for the authenticator
 _CERTIFICATE_PATTERN = re.compile(
     "-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 
 
-# The page: the passkey a browser is asked to make, and the check of what it made.
-
-
-def build_creation_options(
-    tx: Transaction, link: SigningLink, name: str, address: PageAddress, terms: PasskeyTerms
-) -> str:
-    """Return the WebAuthn options with which a browser makes a passkey for this link.
-
-    They are JSON for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: the person's name,
-    which the browser shows.
-    """
-    import webauthn
-    from webauthn.helpers import structs
-
-    attestation = structs.AttestationConveyancePreference
-    options = webauthn.generate_registration_options(
-        rp_id=address.rp_id,
-        rp_name=RELYING_PARTY_NAME,
-        user_id=sha256(f"{link.team}:{link.person}".encode()).digest(),
-        user_name=name or link.person,
-        challenge=signatures.compute_challenge(link),
-        timeout=CEREMONY_TIMEOUT_MILLISECONDS,
-        attestation=attestation.DIRECT if terms.models else attestation.NONE,
-        authenticator_selection=structs.AuthenticatorSelectionCriteria(
-            resident_key=structs.ResidentKeyRequirement.PREFERRED,
-            user_verification=structs.UserVerificationRequirement.REQUIRED,
-        ),
-        exclude_credentials=[
-            structs.PublicKeyCredentialDescriptor(
-                id=webauthn.base64url_to_bytes(each.credential_id)
-            )
-            for each in passkeys.list_passkeys(tx, link.team, person=link.person)
-            # excluded are only passkeys that count or wait for approval; others can be added again
-            if not signatures.find_passkey_problem(each, terms, link.issued_at, address.rp_id)
-            or passkeys.is_waiting(tx, each)
-        ],
-    )
-    return webauthn.options_to_json(options)
+# What a browser's authenticator made: the check of a new passkey.
 
 
 def verify_new_passkey(
@@ -86,8 +45,8 @@ def verify_new_passkey(
     address: PageAddress,
     terms: PasskeyTerms,
     at: datetime,
-) -> Passkey | PasskeyRefusal:
-    """Return the new passkey if it was made on our page for this link, or why it is refused."""
+) -> Passkey:
+    """Return the new passkey if it was made on our page for this link, else PasskeyRefusedError."""
     from webauthn import helpers, verify_registration_response
     from webauthn.helpers.structs import AttestationFormat
 
@@ -96,7 +55,7 @@ def verify_new_passkey(
         parsed_credential = helpers.parse_registration_credential_json(dict(credential))
         client = helpers.parse_client_data_json(parsed_credential.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
-            return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
+            raise PasskeyRefusedError("address", passkey_views.WRONG_ORIGIN_REPLY)
         verified = verify_registration_response(
             credential=parsed_credential,
             expected_challenge=signatures.compute_challenge(link),
@@ -107,13 +66,15 @@ def verify_new_passkey(
         statement = helpers.parse_attestation_object(verified.attestation_object).att_stmt
         public_key = helpers.bytes_to_base64url(verified.credential_public_key)
         build_jwk(public_key)  # fails if a receipt could not contain this key
-    except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
-        return PasskeyRefusal("attestation", passkey_views.INVALID_ATTESTATION_REPLY)
+    except PasskeyRefusedError:
+        raise
+    except Exception as error:  # what the library cannot read or believe is no passkey
+        raise PasskeyRefusedError("attestation", passkey_views.INVALID_ATTESTATION_REPLY) from error
     if not verified.user_verified:
-        return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
+        raise PasskeyRefusedError("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
     attested = bool(roots and statement.x5c)  # else the model is only what the authenticator claims
     if not terms.allows_model(verified.aaguid, attested=attested):
-        return PasskeyRefusal("model", passkey_views.WRONG_MODEL_REPLY)
+        raise PasskeyRefusedError("model", passkey_views.WRONG_MODEL_REPLY)
     name = credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at)
     return Passkey(
         team=link.team,
@@ -191,54 +152,46 @@ class PasskeyManager:
         Others are asked only if the policy requires that.
         """
         posted, at = json.loads(delivery.body), delivery.received_at
-        with self.store.read() as tx:
-            link = passkeys.find_signing_link(tx, posted["link"])
-        passkey_or_refusal = self._check_enrolment(link, posted["credential"], at)
-        passkey_details = (
-            _build_new_passkey(passkey_or_refusal, self.authority)
-            if isinstance(passkey_or_refusal, Passkey)
-            else None
-        )
-        with self.store.write() as tx:
-            if (
-                link
-                and passkey_details
-                and isinstance(passkey_or_refusal, Passkey)
-                and passkeys.add_passkey(tx, passkey_or_refusal)
-            ):
+        try:
+            link, row = self._check_enrolment(posted["link"], posted["credential"], at)
+            shown, names = _build_new_passkey(row, self.authority)
+            with self.store.write() as tx:
+                if not passkeys.add_passkey(tx, row):
+                    raise PasskeyRefusedError("known", passkey_views.ALREADY_ADDED_REPLY)
                 passkeys.use_signing_link(tx, link, at)
-                _queue_new_passkey_notice(tx, passkey_or_refusal, passkey_details[0])
-                answer, note = passkey_views.PASSKEY_ADDED_REPLY, "passkey added"
-                if passkey_or_refusal.counts_from is None:
-                    _ask_others(tx, passkey_or_refusal, *passkey_details)
+                _queue_new_passkey_notice(tx, row, shown)
+                answer = passkey_views.PASSKEY_ADDED_REPLY
+                if row.counts_from is None:
+                    _ask_others(tx, row, shown, names)
                     answer = passkey_views.PASSKEY_PENDING_REPLY
-            else:
-                already_known = PasskeyRefusal("known", passkey_views.ALREADY_ADDED_REPLY)
-                refusal = (
-                    already_known if isinstance(passkey_or_refusal, Passkey) else passkey_or_refusal
-                )
-                answer, data = refusal.sentence, {"why": refusal.why}
-                note = f"refused: {refusal.why}"
+                reply_privately(tx, delivery, answer)
+                inbox.mark_delivery_done(tx, delivery, "passkey added")
+        except PasskeyRefusedError as refusal:
+            with self.store.write() as tx:
+                data = {"why": refusal.why}
                 trail.record_event(tx, "passkey.refused", at=at, actor=delivery.user, data=data)
-            reply_privately(tx, delivery, answer)
-            inbox.mark_delivery_done(tx, delivery, note)
+                reply_privately(tx, delivery, str(refusal))
+                inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
 
     def _check_enrolment(
-        self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
-    ) -> Passkey | PasskeyRefusal:
-        """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
+        self, token_hash: str, credential: Mapping[str, Any], at: datetime
+    ) -> tuple[SigningLink, Passkey]:
+        """Return the link and the new passkey, not stored yet; raises PasskeyRefusedError.
+
+        Looks people up.
+        """
         address, why = self.links.address, self.links.describe_problem()
-        if link is None or link.kind is not SigningLinkKind.ENROL:
-            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
         with self.store.read() as tx:
-            problem = signatures.describe_link_problem(tx, link, at)
-        if problem:
-            return PasskeyRefusal("link", problem)
+            link = passkeys.find_signing_link(tx, token_hash)
+            problem = signatures.describe_link_problem(tx, link, at) if link else ""
+        if link is None or link.kind is not SigningLinkKind.ENROL or problem:
+            raise PasskeyRefusedError("link", problem or passkey_views.USED_LINK_REPLY)
         if link.team != self.authority.team or not self.may_enrol(link.person):
-            return PasskeyRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
+            raise PasskeyRefusedError("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
         if address is None or why:
-            return PasskeyRefusal("not_set_up", passkey_views.not_set_up_reply(why))
-        return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
+            raise PasskeyRefusedError("not_set_up", passkey_views.not_set_up_reply(why))
+        terms = self.policy.policy.passkeys
+        return link, verify_new_passkey(credential, link, address, terms, at)
 
     def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
         """Return this person's passkeys that are not revoked, the oldest first."""
@@ -280,25 +233,20 @@ class PasskeyManager:
         """
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
-        who = self.policy.policy.passkeys.alarm
-        alarmed = list_alarmed_people(self.permissions, who) if is_alarm else []
-        person, at = delivery.user, delivery.received_at
+        terms, person, at = self.policy.policy.passkeys, delivery.user, delivery.received_at
+        alarmed = signatures.list_alarmed_people(self.permissions, terms) if is_alarm else []
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
-            if row is None:
-                reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
-            else:
-                _revoke(tx, row, person, at, "disowned" if is_alarm else "")
-                reply = (
-                    passkey_views.PASSKEY_DISOWNED_REPLY
-                    if is_alarm
-                    else passkey_views.PASSKEY_REVOKED_REPLY
-                )
-                reply_privately(tx, delivery, reply)
+            reply = passkey_views.ALREADY_REVOKED_REPLY
             if row is not None and is_alarm:
                 signed = passkeys.count_signatures(tx, row.id)
-                text = passkey_views.disowned_passkey_notice(person, row.name, signed)
-                queue_alarm(tx, row, text, alarmed, f"disowned:{row.id}")
+                alarm = passkey_views.disowned_passkey_notice(person, row.name, signed)
+                signatures.revoke_passkey(tx, row, person, at, "disowned", alarm, alarmed)
+                reply = passkey_views.PASSKEY_DISOWNED_REPLY
+            elif row is not None:
+                signatures.revoke_passkey(tx, row, person, at)
+                reply = passkey_views.PASSKEY_REVOKED_REPLY
+            reply_privately(tx, delivery, reply)
             inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
 
     def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
@@ -306,12 +254,12 @@ class PasskeyManager:
 
         Returns None if no passkey has that id, or it is revoked already. Looks people up.
         """
-        alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
+        terms, why = self.policy.policy.passkeys, "by the operator"
+        alarmed = signatures.list_alarmed_people(self.permissions, terms)
         with self.store.write() as tx:
             for row in passkeys.list_passkeys(tx, self.authority.team, id=passkey):
-                _revoke(tx, row, actor, at, "by the operator")
-                text = passkey_views.revoked_passkey_notice(row.person, row.name)
-                queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
+                alarm = passkey_views.revoked_passkey_notice(row.person, row.name)
+                signatures.revoke_passkey(tx, row, actor, at, why, alarm, alarmed)
                 return row
         return None
 
@@ -363,15 +311,6 @@ def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping
     stored = inbox.find_delivery(tx, delivery.key)
     assert stored is not None
     begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
-
-
-def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> None:
-    """Revoke a passkey, and cancel the request to approve it."""
-    passkeys.revoke_passkey(tx, row, by, at, why=why)
-    run = passkeys.find_request(tx, row)
-    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
-        text = passkey_views.passkey_withdrawn_line(row.name)
-        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
 
 
 def build_passkey_view(

@@ -10,18 +10,21 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
+from bot.agent import outputs
 from bot.approvals.call_state import compute_gate_digest, compute_receipt_subject
+from bot.approvals.permissions import PermissionChecker
 from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
+from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
-from storage import calls, decisions, inbox, outbox, passkeys, runs, states
+from storage import calls, decisions, endings, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
@@ -32,6 +35,9 @@ LIFETIME_BY_LINK_KIND = {
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATH_BY_LINK_KIND = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
+RELYING_PARTY_NAME = "Countersign"  # what the browser's dialog calls the site that asks
+COSE_ALGORITHMS = (-8, -7, -257)  # Ed25519, ES256, RS256: those that receipts can contain
+CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # how long the browser waits for the authenticator
 Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call may run again
 Json = dict[str, Any]
 
@@ -48,13 +54,12 @@ def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bo
     return gate.wants_signature and verb in (CallVerb.BREAK_GLASS, UnknownCallResolution.AGAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyRefusal:
-    """Why a signature does not count, or a passkey was not added."""
+class PasskeyRefusedError(Exception):
+    """Raised if a signature does not count, or no passkey is added; its text tells the person."""
 
-    why: str  # for the audit
-    sentence: str
-    is_cloned: bool = False  # the passkey may have been copied
+    def __init__(self, why: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.why = why  # for the audit
 
 
 # What is signed.
@@ -199,6 +204,55 @@ def queue_links(
     )
 
 
+# What the signing page asks an authenticator, as the JSON of WebAuthn.
+
+
+def build_creation_options(
+    tx: Transaction, link: SigningLink, name: str, address: PageAddress, terms: PasskeyTerms
+) -> Json:
+    """Return what an authenticator is asked, to make a passkey for the person with this name."""
+    own = passkeys.list_passkeys(tx, link.team, person=link.person)
+    user_id = sha256(f"{link.team}:{link.person}".encode()).digest()
+    name = name or link.person
+    return {
+        "rp": {"id": address.rp_id, "name": RELYING_PARTY_NAME},
+        "user": {"id": receipts.encode_base64url(user_id), "name": name, "displayName": name},
+        "challenge": receipts.encode_base64url(compute_challenge(link)),
+        "pubKeyCredParams": [{"type": "public-key", "alg": each} for each in COSE_ALGORITHMS],
+        "timeout": CEREMONY_TIMEOUT_MILLISECONDS,
+        "attestation": "direct" if terms.models else "none",
+        "authenticatorSelection": {"residentKey": "preferred", "userVerification": "required"},
+        # only passkeys that count or wait for approval; others can be added again
+        "excludeCredentials": _describe_credentials(
+            each
+            for each in own
+            if not find_passkey_problem(each, terms, link.issued_at, address.rp_id)
+            or passkeys.is_waiting(tx, each)
+        ),
+    }
+
+
+def build_request_options(link: SigningLink, rp_id: str, usable: Iterable[Passkey]) -> Json:
+    """Return what an authenticator is asked, to sign the link's statement with one of these."""
+    return {
+        "challenge": receipts.encode_base64url(compute_challenge(link)),
+        "rpId": rp_id,
+        "allowCredentials": _describe_credentials(usable),
+        "userVerification": "required",
+    }
+
+
+def _describe_credentials(rows: Iterable[Passkey]) -> list[Json]:
+    return [
+        {
+            "type": "public-key",
+            "id": each.credential_id,
+            "transports": list(filter(None, each.transports.split(","))),
+        }
+        for each in rows
+    ]
+
+
 # What the signing page posts, and what becomes of it.
 
 _RESPONSE_FIELDS_BY_KIND = {
@@ -310,3 +364,40 @@ def list_people_who_can_sign(
 ) -> frozenset[str]:
     """Return everybody with a passkey usable at `host` at that moment, whether or not they left."""
     return frozenset(each.person for each in list_signing_passkeys(tx, team, terms, at, host))
+
+
+# The end of a passkey.
+
+
+def list_alarmed_people(permissions: PermissionChecker, terms: PasskeyTerms) -> list[str]:
+    """Return the people whom the policy names to be alerted about a passkey.
+
+    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
+    revoked.
+    """
+    try:
+        return permissions.list_active_people(terms.alarm)
+    except LookupFailedError:
+        return list(terms.alarm.users)
+
+
+def revoke_passkey(
+    tx: Transaction,
+    row: Passkey,
+    by: str,
+    at: datetime,
+    why: str = "",
+    alarm: str = "",
+    alarmed: Iterable[str] = (),
+) -> None:
+    """Revoke a passkey, and cancel the request to approve it.
+
+    `alarm`: sent to its person and to those `alarmed`; "" for nothing.
+    """
+    passkeys.revoke_passkey(tx, row, by, at, why=why)
+    run = passkeys.find_request(tx, row)
+    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
+        text = passkey_views.passkey_withdrawn_line(row.name)
+        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
+    for each in dict.fromkeys((row.person, *alarmed)) if alarm else ():
+        outbox.queue_text_line(tx, f"revoked:{row.id}:{each}", each, "", alarm)

@@ -27,15 +27,13 @@ from starlette.routing import Route
 from bot.approvals import signatures
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review
-from bot.approvals.passkeys import build_creation_options
 from bot.cards import block_kit, review_dialog, slack_text
 from bot.config.connection_settings import PageAddress
 from bot.http import api_bodies, api_gate
 from bot.policy.authority import Directory
 from bot.slack.directory import find_display_name, format_field_error
-from countersign.receipts import encode_base64url
 from storage import calls, runs
-from storage.passkeys import Passkey, SigningLink
+from storage.passkeys import SigningLink
 from storage.record import Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, UnknownCallResolution
 
@@ -250,7 +248,7 @@ class PasskeyQuestion:
     lead: str  # plain text below the title
     blocks: list[block_kit.Json]  # what is signed; empty for a new passkey, which may get a name
     button: str  # "" if the call cannot be shown in full
-    options: str  # JSON for navigator.credentials, with bytes as base64url
+    options: Mapping[str, Any]  # for navigator.credentials, with bytes as base64url
     in_software: str = ""  # "also" or "only" if a passkey in software may be used
 
 
@@ -278,7 +276,7 @@ def render_question_page(
     form = _FORM_TEMPLATE.format(
         act="" if asked.in_software == "only" else act,
         software=software if asked.in_software else "",
-        options=escape(asked.options),
+        options=escape(json.dumps(asked.options)),
         seconds=max(0, int((until - now).total_seconds())),
         button=escape(asked.button),
         kind="danger" if asked.button == BUTTON_LABEL_BY_VERB[CallVerb.BREAK_GLASS] else "",
@@ -386,7 +384,7 @@ class SigningPages:
         """Return what the page would have posted, made with a software key; raises ProblemError."""
         with self.core.store.read() as tx:
             asked = self._build_question(tx, link, link.person, self.core.clock.now())
-        found = keys.answer(json.loads(asked.options)) if asked else None
+        found = keys.answer(asked.options) if asked else None
         if found is None:
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NO_SOFTWARE_KEY_ERROR)
         return json.dumps(found | {"name": str(json.loads(body).get("name", ""))}).encode()
@@ -408,7 +406,7 @@ class SigningPages:
         """Return what a link's page shows and asks, as stored now; None if its call is gone."""
         terms = self.core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
-            options = build_creation_options(tx, link, name, self.address, terms)
+            options = signatures.build_creation_options(tx, link, name, self.address, terms)
             also = "also" if self.software else ""
             return PasskeyQuestion(
                 f"{ADD_PASSKEY_LABEL} for {name}",
@@ -434,25 +432,10 @@ class SigningPages:
             view["blocks"].append(own)
         host, person = self.address.rp_id, link.person
         usable = signatures.list_signing_passkeys(tx, link.team, terms, now, host, person=person)
-        options = _build_request_options(link, self.address, usable)
+        options = signatures.build_request_options(link, host, usable)
         lead = RUN_AGAIN_TEXT if link.verb == UnknownCallResolution.AGAIN else SIGNS_EXACTLY_TEXT
         button = BUTTON_LABEL_BY_VERB[link.verb] if "submit" in view else ""
         software, keys = "", self.software
         if keys and (held_count := sum(keys.has_key(each.credential_id) for each in usable)):
             software = "only" if held_count == len(usable) else "also"
         return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options, software)
-
-
-def _build_request_options(link: SigningLink, address: PageAddress, usable: list[Passkey]) -> str:
-    """Return what a browser is asked to sign: PublicKeyCredentialRequestOptions, as JSON."""
-    challenge = encode_base64url(signatures.compute_challenge(link))
-    allowed = [
-        {
-            "type": "public-key",
-            "id": each.credential_id,
-            "transports": list(filter(None, each.transports.split(","))),
-        }
-        for each in usable
-    ]
-    asked = {"challenge": challenge, "rpId": address.rp_id, "allowCredentials": allowed}
-    return json.dumps(asked | {"userVerification": "required"})
