@@ -261,17 +261,16 @@ _RESPONSE_FIELDS_BY_KIND = {
 }
 
 
-def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
+def parse_credential(kind: SigningLinkKind, posted: Any) -> Json | None:
     """Return what an authenticator answered, from the JSON a browser posts; None if malformed.
 
     Only what is checked or needed is kept; for a new passkey, that includes the `name` it is given.
     """
     try:
-        posted = json.loads(body)
         response = posted["response"]
         credential_fields = {name: posted[name] for name in ("id", "rawId", "type")}
         response_fields = {name: response[name] for name in _RESPONSE_FIELDS_BY_KIND[kind]}
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (LookupError, TypeError):
         return None
     if not all(
         isinstance(each, str) and each

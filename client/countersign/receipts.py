@@ -175,7 +175,15 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
     if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_LINK_DURATION:
         raise ReceiptError("A vote's passkey signed at another time.")
-    statement = _build_signed_statement(receipt, vote, signed)
+    about = {name: receipt.content.get(name) for name in ("workspace", "call", "revision", "gate")}
+    statement = about | {  # what has to have been signed: this vote on this call
+        "digest": receipt.subject,
+        "verb": vote.get("verb"),
+        "approver": vote.get("person"),
+        "right": vote.get("for", ""),
+        "nonce": signed["nonce"],
+        "expires": signed["expires"],
+    }
     challenge = _compute_digest(statement)
     if "origin" in signed:
         client_data = build_client_data(challenge, signed["origin"])
@@ -184,9 +192,10 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         client_data = decode_base64url(signed["clientDataJSON"])
         site = str(signed.get("rpId"))
     said = parse_object(client_data, "a vote's signature")
+    is_at_site = f".{get_host_of_origin(said.get('origin'))}".endswith(f".{site}")
     if (
         (said.get("type"), said.get("challenge")) != ("webauthn.get", encode_base64url(challenge))
-        or not _is_origin_of(said.get("origin"), site)
+        or not (site and is_at_site)
         or said.get("crossOrigin") not in (None, False)
     ):
         raise ReceiptError("A vote's signature was made for something else, or at another address.")
@@ -197,19 +206,6 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     _verify_with_jwk(signed["key"], decode_base64url(signed["signature"]), whole)
 
 
-def _build_signed_statement(receipt: Receipt, vote: Json, signed: Json) -> Json:
-    """Return what the passkey has to have signed: this vote on this call."""
-    content = receipt.content
-    return {name: content.get(name) for name in ("workspace", "call", "revision", "gate")} | {
-        "digest": receipt.subject,
-        "verb": vote.get("verb"),
-        "approver": vote.get("person"),
-        "right": vote.get("for", ""),
-        "nonce": signed["nonce"],
-        "expires": signed["expires"],
-    }
-
-
 def get_host_of_origin(origin: object) -> str:
     """Return the host of a web origin where passkeys may sign; "" if they may not."""
     found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
@@ -217,11 +213,6 @@ def get_host_of_origin(origin: object) -> str:
         return ""
     local = found[2] == "localhost" or found[2].endswith(".localhost")
     return found[2] if found[1] == "https" or local else ""
-
-
-def _is_origin_of(origin: object, site: str) -> bool:
-    host = get_host_of_origin(origin)
-    return site != "" and (host == site or host.endswith(f".{site}"))
 
 
 def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +114,7 @@ def find_link(harness: Harness, url: str) -> SigningLink:
 
 def post_credential(harness: Harness, link: SigningLink, credential: dict[str, Any]) -> PageOutcome:
     """Post an authenticator's credential as the page does, and return the outcome."""
-    parsed = parse_credential(link.kind, json.dumps(credential).encode())
+    parsed = parse_credential(link.kind, credential)
     assert parsed is not None
     harness.app.listeners.store_delivery(build_page_delivery(link, parsed))
     arrived(harness)
