@@ -136,14 +136,7 @@ def list_passkeys(tx: Transaction, team: str, **held: str) -> list[Passkey]:
 
 
 def update_passkey(
-    tx: Transaction,
-    row: Passkey,
-    event: str,
-    *,
-    at: datetime,
-    actor: str,
-    changed: Mapping[str, Any],
-    why: str = "",
+    tx: Transaction, row: Passkey, event: str, at: datetime, by: str, why: str = "", **changed: Any
 ) -> bool:
     """Change columns of a passkey, with its audit row; False if it is revoked.
 
@@ -152,15 +145,14 @@ def update_passkey(
     """
     if tx.update_rows(Passkey, {"id": row.id, "revoked_at": None}, **changed) != 1:
         return False
-    data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
-    trail.record_event(tx, event, at=at, actor=actor, data=data)
+    data = {"passkey": row.id, "person": row.person} | ({"why": why} if why else {})
+    trail.record_event(tx, event, at=at, actor=by, data=data)
     return True
 
 
 def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: str = "") -> bool:
     """Revoke a passkey from `at` on; False if it was revoked before. `why`: for the audit."""
-    ended = {"revoked_at": at, "revoked_by": by}
-    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
+    return update_passkey(tx, row, "passkey.revoked", at, by, why, revoked_at=at, revoked_by=by)
 
 
 def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datetime) -> bool:

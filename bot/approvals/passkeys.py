@@ -16,7 +16,7 @@ from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
 from bot.approvals.signatures import PasskeyRefusedError
-from bot.approvals.signed_votes import build_jwk
+from bot.approvals.signed_votes import build_jwk, list_alarmed_people, revoke_passkey
 from bot.cards import passkey_views
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import Click, DialogSubject, PasskeyTarget
@@ -28,7 +28,7 @@ from bot.tools.names import SlackIdResolver
 from bot.tools.passkey_approval import NewPasskey, add_passkey
 from storage import inbox, outbox, passkeys, trail
 from storage.passkeys import Passkey, SigningLink
-from storage.record import Delivery, Message, Run, Store, Transaction
+from storage.record import Delivery, Message, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
 _CERTIFICATE_PATTERN = re.compile(
@@ -48,7 +48,6 @@ def verify_new_passkey(
 ) -> Passkey:
     """Return the new passkey if it was made on our page for this link, else PasskeyRefusedError."""
     from webauthn import helpers, verify_registration_response
-    from webauthn.helpers.structs import AttestationFormat
 
     roots = [each.encode() for each in _CERTIFICATE_PATTERN.findall(terms.roots)]
     try:
@@ -61,21 +60,20 @@ def verify_new_passkey(
             expected_challenge=signatures.compute_challenge(link),
             expected_rp_id=address.rp_id,
             expected_origin=address.origin,
-            pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
+            pem_root_certs_bytes_by_fmt=dict.fromkeys(helpers.structs.AttestationFormat, roots),
         )
-        statement = helpers.parse_attestation_object(verified.attestation_object).att_stmt
         public_key = helpers.bytes_to_base64url(verified.credential_public_key)
         build_jwk(public_key)  # fails if a receipt could not contain this key
+        maker = helpers.parse_attestation_object(verified.attestation_object).att_stmt.x5c
     except PasskeyRefusedError:
         raise
     except Exception as error:  # what the library cannot read or believe is no passkey
         raise PasskeyRefusedError("attestation", passkey_views.INVALID_ATTESTATION_REPLY) from error
     if not verified.user_verified:
         raise PasskeyRefusedError("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-    attested = bool(roots and statement.x5c)  # else the model is only what the authenticator claims
+    attested = bool(roots and maker)  # else the model is only what the authenticator claims
     if not terms.allows_model(verified.aaguid, attested=attested):
         raise PasskeyRefusedError("model", passkey_views.WRONG_MODEL_REPLY)
-    name = credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at)
     return Passkey(
         team=link.team,
         person=link.person,
@@ -85,7 +83,7 @@ def verify_new_passkey(
         aaguid=verified.aaguid,
         attested=attested,
         rp_id=address.rp_id,
-        name=name,
+        name=credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at),
         transports=",".join(credential["response"].get("transports", ())),
         backed_up=verified.credential_backed_up,
         created_at=at,
@@ -217,10 +215,7 @@ class PasskeyManager:
             if row is None:
                 reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
             elif name:
-                changed = {"name": name}
-                passkeys.update_passkey(
-                    tx, row, "passkey.renamed", at=at, actor=person, changed=changed
-                )
+                passkeys.update_passkey(tx, row, "passkey.renamed", at, person, name=name)
             inbox.mark_delivery_done(tx, delivery, "renamed" if row else "no passkey to rename")
 
     def revoke_own_passkey(
@@ -234,17 +229,17 @@ class PasskeyManager:
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
         terms, person, at = self.policy.policy.passkeys, delivery.user, delivery.received_at
-        alarmed = signatures.list_alarmed_people(self.permissions, terms) if is_alarm else []
+        alarmed = list_alarmed_people(self.permissions, terms) if is_alarm else []
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
             reply = passkey_views.ALREADY_REVOKED_REPLY
             if row is not None and is_alarm:
                 signed = passkeys.count_signatures(tx, row.id)
                 alarm = passkey_views.disowned_passkey_notice(person, row.name, signed)
-                signatures.revoke_passkey(tx, row, person, at, "disowned", alarm, alarmed)
+                revoke_passkey(tx, row, person, at, "disowned", alarm, alarmed)
                 reply = passkey_views.PASSKEY_DISOWNED_REPLY
             elif row is not None:
-                signatures.revoke_passkey(tx, row, person, at)
+                revoke_passkey(tx, row, person, at)
                 reply = passkey_views.PASSKEY_REVOKED_REPLY
             reply_privately(tx, delivery, reply)
             inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
@@ -255,11 +250,11 @@ class PasskeyManager:
         Returns None if no passkey has that id, or it is revoked already. Looks people up.
         """
         terms, why = self.policy.policy.passkeys, "by the operator"
-        alarmed = signatures.list_alarmed_people(self.permissions, terms)
+        alarmed = list_alarmed_people(self.permissions, terms)
         with self.store.write() as tx:
             for row in passkeys.list_passkeys(tx, self.authority.team, id=passkey):
                 alarm = passkey_views.revoked_passkey_notice(row.person, row.name)
-                signatures.revoke_passkey(tx, row, actor, at, why, alarm, alarmed)
+                revoke_passkey(tx, row, actor, at, why, alarm, alarmed)
                 return row
         return None
 
@@ -288,29 +283,20 @@ def _queue_new_passkey_notice(tx: Transaction, row: Passkey, shown: NewPasskey) 
 
 def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping[str, str]) -> None:
     """Begin the request in which others approve a new passkey, in its person's name."""
-    at, person = row.created_at, row.person
-    run = Run(
-        team=row.team,
-        channel=person,
-        thread_ts="",
-        requester=person,
-        source=RunSource.FORM,
-        created_at=at,
-        updated_at=at,
-    )
     request_body = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
     delivery = Delivery(
         key=passkeys.build_request_key(row),
         kind=DeliveryKind.PROGRAM,
         team=row.team,
-        user=person,
+        user=row.person,
         body=json.dumps(request_body),
-        received_at=at,
+        received_at=row.created_at,
     )
     inbox.insert_delivery(tx, delivery)
     stored = inbox.find_delivery(tx, delivery.key)
     assert stored is not None
-    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
+    effect = add_passkey.effect_sentence(shown, names)
+    begin_direct_request(tx, stored, RunSource.FORM, effect, at=row.created_at)
 
 
 def build_passkey_view(

@@ -16,15 +16,12 @@ from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
-from bot.agent import outputs
 from bot.approvals.call_state import compute_gate_digest, compute_receipt_subject
-from bot.approvals.permissions import PermissionChecker
 from bot.cards import passkey_views
 from bot.config.connection_settings import PageAddress, parse_page_address
-from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Ask, Gate, PasskeyTerms
 from countersign import receipts
-from storage import calls, decisions, endings, inbox, outbox, passkeys, runs, states
+from storage import calls, decisions, inbox, outbox, passkeys, runs, states
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink
 from storage.record import Call, Delivery, Transaction
@@ -363,40 +360,3 @@ def list_people_who_can_sign(
 ) -> frozenset[str]:
     """Return everybody with a passkey usable at `host` at that moment, whether or not they left."""
     return frozenset(each.person for each in list_signing_passkeys(tx, team, terms, at, host))
-
-
-# The end of a passkey.
-
-
-def list_alarmed_people(permissions: PermissionChecker, terms: PasskeyTerms) -> list[str]:
-    """Return the people whom the policy names to be alerted about a passkey.
-
-    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
-    revoked.
-    """
-    try:
-        return permissions.list_active_people(terms.alarm)
-    except LookupFailedError:
-        return list(terms.alarm.users)
-
-
-def revoke_passkey(
-    tx: Transaction,
-    row: Passkey,
-    by: str,
-    at: datetime,
-    why: str = "",
-    alarm: str = "",
-    alarmed: Iterable[str] = (),
-) -> None:
-    """Revoke a passkey, and cancel the request to approve it.
-
-    `alarm`: sent to its person and to those `alarmed`; "" for nothing.
-    """
-    passkeys.revoke_passkey(tx, row, by, at, why=why)
-    run = passkeys.find_request(tx, row)
-    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
-        text = passkey_views.passkey_withdrawn_line(row.name)
-        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
-    for each in dict.fromkeys((row.person, *alarmed)) if alarm else ():
-        outbox.queue_text_line(tx, f"revoked:{row.id}:{each}", each, "", alarm)

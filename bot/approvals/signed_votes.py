@@ -6,12 +6,13 @@ The package `webauthn` is loaded only once it is needed. Runs on the loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from bot.agent import outputs
 from bot.approvals import signatures
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
@@ -23,11 +24,12 @@ from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
 from bot.config.connection_settings import PageAddress
-from bot.policy.authority import Denial
+from bot.policy.authority import Denial, LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
+from bot.policy.gates import PasskeyTerms
 from bot.tools import Registry
 from countersign import receipts
-from storage import calls, inbox, passkeys
+from storage import calls, endings, inbox, outbox, passkeys
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink, VoteSignature
 from storage.record import Call, Delivery, Store, Transaction
@@ -190,14 +192,14 @@ class SignatureHandler:
     ) -> None:
         """Tell the person why their signature does not count, record it, and mark it handled."""
         terms, cloned = self.requester.policy.policy.passkeys, refusal.why == "cloned"
-        alarmed = signatures.list_alarmed_people(self.permissions, terms) if cloned else []
+        alarmed = list_alarmed_people(self.permissions, terms) if cloned else []
         with self.store.write() as tx:
             if link and (call := calls.find_call(tx, link.call_id)):
                 denial = Denial(f"signature:{refusal.why}")
                 record_refused_action(tx, delivery, call, _read_verb(link), denial)
             if cloned and passkey is not None:
                 at, why = delivery.received_at, "its counter went back"
-                signatures.revoke_passkey(tx, passkey, "system", at, why, str(refusal), alarmed)
+                revoke_passkey(tx, passkey, "system", at, why, str(refusal), alarmed)
             reply_privately(tx, delivery, str(refusal))
             inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
 
@@ -286,3 +288,40 @@ def build_jwk(public_key: str) -> dict[str, str]:
         case -257, None if int.from_bytes(key.n, "big").bit_length() >= receipts.MIN_RSA_BITS:
             return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
     raise ValueError("the passkey's key is none of ES256, RS256 and Ed25519, or too short")
+
+
+# The end of a passkey.
+
+
+def list_alarmed_people(permissions: PermissionChecker, terms: PasskeyTerms) -> list[str]:
+    """Return the people whom the policy names to be alerted about a passkey.
+
+    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
+    revoked.
+    """
+    try:
+        return permissions.list_active_people(terms.alarm)
+    except LookupFailedError:
+        return list(terms.alarm.users)
+
+
+def revoke_passkey(
+    tx: Transaction,
+    row: Passkey,
+    by: str,
+    at: datetime,
+    why: str = "",
+    alarm: str = "",
+    alarmed: Iterable[str] = (),
+) -> None:
+    """Revoke a passkey, and cancel the request to approve it.
+
+    `alarm`: sent to its person and to those `alarmed`; "" for nothing.
+    """
+    passkeys.revoke_passkey(tx, row, by, at, why=why)
+    run = passkeys.find_request(tx, row)
+    if run is not None and endings.cancel_run(tx, run, at=at, actor=by, words=outputs):
+        text = passkey_views.passkey_withdrawn_line(row.name)
+        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
+    for each in dict.fromkeys((row.person, *alarmed)) if alarm else ():
+        outbox.queue_text_line(tx, f"revoked:{row.id}:{each}", each, "", alarm)

@@ -163,12 +163,19 @@ def passkey_line(each: PasskeyView) -> str:
 def render_passkeys(passkeys: Sequence[PasskeyView]) -> list[block_kit.Json]:
     """Build the page of Home that lists a person's passkeys, each with its buttons."""
     blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
+    ask = block_kit.confirmation_dialog(
+        "Revoke this passkey?", "Nothing can be signed with it any more.", "Revoke"
+    )
     for each in passkeys[:MAX_PASSKEYS]:
         target = button_codec.PasskeyTarget(each.id)
         block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
+        buttons = [
+            block_kit.button(Action.RENAME_PASSKEY, "Rename…", target),
+            block_kit.button(Action.REVOKE_PASSKEY, "Revoke", target, confirm=ask),
+        ]
         blocks += [
             block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(each))),
-            block_kit.actions_block(f"{block_id}:buttons", _build_buttons(target)),
+            block_kit.actions_block(f"{block_id}:buttons", buttons),
         ]
     if not passkeys:
         text = "You have none. Some decisions here have to be signed with one."
@@ -177,16 +184,6 @@ def render_passkeys(passkeys: Sequence[PasskeyView]) -> list[block_kit.Json]:
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
     lost = block_kit.mrkdwn(f"{small}{LOST_DEVICE_TEXT}")
     return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]
-
-
-def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:
-    ask = block_kit.confirmation_dialog(
-        "Revoke this passkey?", "Nothing can be signed with it any more.", "Revoke"
-    )
-    return [
-        block_kit.button(Action.RENAME_PASSKEY, "Rename…", target),
-        block_kit.button(Action.REVOKE_PASSKEY, "Revoke", target, confirm=ask),
-    ]
 
 
 def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:

@@ -400,15 +400,8 @@ class SigningPages:
         terms = self.core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
             options = signatures.build_creation_options(tx, link, name, self.address, terms)
-            also = "also" if self.software else ""
-            return PasskeyQuestion(
-                f"{ADD_PASSKEY_LABEL} for {name}",
-                NEW_PASSKEY_TEXT,
-                [],
-                ADD_PASSKEY_LABEL,
-                options,
-                also,
-            )
+            title, also = f"{ADD_PASSKEY_LABEL} for {name}", "also" if self.software else ""
+            return PasskeyQuestion(title, NEW_PASSKEY_TEXT, [], ADD_PASSKEY_LABEL, options, also)
         shown = calls.find_call_with_revision(tx, link.call_id)
         assert shown is not None  # `describe_link_problem` has found it
         run = runs.get_run(tx, shown.call.run_id)
