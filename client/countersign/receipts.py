@@ -50,16 +50,14 @@ class Receipt:
 # Public keys.
 
 
-def compute_public_key_id(raw: bytes) -> str:
-    """Return the RFC 7638 thumbprint of an Ed25519 public key, given as its 32 bytes."""
-    members = {"crv": "Ed25519", "kty": "OKP", "x": encode_base64url(raw)}
-    return encode_base64url(_compute_digest(members))
-
-
 def build_public_jwk(raw: bytes) -> dict[str, str]:
-    """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key."""
-    x, key_id = encode_base64url(raw), compute_public_key_id(raw)
-    return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": key_id, "use": "sig", "alg": "EdDSA"}
+    """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key.
+
+    Its id (`kid`) is its RFC 7638 thumbprint.
+    """
+    members = {"kty": "OKP", "crv": "Ed25519", "x": encode_base64url(raw)}
+    key_id = encode_base64url(_compute_digest(members))
+    return {**members, "kid": key_id, "use": "sig", "alg": "EdDSA"}
 
 
 def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
@@ -78,7 +76,7 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
         raw = decode_base64url(jwk.get("x"))
         if (jwk.get("kty"), jwk.get("crv"), len(raw)) != ("OKP", "Ed25519", 32):
             raise ReceiptError("A key in the file is not an Ed25519 public key.")
-        key_id = compute_public_key_id(raw)
+        key_id = build_public_jwk(raw)["kid"]
         if jwk.get("kid", key_id) != key_id:
             raise ReceiptError("A key in the file has another key's id.")
         keys[key_id] = Ed25519PublicKey.from_public_bytes(raw)
