@@ -114,10 +114,7 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may add a passkey.
-
-        That needs the right to decide something that has to be signed. Raises LookupFailedError.
-        """
+        """Return whether this person may decide anything signed; raises LookupFailedError."""
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
@@ -131,24 +128,20 @@ class PasskeyManager:
         self, delivery: Delivery, _asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
         """Send the person who clicked a link to add a passkey, and mark the click as handled."""
-        person, at = delivery.user, delivery.received_at
         why = self.links.describe_problem()
         refusal = passkey_views.not_set_up_reply(why) if why else ""
-        if not self.may_enrol(person):
+        if not self.may_enrol(delivery.user):
             refusal = passkey_views.NOT_A_SIGNER_REPLY
         with self.store.write() as tx:
             if refusal:
                 reply_privately(tx, delivery, refusal)
             else:
-                link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
+                link = self.links.issue_enrolment_link(tx, delivery)
                 signatures.queue_links(tx, delivery, passkey_views.ADD_PASSKEY_REPLY, [link])
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:
-        """Add a passkey made on the signing page, tell its person, and ask others to approve it.
-
-        Others are asked only if the policy requires that.
-        """
+        """Add a passkey made on the signing page; if the policy says so, have others approve it."""
         posted, at = json.loads(delivery.body), delivery.received_at
         try:
             link, row = self._check_enrolment(posted["link"], posted["credential"], at)
@@ -191,12 +184,14 @@ class PasskeyManager:
         terms = self.policy.policy.passkeys
         return link, verify_new_passkey(credential, link, address, terms, at)
 
-    def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
-        """Return this person's passkeys that are not revoked, the oldest first."""
+    def list_passkeys(self, person: str, now: datetime) -> tuple[tuple[Passkey, str], ...]:
+        """Return this person's unrevoked passkeys, the oldest first, each with its state."""
         terms, host = self.policy.policy.passkeys, self.links.host
         with self.store.read() as tx:
             found = passkeys.list_passkeys(tx, self.authority.team, person=person)
-            return tuple(build_passkey_view(tx, each, terms, now, host) for each in found)
+            return tuple(
+                (each, describe_passkey_state(tx, each, terms, now, host)) for each in found
+            )
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
@@ -221,11 +216,7 @@ class PasskeyManager:
     def revoke_own_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Revoke a passkey of the person who clicked, and mark the click as handled.
-
-        If they say that it is not theirs, the people whom the policy names for such alarms are
-        told.
-        """
+        """Revoke a passkey of the person who clicked; alert people if they say it is not theirs."""
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
         terms, person, at = self.policy.policy.passkeys, delivery.user, delivery.received_at
@@ -245,10 +236,7 @@ class PasskeyManager:
             inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
 
     def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
-        """Revoke a passkey for the operator; alert its person and those the policy names for that.
-
-        Returns None if no passkey has that id, or it is revoked already. Looks people up.
-        """
+        """Revoke and return a passkey, and alert people; None if none with that id is unrevoked."""
         terms, why = self.policy.policy.passkeys, "by the operator"
         alarmed = list_alarmed_people(self.permissions, terms)
         with self.store.write() as tx:
@@ -299,19 +287,11 @@ def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping
     begin_direct_request(tx, stored, RunSource.FORM, effect, at=row.created_at)
 
 
-def build_passkey_view(
+def describe_passkey_state(
     tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime, host: str
-) -> passkey_views.PasskeyView:
-    """Return a passkey for display, with whether it can be used to sign, or why not."""
+) -> str:
+    """Return in words whether a passkey can be used to sign, or why not."""
     problem = signatures.find_passkey_problem(row, terms, now, host)
-    state = passkey_views.TEXT_BY_PASSKEY_PROBLEM[problem] if problem else "counts"
     if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):
-        state = "does not count: nobody approved it"
-    return passkey_views.PasskeyView(
-        id=row.id,
-        name=row.name or "a passkey",  # the name is removed when its person's data is erased
-        model=passkey_views.describe_model(row.aaguid, attested=row.attested),
-        added_at=row.created_at,
-        last_used_at=row.last_used_at,
-        state=state,
-    )
+        return "does not count: nobody approved it"
+    return passkey_views.TEXT_BY_PASSKEY_PROBLEM[problem] if problem else "counts"

@@ -173,11 +173,7 @@ class ReceiptWriter:
 
 
 def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
-    """Return in one word how a call was decided, such as approved or rejected.
-
-    approved (by people), granted (under an approval that somebody saved), allowed (by policy),
-    break_glass (run by one person without approval), or the call's status, such as rejected.
-    """
+    """Return in one word how a call was decided, which docs/receipts.md explains."""
     if call.status not in CALL_APPROVED_STATUSES:
         return str(call.status)
     if not asked:
@@ -192,11 +188,7 @@ def _describe_vote(
     signatures: Mapping[tuple[str, CallVerb], VoteSignature],
     surfaces: Mapping[tuple[str, str], str],
 ) -> Json:
-    """Return a vote with its evidence: the signature of the person's passkey, or whose word it is.
-
-    That is Slack's, or what the surface stands for on which they voted. Raises NoReceiptError if a
-    signature is gone.
-    """
+    """Return a vote with its evidence; raises NoReceiptError if its signature is gone."""
     word = surfaces.get((vote.person, vote.verb), Surface.SLACK)
     described: Json = {
         "verb": str(vote.verb),

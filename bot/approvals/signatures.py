@@ -40,10 +40,7 @@ Json = dict[str, Any]
 
 
 def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bool:
-    """Return whether a decision (`verb`) under this gate has to be signed with a passkey.
-
-    `stages`: the stages in which an approval may count.
-    """
+    """Return whether this decision has to be signed; `stages`: where an approval may count."""
     if not isinstance(gate, Ask):
         return False
     if verb is CallVerb.APPROVE:
@@ -145,13 +142,11 @@ class SigningLinks:
         """Return the link with this token; None if there is none."""
         return passkeys.find_signing_link(tx, hash_token(token))
 
-    def issue_enrolment_link(
-        self, tx: Transaction, team: str, person: str, at: datetime
-    ) -> passkey_views.LinkButton:
-        """Store a link by which this person may add a passkey, and return its button."""
-        nonce = secrets.token_hex(16)
-        said = {"enrol": person, "issued": at.isoformat(), "nonce": nonce, "workspace": team}
-        link = self._build_link(SigningLinkKind.ENROL, nonce, team, person, at)
+    def issue_enrolment_link(self, tx: Transaction, delivery: Delivery) -> passkey_views.LinkButton:
+        """Store a link by which the person who clicked may add a passkey, and return its button."""
+        link, nonce = self._build_link(SigningLinkKind.ENROL, delivery)
+        issued = link.issued_at.isoformat()
+        said = {"enrol": link.person, "issued": issued, "nonce": nonce, "workspace": link.team}
         link.statement = canonical_json(said)
         passkeys.store_signing_link(tx, link)
         about = "Your device keeps it, and asks for your fingerprint, face or PIN."
@@ -167,28 +162,25 @@ class SigningLinks:
         reason: str,
         effect: str,
     ) -> passkey_views.LinkButton:
-        """Store a link by which the person who clicked may sign a decision, and return its button.
-
-        `delegator`: the person whose right they use; "" for their own.
-        """
-        nonce, at = secrets.token_urlsafe(16), delivery.received_at
-        link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
+        """Store a link by which the person who clicked may sign this, and return its button."""
+        link, nonce = self._build_link(SigningLinkKind.SIGN, delivery)
         link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
         link.statement = build_statement(tx, self.key, call, link, delegator, nonce)
         passkeys.store_signing_link(tx, link)
         return passkey_views.LinkButton(link.kind, nonce, "Open and sign", effect)
 
-    def _build_link(
-        self, kind: SigningLinkKind, nonce: str, team: str, person: str, at: datetime
-    ) -> SigningLink:
-        return SigningLink(
+    def _build_link(self, kind: SigningLinkKind, delivery: Delivery) -> tuple[SigningLink, str]:
+        """Return a new link for the person who clicked, and the nonce that its token is made of."""
+        nonce, at = secrets.token_urlsafe(16), delivery.received_at
+        link = SigningLink(
             hash=hash_token(self._build_token(kind, nonce)),
             kind=kind,
-            team=team,
-            person=person,
+            team=delivery.team,
+            person=delivery.user,
             issued_at=at,
             expires_at=at + LIFETIME_BY_LINK_KIND[kind],
         )
+        return link, nonce
 
 
 def queue_links(
@@ -321,10 +313,7 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
 
 
 def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
-    """Return the reply to what a person signed or added by this link; None if nothing yet.
-
-    "" while it is being decided.
-    """
+    """Return the reply to what this link's page posted: "" until decided, None for nothing."""
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
     if found is None or found.status is states.DeliveryStatus.NEW:
         return None if found is None else ""

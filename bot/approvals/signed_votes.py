@@ -46,15 +46,10 @@ class SignedDecision:
     sign_count: int
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, delegator: str) -> bool:
-        """Return whether the call and the `delegator` are still what was signed.
-
-        `delegator`: the person whose right is used; "" for the signer's own.
-        """
-        nonce = json.loads(self.link.statement)["nonce"]
-        return (
-            signatures.build_statement(tx, key, call, self.link, delegator, nonce)
-            == self.link.statement
-        )
+        """Return whether the call and the person whose right is used are still what was signed."""
+        signed = self.link.statement
+        nonce = json.loads(signed)["nonce"]
+        return signatures.build_statement(tx, key, call, self.link, delegator, nonce) == signed
 
     def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
         """Store the signature of a vote, use up its link, and note the passkey's new counter."""
@@ -116,7 +111,7 @@ class SignatureRequester:
             return passkey_views.NOT_COUNTED_YET_REPLY
         else:
             text = passkey_views.ENROL_FIRST_REPLY
-            buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
+            buttons.append(self.links.issue_enrolment_link(tx, delivery))
         signatures.queue_links(tx, delivery, text, buttons)
         return ""
 
@@ -273,8 +268,7 @@ def _build_evidence(
 def build_jwk(public_key: str) -> dict[str, str]:
     """Return a passkey's public key (COSE, base64url) as a JSON Web Key, for receipts.
 
-    Raises ValueError for a key that is neither for ES256, nor RS256 with 2048 bits or more, nor
-    Ed25519: receipts of what it signs would not hold.
+    Raises ValueError for a key that receipts cannot prove anything with.
     """
     from webauthn import helpers
 
@@ -294,14 +288,10 @@ def build_jwk(public_key: str) -> dict[str, str]:
 
 
 def list_alarmed_people(permissions: PermissionChecker, terms: PasskeyTerms) -> list[str]:
-    """Return the people whom the policy names to be alerted about a passkey.
-
-    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
-    revoked.
-    """
+    """Return the people whom the policy names to be alerted about a passkey."""
     try:
         return permissions.list_active_people(terms.alarm)
-    except LookupFailedError:
+    except LookupFailedError:  # which must not keep a passkey from being revoked
         return list(terms.alarm.users)
 
 

@@ -103,11 +103,7 @@ class UnknownBlockError(ValueError):
 
 
 def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinder) -> str:
-    """Return Slack blocks as HTML, each of their texts escaped and in full.
-
-    People, groups and channels are shown by name, links with the address they lead to, and times in
-    UTC. Raises UnknownBlockError.
-    """
+    """Return Slack blocks as HTML, each of their texts escaped; raises UnknownBlockError."""
     shown = (each for each in blocks if each["type"] not in _INTERACTIVE_BLOCK_TYPES)
     return "\n".join(_render_block(each, find_name) for each in shown)
 
@@ -311,9 +307,11 @@ class SigningPages:
         try:
             posted = await self._read_body(request) if request.method == "POST" else None
             token = request.path_params["token"]
-            return await to_thread.run_sync(act, token, posted, limiter=self.turns)
+            response = await to_thread.run_sync(act, token, posted, limiter=self.turns)
         except api_bodies.ProblemError as error:
-            return JSONResponse({"detail": error.problem.detail}, error.status, SECURITY_HEADERS)
+            response = JSONResponse({"detail": error.problem.detail}, error.status)
+        response.headers.update(SECURITY_HEADERS)
+        return response
 
     async def _read_body(self, request: Request) -> Any:
         """Return the JSON that the page posted; ProblemError for what another may have sent."""
@@ -336,23 +334,20 @@ class SigningPages:
         with core.store.read() as tx:
             link = self.links.find_link(tx, token)
         if link is None:
-            return HTMLResponse(
-                render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND, SECURITY_HEADERS
-            )
+            return HTMLResponse(render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND)
         display_name = find_display_name(self.names, link.person) or link.person
+        name = slack_text.sanitise_as_plain_text(display_name, _MAX_NAME_CHARS)
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
             if outcome is not None:
                 problem = outcome or BEING_DECIDED_NOTICE
-            name = slack_text.sanitise_as_plain_text(display_name, 80)
             question = None if problem else self._build_question(tx, link, name, now)
         if question is None:
             page = render_page(format_field_error(self.names, problem))
-            return HTMLResponse(page, HTTPStatus.GONE, SECURITY_HEADERS)
+            return HTMLResponse(page, HTTPStatus.GONE)
         find_name = partial(find_display_name, self.names)
-        page = render_question_page(question, link.expires_at, now, find_name)
-        return HTMLResponse(page, headers=SECURITY_HEADERS)
+        return HTMLResponse(render_question_page(question, link.expires_at, now, find_name))
 
     def _take(self, token: str, posted: Any) -> Response:
         """Store the authenticator's answer, once, and commit it before the page gets a reply."""
@@ -371,7 +366,7 @@ class SigningPages:
         if credential is None:
             raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, UNREADABLE_CREDENTIAL_ERROR)
         self.keep(signatures.build_page_delivery(link, credential))
-        return JSONResponse({}, HTTPStatus.ACCEPTED, SECURITY_HEADERS)
+        return JSONResponse({}, HTTPStatus.ACCEPTED)
 
     def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, name: str) -> Any:
         """Return what the page would have posted, made with a software key; raises ProblemError."""
@@ -389,9 +384,8 @@ class SigningPages:
             outcome = signatures.find_outcome(tx, link) if link else None
         if outcome is None:
             raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, UNKNOWN_LINK_ERROR)
-        status = HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED
         said = {"detail": format_field_error(self.names, outcome)}
-        return JSONResponse(said, status, SECURITY_HEADERS)
+        return JSONResponse(said, HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED)
 
     def _build_question(
         self, tx: Transaction, link: SigningLink, name: str, now: datetime
