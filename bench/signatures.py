@@ -116,7 +116,7 @@ def _run_signed_story(bench: Bench, thread: str, key: Authenticator) -> Took:
         [link] = fetch_rows(tx, SigningLink, wanted)
     said = json.dumps(key.sign(compute_challenge(link))).encode()
     with watch:
-        credential = parse_credential(SigningLinkKind.SIGN, said)
+        credential = parse_credential(SigningLinkKind.SIGN, json.loads(said))
         assert credential is not None
         bench.insert_delivery(build_page_delivery(link, credential))
         bench.add_messages_to_transcript()

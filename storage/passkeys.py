@@ -11,12 +11,12 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, bindparam, or_, select, update
+from sqlalchemy import BigInteger, Column, Index, UniqueConstraint, or_, update
 from sqlmodel import Field, col
 
 from storage import columns, states, trail
 from storage.models import Delivery, Run, new_id
-from storage.transaction import Transaction, fetch_rows, insert_row, insert_row_if_absent
+from storage.transaction import Transaction, insert_row, insert_row_if_absent
 
 
 class Passkey(columns.Row, table=True):
@@ -94,31 +94,14 @@ class VoteSignature(columns.Row, table=True):
     created_at: datetime = columns.time_column()
 
 
-_VALID_IN_TEAM_CONDITIONS = (
-    col(Passkey.team) == bindparam("team_"),
-    col(Passkey.revoked_at).is_(None),
-)
-_SELECT_VALID_PASSKEYS = (
-    select(Passkey)
-    .where(*_VALID_IN_TEAM_CONDITIONS)
-    .order_by(col(Passkey.created_at), col(Passkey.id))
-)
-_SELECT_VALID_OF_PERSON = _SELECT_VALID_PASSKEYS.where(col(Passkey.person) == bindparam("person_"))
-
-
 def add_passkey(tx: Transaction, row: Passkey) -> bool:
     """Store a new passkey; False, and no change, if its credential is known already."""
     if not insert_row_if_absent(tx, row, ("credential_id",)):
         return False
-    data: dict[str, Any] = {"passkey": row.id, "person": row.person, "model": row.aaguid}
-    data["counts"] = row.counts_from is not None
+    counts = row.counts_from is not None
+    data = {"passkey": row.id, "person": row.person, "model": row.aaguid, "counts": counts}
     trail.record_event(tx, "passkey.added", at=row.created_at, actor=row.person, data=data)
     return True
-
-
-def find_passkey(tx: Transaction, passkey_id: str) -> Passkey | None:
-    """Return the passkey with that id, or None."""
-    return tx.find_row(Passkey, id=passkey_id)
 
 
 def build_request_key(row: Passkey) -> str:
@@ -143,28 +126,17 @@ def find_passkey_by_credential(tx: Transaction, credential_id: str) -> Passkey |
     return tx.find_row(Passkey, credential_id=credential_id)
 
 
-def list_passkeys_of_person(tx: Transaction, team: str, person: str) -> list[Passkey]:
-    """Return this person's unrevoked passkeys, oldest first, whether they count or not.
+def list_passkeys(tx: Transaction, team: str, **held: str) -> list[Passkey]:
+    """Return a workspace's unrevoked passkeys with these columns, such as `person`, oldest first.
 
-    One does not count before others have approved it, for example.
+    Whether they count or not: one does not before others have approved it, for example.
     """
-    return fetch_rows(tx, Passkey, _SELECT_VALID_OF_PERSON, team_=team, person_=person)
-
-
-def list_passkeys_of_team(tx: Transaction, team: str) -> list[Passkey]:
-    """Return a workspace's unrevoked passkeys, oldest first, whether they count or not."""
-    return fetch_rows(tx, Passkey, _SELECT_VALID_PASSKEYS, team_=team)
+    found = tx.list_rows(Passkey, team=team, revoked_at=None, **held)
+    return sorted(found, key=lambda each: (each.created_at, each.id))
 
 
 def update_passkey(
-    tx: Transaction,
-    row: Passkey,
-    event: str,
-    *,
-    at: datetime,
-    actor: str,
-    changed: Mapping[str, Any],
-    why: str = "",
+    tx: Transaction, row: Passkey, event: str, at: datetime, by: str, why: str = "", **changed: Any
 ) -> bool:
     """Change columns of a passkey, with its audit row; False if it is revoked.
 
@@ -173,15 +145,14 @@ def update_passkey(
     """
     if tx.update_rows(Passkey, {"id": row.id, "revoked_at": None}, **changed) != 1:
         return False
-    data = {"passkey": row.id, "person": row.person, **({"why": why} if why else {})}
-    trail.record_event(tx, event, at=at, actor=actor, data=data)
+    data = {"passkey": row.id, "person": row.person} | ({"why": why} if why else {})
+    trail.record_event(tx, event, at=at, actor=by, data=data)
     return True
 
 
 def revoke_passkey(tx: Transaction, row: Passkey, by: str, at: datetime, why: str = "") -> bool:
     """Revoke a passkey from `at` on; False if it was revoked before. `why`: for the audit."""
-    ended = {"revoked_at": at, "revoked_by": by}
-    return update_passkey(tx, row, "passkey.revoked", at=at, actor=by, why=why, changed=ended)
+    return update_passkey(tx, row, "passkey.revoked", at, by, why, revoked_at=at, revoked_by=by)
 
 
 def record_passkey_use(tx: Transaction, row: Passkey, sign_count: int, at: datetime) -> bool:

@@ -229,17 +229,15 @@ class FormRequestStarter:
         setting = target.form_context
         place = self._places.get_channel_if_allowed(setting.channel, delivery.user)
         asked_in = "" if place else setting.asked_in or setting.channel
-        now = self._clock.now()
-        run = Run(
-            team=delivery.team,
-            channel=place or delivery.user,
-            thread_ts="",
-            requester=delivery.user,
-            source=RunSource.FORM,
-            asked_in=asked_in,
-            created_at=now,
-            updated_at=now,
-        )
         with self._store.write() as tx:
             if inbox.is_delivery_still_new(tx, delivery):
-                begin_direct_request(tx, run, delivery, entry.effect_sentence, setting.link)
+                begin_direct_request(
+                    tx,
+                    delivery,
+                    RunSource.FORM,
+                    entry.effect_sentence,
+                    at=self._clock.now(),
+                    place=place,
+                    asked_in=asked_in,
+                    link=setting.link,
+                )

@@ -10,14 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
 from bot.approvals import signatures
 from bot.approvals.direct_requests import begin_direct_request
 from bot.approvals.permissions import PermissionChecker, reply_privately
-from bot.approvals.signatures import PasskeyRefusal
-from bot.approvals.signed_votes import build_jwk, list_alarmed_people, queue_alarm
+from bot.approvals.signatures import PasskeyRefusedError
+from bot.approvals.signed_votes import build_jwk, list_alarmed_people, revoke_passkey
 from bot.cards import passkey_views
 from bot.cards.action_names import Action, DialogId
 from bot.cards.button_codec import Click, DialogSubject, PasskeyTarget
@@ -27,56 +26,17 @@ from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import ADD_PASSKEY, PasskeyTerms
 from bot.tools.names import SlackIdResolver
 from bot.tools.passkey_approval import NewPasskey, add_passkey
-from storage import endings, inbox, outbox, passkeys, trail
+from storage import inbox, outbox, passkeys, trail
 from storage.passkeys import Passkey, SigningLink
-from storage.record import Delivery, Message, Run, Store, Transaction
+from storage.record import Delivery, Message, Store, Transaction
 from storage.states import DeliveryKind, MessageKind, RunSource, SigningLinkKind
 
-RELYING_PARTY_NAME = "Countersign"  # what the browser's dialog calls the site that asks
-CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # how long the browser waits for the authenticator
 _CERTIFICATE_PATTERN = re.compile(
     "-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
 )
 
 
-# The page: the passkey a browser is asked to make, and the check of what it made.
-
-
-def build_creation_options(
-    tx: Transaction, link: SigningLink, name: str, address: PageAddress, terms: PasskeyTerms
-) -> str:
-    """Return the WebAuthn options with which a browser makes a passkey for this link.
-
-    They are JSON for `PublicKeyCredential.parseCreationOptionsFromJSON`. `name`: the person's name,
-    which the browser shows.
-    """
-    import webauthn
-    from webauthn.helpers import structs
-
-    attestation = structs.AttestationConveyancePreference
-    options = webauthn.generate_registration_options(
-        rp_id=address.rp_id,
-        rp_name=RELYING_PARTY_NAME,
-        user_id=sha256(f"{link.team}:{link.person}".encode()).digest(),
-        user_name=name or link.person,
-        challenge=signatures.compute_challenge(link),
-        timeout=CEREMONY_TIMEOUT_MILLISECONDS,
-        attestation=attestation.DIRECT if terms.models else attestation.NONE,
-        authenticator_selection=structs.AuthenticatorSelectionCriteria(
-            resident_key=structs.ResidentKeyRequirement.PREFERRED,
-            user_verification=structs.UserVerificationRequirement.REQUIRED,
-        ),
-        exclude_credentials=[
-            structs.PublicKeyCredentialDescriptor(
-                id=webauthn.base64url_to_bytes(each.credential_id)
-            )
-            for each in passkeys.list_passkeys_of_person(tx, link.team, link.person)
-            # excluded are only passkeys that count or wait for approval; others can be added again
-            if not signatures.find_passkey_problem(each, terms, link.issued_at, address.rp_id)
-            or passkeys.is_waiting(tx, each)
-        ],
-    )
-    return webauthn.options_to_json(options)
+# What a browser's authenticator made: the check of a new passkey.
 
 
 def verify_new_passkey(
@@ -85,35 +45,35 @@ def verify_new_passkey(
     address: PageAddress,
     terms: PasskeyTerms,
     at: datetime,
-) -> Passkey | PasskeyRefusal:
-    """Return the new passkey if it was made on our page for this link, or why it is refused."""
+) -> Passkey:
+    """Return the new passkey if it was made on our page for this link, else PasskeyRefusedError."""
     from webauthn import helpers, verify_registration_response
-    from webauthn.helpers.structs import AttestationFormat
 
     roots = [each.encode() for each in _CERTIFICATE_PATTERN.findall(terms.roots)]
     try:
         parsed_credential = helpers.parse_registration_credential_json(dict(credential))
         client = helpers.parse_client_data_json(parsed_credential.response.client_data_json)
         if client.origin != address.origin or client.cross_origin:
-            return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
+            raise PasskeyRefusedError("address", passkey_views.WRONG_ORIGIN_REPLY)
         verified = verify_registration_response(
             credential=parsed_credential,
             expected_challenge=signatures.compute_challenge(link),
             expected_rp_id=address.rp_id,
             expected_origin=address.origin,
-            pem_root_certs_bytes_by_fmt=dict.fromkeys(AttestationFormat, roots),
+            pem_root_certs_bytes_by_fmt=dict.fromkeys(helpers.structs.AttestationFormat, roots),
         )
-        statement = helpers.parse_attestation_object(verified.attestation_object).att_stmt
         public_key = helpers.bytes_to_base64url(verified.credential_public_key)
         build_jwk(public_key)  # fails if a receipt could not contain this key
-    except Exception:  # noqa: BLE001 - what the library cannot read or believe is no passkey
-        return PasskeyRefusal("attestation", passkey_views.INVALID_ATTESTATION_REPLY)
+        maker = helpers.parse_attestation_object(verified.attestation_object).att_stmt.x5c
+    except PasskeyRefusedError:
+        raise
+    except Exception as error:  # what the library cannot read or believe is no passkey
+        raise PasskeyRefusedError("attestation", passkey_views.INVALID_ATTESTATION_REPLY) from error
     if not verified.user_verified:
-        return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-    attested = bool(roots and statement.x5c)  # else the model is only what the authenticator claims
+        raise PasskeyRefusedError("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
+    attested = bool(roots and maker)  # else the model is only what the authenticator claims
     if not terms.allows_model(verified.aaguid, attested=attested):
-        return PasskeyRefusal("model", passkey_views.WRONG_MODEL_REPLY)
-    name = credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at)
+        raise PasskeyRefusedError("model", passkey_views.WRONG_MODEL_REPLY)
     return Passkey(
         team=link.team,
         person=link.person,
@@ -123,7 +83,7 @@ def verify_new_passkey(
         aaguid=verified.aaguid,
         attested=attested,
         rp_id=address.rp_id,
-        name=name,
+        name=credential["name"] or passkey_views.choose_passkey_name(verified.aaguid, at),
         transports=",".join(credential["response"].get("transports", ())),
         backed_up=verified.credential_backed_up,
         created_at=at,
@@ -154,10 +114,7 @@ class PasskeyManager:
         }
 
     def may_enrol(self, person: str) -> bool:
-        """Return whether this person may add a passkey.
-
-        That needs the right to decide something that has to be signed. Raises LookupFailedError.
-        """
+        """Return whether this person may decide anything signed; raises LookupFailedError."""
         who = self.policy.policy.list_signers(alone=True)
         varies = who.channel or who.requester or bool(who.owners)
         if not (varies or who.names) or not self.authority.is_active_colleague(person):
@@ -171,85 +128,75 @@ class PasskeyManager:
         self, delivery: Delivery, _asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
         """Send the person who clicked a link to add a passkey, and mark the click as handled."""
-        person, at = delivery.user, delivery.received_at
         why = self.links.describe_problem()
         refusal = passkey_views.not_set_up_reply(why) if why else ""
-        if not self.may_enrol(person):
+        if not self.may_enrol(delivery.user):
             refusal = passkey_views.NOT_A_SIGNER_REPLY
         with self.store.write() as tx:
             if refusal:
                 reply_privately(tx, delivery, refusal)
             else:
-                link = self.links.issue_enrolment_link(tx, self.authority.team, person, at)
+                link = self.links.issue_enrolment_link(tx, delivery)
                 signatures.queue_links(tx, delivery, passkey_views.ADD_PASSKEY_REPLY, [link])
             inbox.mark_delivery_done(tx, delivery, "no link" if refusal else "link sent")
 
     def handle_enrolment(self, delivery: Delivery) -> None:
-        """Add a passkey made on the signing page, tell its person, and ask others to approve it.
-
-        Others are asked only if the policy requires that.
-        """
+        """Add a passkey made on the signing page; if the policy says so, have others approve it."""
         posted, at = json.loads(delivery.body), delivery.received_at
-        with self.store.read() as tx:
-            link = passkeys.find_signing_link(tx, posted["link"])
-        passkey_or_refusal = self._check_enrolment(link, posted["credential"], at)
-        passkey_details = (
-            _build_new_passkey(passkey_or_refusal, self.authority)
-            if isinstance(passkey_or_refusal, Passkey)
-            else None
-        )
-        with self.store.write() as tx:
-            if (
-                link
-                and passkey_details
-                and isinstance(passkey_or_refusal, Passkey)
-                and passkeys.add_passkey(tx, passkey_or_refusal)
-            ):
+        try:
+            link, row = self._check_enrolment(posted["link"], posted["credential"], at)
+            shown, names = _build_new_passkey(row, self.authority)
+            with self.store.write() as tx:
+                if not passkeys.add_passkey(tx, row):
+                    raise PasskeyRefusedError("known", passkey_views.ALREADY_ADDED_REPLY)
                 passkeys.use_signing_link(tx, link, at)
-                _queue_new_passkey_notice(tx, passkey_or_refusal, passkey_details[0])
-                answer, note = passkey_views.PASSKEY_ADDED_REPLY, "passkey added"
-                if passkey_or_refusal.counts_from is None:
-                    _ask_others(tx, passkey_or_refusal, *passkey_details)
+                _queue_new_passkey_notice(tx, row, shown)
+                answer = passkey_views.PASSKEY_ADDED_REPLY
+                if row.counts_from is None:
+                    _ask_others(tx, row, shown, names)
                     answer = passkey_views.PASSKEY_PENDING_REPLY
-            else:
-                already_known = PasskeyRefusal("known", passkey_views.ALREADY_ADDED_REPLY)
-                refusal = (
-                    already_known if isinstance(passkey_or_refusal, Passkey) else passkey_or_refusal
-                )
-                answer, data = refusal.sentence, {"why": refusal.why}
-                note = f"refused: {refusal.why}"
+                reply_privately(tx, delivery, answer)
+                inbox.mark_delivery_done(tx, delivery, "passkey added")
+        except PasskeyRefusedError as refusal:
+            with self.store.write() as tx:
+                data = {"why": refusal.why}
                 trail.record_event(tx, "passkey.refused", at=at, actor=delivery.user, data=data)
-            reply_privately(tx, delivery, answer)
-            inbox.mark_delivery_done(tx, delivery, note)
+                reply_privately(tx, delivery, str(refusal))
+                inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
 
     def _check_enrolment(
-        self, link: SigningLink | None, credential: Mapping[str, Any], at: datetime
-    ) -> Passkey | PasskeyRefusal:
-        """Return the new passkey, not stored yet, or why it is not added. Looks people up."""
-        address, why = self.links.address, self.links.describe_problem()
-        if link is None or link.kind is not SigningLinkKind.ENROL:
-            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
-        with self.store.read() as tx:
-            problem = signatures.describe_link_problem(tx, link, at)
-        if problem:
-            return PasskeyRefusal("link", problem)
-        if link.team != self.authority.team or not self.may_enrol(link.person):
-            return PasskeyRefusal("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
-        if address is None or why:
-            return PasskeyRefusal("not_set_up", passkey_views.not_set_up_reply(why))
-        return verify_new_passkey(credential, link, address, self.policy.policy.passkeys, at)
+        self, token_hash: str, credential: Mapping[str, Any], at: datetime
+    ) -> tuple[SigningLink, Passkey]:
+        """Return the link and the new passkey, not stored yet; raises PasskeyRefusedError.
 
-    def list_passkeys(self, person: str, now: datetime) -> tuple[passkey_views.PasskeyView, ...]:
-        """Return this person's passkeys that are not revoked, the oldest first."""
+        Looks people up.
+        """
+        address, why = self.links.address, self.links.describe_problem()
+        with self.store.read() as tx:
+            link = passkeys.find_signing_link(tx, token_hash)
+            problem = signatures.describe_link_problem(tx, link, at) if link else ""
+        if link is None or link.kind is not SigningLinkKind.ENROL or problem:
+            raise PasskeyRefusedError("link", problem or passkey_views.USED_LINK_REPLY)
+        if link.team != self.authority.team or not self.may_enrol(link.person):
+            raise PasskeyRefusedError("not_a_signer", passkey_views.NOT_A_SIGNER_REPLY)
+        if address is None or why:
+            raise PasskeyRefusedError("not_set_up", passkey_views.not_set_up_reply(why))
+        terms = self.policy.policy.passkeys
+        return link, verify_new_passkey(credential, link, address, terms, at)
+
+    def list_passkeys(self, person: str, now: datetime) -> tuple[tuple[Passkey, str], ...]:
+        """Return this person's unrevoked passkeys, the oldest first, each with its state."""
         terms, host = self.policy.policy.passkeys, self.links.host
         with self.store.read() as tx:
-            found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
-            return tuple(build_passkey_view(tx, each, terms, now, host) for each in found)
+            found = passkeys.list_passkeys(tx, self.authority.team, person=person)
+            return tuple(
+                (each, describe_passkey_state(tx, each, terms, now, host)) for each in found
+            )
 
     def find_own_passkey(self, tx: Transaction, passkey: str, person: str) -> Passkey | None:
         """Return this person's passkey with that id, if it is not revoked."""
-        found = passkeys.list_passkeys_of_person(tx, self.authority.team, person)
-        return next((each for each in found if each.id == passkey), None)
+        own = passkeys.list_passkeys(tx, self.authority.team, id=passkey, person=person)
+        return next(iter(own), None)
 
     def rename_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, payload: dict[str, Any]
@@ -263,57 +210,41 @@ class PasskeyManager:
             if row is None:
                 reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
             elif name:
-                changed = {"name": name}
-                passkeys.update_passkey(
-                    tx, row, "passkey.renamed", at=at, actor=person, changed=changed
-                )
+                passkeys.update_passkey(tx, row, "passkey.renamed", at, person, name=name)
             inbox.mark_delivery_done(tx, delivery, "renamed" if row else "no passkey to rename")
 
     def revoke_own_passkey(
         self, delivery: Delivery, asked: Click | DialogSubject, _payload: dict[str, Any]
     ) -> None:
-        """Revoke a passkey of the person who clicked, and mark the click as handled.
-
-        If they say that it is not theirs, the people whom the policy names for such alarms are
-        told.
-        """
+        """Revoke a passkey of the person who clicked; alert people if they say it is not theirs."""
         assert isinstance(asked.target, PasskeyTarget)
         is_alarm = isinstance(asked, Click) and asked.action is Action.DISOWN_PASSKEY
-        who = self.policy.policy.passkeys.alarm
-        alarmed = list_alarmed_people(self.permissions, who) if is_alarm else []
-        person, at = delivery.user, delivery.received_at
+        terms, person, at = self.policy.policy.passkeys, delivery.user, delivery.received_at
+        alarmed = list_alarmed_people(self.permissions, terms) if is_alarm else []
         with self.store.write() as tx:
             row = self.find_own_passkey(tx, asked.target.passkey, person)
-            if row is None:
-                reply_privately(tx, delivery, passkey_views.ALREADY_REVOKED_REPLY)
-            else:
-                _revoke(tx, row, person, at, "disowned" if is_alarm else "")
-                reply = (
-                    passkey_views.PASSKEY_DISOWNED_REPLY
-                    if is_alarm
-                    else passkey_views.PASSKEY_REVOKED_REPLY
-                )
-                reply_privately(tx, delivery, reply)
+            reply = passkey_views.ALREADY_REVOKED_REPLY
             if row is not None and is_alarm:
                 signed = passkeys.count_signatures(tx, row.id)
-                text = passkey_views.disowned_passkey_notice(person, row.name, signed)
-                queue_alarm(tx, row, text, alarmed, f"disowned:{row.id}")
+                alarm = passkey_views.disowned_passkey_notice(person, row.name, signed)
+                revoke_passkey(tx, row, person, at, "disowned", alarm, alarmed)
+                reply = passkey_views.PASSKEY_DISOWNED_REPLY
+            elif row is not None:
+                revoke_passkey(tx, row, person, at)
+                reply = passkey_views.PASSKEY_REVOKED_REPLY
+            reply_privately(tx, delivery, reply)
             inbox.mark_delivery_done(tx, delivery, "revoked" if row else "no passkey to revoke")
 
     def revoke_for_operator(self, passkey: str, actor: str, at: datetime) -> Passkey | None:
-        """Revoke a passkey for the operator; alert its person and those the policy names for that.
-
-        Returns None if no passkey has that id, or it is revoked already. Looks people up.
-        """
-        alarmed = list_alarmed_people(self.permissions, self.policy.policy.passkeys.alarm)
+        """Revoke and return a passkey, and alert people; None if none with that id is unrevoked."""
+        terms, why = self.policy.policy.passkeys, "by the operator"
+        alarmed = list_alarmed_people(self.permissions, terms)
         with self.store.write() as tx:
-            row = passkeys.find_passkey(tx, passkey)
-            is_ours = row is not None and row.team == self.authority.team
-            if row is None or not is_ours or not _revoke(tx, row, actor, at, "by the operator"):
-                return None
-            text = passkey_views.revoked_passkey_notice(row.person, row.name)
-            queue_alarm(tx, row, text, alarmed, f"revoked:{row.id}")
-        return row
+            for row in passkeys.list_passkeys(tx, self.authority.team, id=passkey):
+                alarm = passkey_views.revoked_passkey_notice(row.person, row.name)
+                revoke_passkey(tx, row, actor, at, why, alarm, alarmed)
+                return row
+        return None
 
 
 def _build_new_passkey(row: Passkey, authority: Authority) -> tuple[NewPasskey, Mapping[str, str]]:
@@ -340,55 +271,27 @@ def _queue_new_passkey_notice(tx: Transaction, row: Passkey, shown: NewPasskey) 
 
 def _ask_others(tx: Transaction, row: Passkey, shown: NewPasskey, names: Mapping[str, str]) -> None:
     """Begin the request in which others approve a new passkey, in its person's name."""
-    at, person = row.created_at, row.person
-    run = Run(
-        team=row.team,
-        channel=person,
-        thread_ts="",
-        requester=person,
-        source=RunSource.FORM,
-        created_at=at,
-        updated_at=at,
-    )
     request_body = {"tool": ADD_PASSKEY, "arguments": shown.model_dump(mode="json"), "why": ""}
     delivery = Delivery(
         key=passkeys.build_request_key(row),
         kind=DeliveryKind.PROGRAM,
         team=row.team,
-        user=person,
+        user=row.person,
         body=json.dumps(request_body),
-        received_at=at,
+        received_at=row.created_at,
     )
     inbox.insert_delivery(tx, delivery)
     stored = inbox.find_delivery(tx, delivery.key)
     assert stored is not None
-    begin_direct_request(tx, run, stored, add_passkey.effect_sentence(shown, names))
+    effect = add_passkey.effect_sentence(shown, names)
+    begin_direct_request(tx, stored, RunSource.FORM, effect, at=row.created_at)
 
 
-def _revoke(tx: Transaction, row: Passkey, by: str, at: datetime, why: str) -> bool:
-    """Revoke a passkey, and cancel the request to approve it; False if it was revoked before."""
-    if not passkeys.revoke_passkey(tx, row, by, at, why=why):
-        return False
-    run = passkeys.find_request(tx, row)
-    if run is not None and endings.cancel_run(tx, run, at=at, actor=by):
-        text = passkey_views.passkey_withdrawn_line(row.name)
-        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
-    return True
-
-
-def build_passkey_view(
+def describe_passkey_state(
     tx: Transaction, row: Passkey, terms: PasskeyTerms, now: datetime, host: str
-) -> passkey_views.PasskeyView:
-    """Return a passkey for display, with whether it can be used to sign, or why not."""
+) -> str:
+    """Return in words whether a passkey can be used to sign, or why not."""
     problem = signatures.find_passkey_problem(row, terms, now, host)
-    state = passkey_views.TEXT_BY_PASSKEY_PROBLEM[problem] if problem else "counts"
     if problem == "not_counted_yet" and not passkeys.is_waiting(tx, row):
-        state = "does not count: nobody approved it"
-    return passkey_views.PasskeyView(
-        id=row.id,
-        name=row.name or "a passkey",  # the name is removed when its person's data is erased
-        model=passkey_views.describe_model(row.aaguid, attested=row.attested),
-        added_at=row.created_at,
-        last_used_at=row.last_used_at,
-        state=state,
-    )
+        return "does not count: nobody approved it"
+    return passkey_views.TEXT_BY_PASSKEY_PROBLEM[problem] if problem else "counts"

@@ -48,10 +48,23 @@ class ReceiptWriter:
         self._key = key
         self._tools = tools
 
+    @cached_property
+    def _private_keys(self) -> list[Ed25519PrivateKey]:
+        """The keys that sign receipts: the one in use, then older ones."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        found = digest.list_current_and_older_keys(self._key)
+        seeds = (hmac.digest(bytes(each), SIGNING_KEY_PURPOSE, "sha256") for each in found)
+        return [Ed25519PrivateKey.from_private_bytes(each) for each in seeds]
+
+    @cached_property
+    def _public_keys(self) -> list[dict[str, str]]:
+        public = (each.public_key().public_bytes_raw() for each in self._private_keys)
+        return [receipts.build_public_jwk(each) for each in public]
+
     def build_public_keys(self) -> Json:
         """Return the public keys, the one in use first, as a JSON Web Key Set."""
-        found = digest.list_current_and_older_keys(self._key)
-        return {"keys": [receipts.build_public_jwk(_get_public_bytes(each)) for each in found]}
+        return {"keys": self._public_keys}
 
     def write_receipts(self, tx: Transaction, call: Call) -> Json:
         """Return the receipts of a call as {"decision": envelope, "end": envelope or None}.
@@ -112,6 +125,8 @@ class ReceiptWriter:
         is_signed = any(vote.passkey_id for vote in shown.votes)
         signed = map_signatures_by_vote(tx, call.id, call.revision) if is_signed else {}
         surfaces = trail.map_surfaces_by_vote(tx, call) if shown.votes else {}
+        others = [vote for vote in shown.votes if vote.verb is not CallVerb.APPROVE]
+        counted = [*call_state.list_approving_votes(shown.votes), *others]
         decided: Json = {
             "workspace": run.team,
             "request": run.id,
@@ -129,9 +144,7 @@ class ReceiptWriter:
             # what was invalidated had been decided before that, if at all
             "decidedAt": _format_time(None if call.status is C.INVALIDATED else call.decided_at),
             "goodUntil": _format_time(until if call.status in CALL_APPROVED_STATUSES else None),
-            "votes": [
-                _describe_vote(vote, signed, surfaces) for vote in _list_counted_votes(shown.votes)
-            ],
+            "votes": [_describe_vote(vote, signed, surfaces) for vote in counted],
         }
         return decided | _leave_out_empty(
             secrets=_hash_secrets(tool, arguments, nonce),
@@ -139,14 +152,6 @@ class ReceiptWriter:
             editors=sorted(shown.editors),
             grantedBy=granted,
         )
-
-    @cached_property
-    def _private(self) -> Ed25519PrivateKey:
-        return _derive_private_key(self._key)
-
-    @cached_property
-    def _key_id(self) -> str:
-        return receipts.compute_public_key_id(_get_public_bytes(self._key))
 
     def _sign(self, kind: str, subject: str, predicate: Mapping[str, Any]) -> Json:
         """Return a DSSE envelope with an in-toto statement about the subject."""
@@ -157,32 +162,18 @@ class ReceiptWriter:
             "predicate": predicate,
         }
         payload = digest.canonical_json(statement).encode()
-        signature = self._private.sign(receipts.encode_for_signing(payload))
+        signature = self._private_keys[0].sign(receipts.encode_for_signing(payload))
         return {
             "payloadType": receipts.PAYLOAD_TYPE,
             "payload": b64encode(payload).decode(),
-            "signatures": [{"keyid": self._key_id, "sig": b64encode(signature).decode()}],
+            "signatures": [
+                {"keyid": self._public_keys[0]["kid"], "sig": b64encode(signature).decode()}
+            ],
         }
 
 
-def _derive_private_key(key: bytes) -> Ed25519PrivateKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    return Ed25519PrivateKey.from_private_bytes(
-        hmac.digest(bytes(key), SIGNING_KEY_PURPOSE, "sha256")
-    )
-
-
-def _get_public_bytes(key: bytes) -> bytes:
-    return _derive_private_key(key).public_key().public_bytes_raw()
-
-
 def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
-    """Return in one word how a call was decided, such as approved or rejected.
-
-    approved (by people), granted (under an approval that somebody saved), allowed (by policy),
-    break_glass (run by one person without approval), or the call's status, such as rejected.
-    """
+    """Return in one word how a call was decided, which docs/receipts.md explains."""
     if call.status not in CALL_APPROVED_STATUSES:
         return str(call.status)
     if not asked:
@@ -192,21 +183,12 @@ def _describe_status(call: Call, votes: Sequence[Vote], *, asked: bool) -> str:
     return "granted" if call.grant_id else "approved"
 
 
-def _list_counted_votes(votes: Sequence[Vote]) -> list[Vote]:
-    others = [each for each in votes if each.verb is not CallVerb.APPROVE]
-    return [*call_state.list_approving_votes(votes), *others]
-
-
 def _describe_vote(
     vote: Vote,
     signatures: Mapping[tuple[str, CallVerb], VoteSignature],
     surfaces: Mapping[tuple[str, str], str],
 ) -> Json:
-    """Return a vote with its evidence: the signature of the person's passkey, or whose word it is.
-
-    That is Slack's, or what the surface stands for on which they voted. Raises NoReceiptError if a
-    signature is gone.
-    """
+    """Return a vote with its evidence; raises NoReceiptError if its signature is gone."""
     word = surfaces.get((vote.person, vote.verb), Surface.SLACK)
     described: Json = {
         "verb": str(vote.verb),

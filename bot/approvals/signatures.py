@@ -10,7 +10,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.util import find_spec
@@ -32,15 +32,15 @@ LIFETIME_BY_LINK_KIND = {
     SigningLinkKind.ENROL: timedelta(minutes=30),
 }
 PATH_BY_LINK_KIND = {SigningLinkKind.SIGN: "sign", SigningLinkKind.ENROL: "passkeys"}
+RELYING_PARTY_NAME = "Countersign"  # what the browser's dialog calls the site that asks
+COSE_ALGORITHMS = (-8, -7, -257)  # Ed25519, ES256, RS256: those that receipts can contain
+CEREMONY_TIMEOUT_MILLISECONDS = 300_000  # how long the browser waits for the authenticator
 Decider = CallVerb | UnknownCallResolution  # what is signed: a vote, or that a call may run again
 Json = dict[str, Any]
 
 
 def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bool:
-    """Return whether a decision (`verb`) under this gate has to be signed with a passkey.
-
-    `stages`: the stages in which an approval may count.
-    """
+    """Return whether this decision has to be signed; `stages`: where an approval may count."""
     if not isinstance(gate, Ask):
         return False
     if verb is CallVerb.APPROVE:
@@ -48,13 +48,12 @@ def needs_signature(gate: Gate, verb: Decider, stages: Iterable[int] = ()) -> bo
     return gate.wants_signature and verb in (CallVerb.BREAK_GLASS, UnknownCallResolution.AGAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyRefusal:
-    """Why a signature does not count, or a passkey was not added."""
+class PasskeyRefusedError(Exception):
+    """Raised if a signature does not count, or no passkey is added; its text tells the person."""
 
-    why: str  # for the audit
-    sentence: str
-    is_cloned: bool = False  # the passkey may have been copied
+    def __init__(self, why: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.why = why  # for the audit
 
 
 # What is signed.
@@ -143,13 +142,11 @@ class SigningLinks:
         """Return the link with this token; None if there is none."""
         return passkeys.find_signing_link(tx, hash_token(token))
 
-    def issue_enrolment_link(
-        self, tx: Transaction, team: str, person: str, at: datetime
-    ) -> passkey_views.LinkButton:
-        """Store a link by which this person may add a passkey, and return its button."""
-        nonce = secrets.token_hex(16)
-        said = {"enrol": person, "issued": at.isoformat(), "nonce": nonce, "workspace": team}
-        link = self._build_link(SigningLinkKind.ENROL, nonce, team, person, at)
+    def issue_enrolment_link(self, tx: Transaction, delivery: Delivery) -> passkey_views.LinkButton:
+        """Store a link by which the person who clicked may add a passkey, and return its button."""
+        link, nonce = self._build_link(SigningLinkKind.ENROL, delivery)
+        issued = link.issued_at.isoformat()
+        said = {"enrol": link.person, "issued": issued, "nonce": nonce, "workspace": link.team}
         link.statement = canonical_json(said)
         passkeys.store_signing_link(tx, link)
         about = "Your device keeps it, and asks for your fingerprint, face or PIN."
@@ -165,28 +162,25 @@ class SigningLinks:
         reason: str,
         effect: str,
     ) -> passkey_views.LinkButton:
-        """Store a link by which the person who clicked may sign a decision, and return its button.
-
-        `delegator`: the person whose right they use; "" for their own.
-        """
-        nonce, at = secrets.token_urlsafe(16), delivery.received_at
-        link = self._build_link(SigningLinkKind.SIGN, nonce, delivery.team, delivery.user, at)
+        """Store a link by which the person who clicked may sign this, and return its button."""
+        link, nonce = self._build_link(SigningLinkKind.SIGN, delivery)
         link.call_id, link.revision, link.verb, link.reason = call.id, call.revision, verb, reason
         link.statement = build_statement(tx, self.key, call, link, delegator, nonce)
         passkeys.store_signing_link(tx, link)
         return passkey_views.LinkButton(link.kind, nonce, "Open and sign", effect)
 
-    def _build_link(
-        self, kind: SigningLinkKind, nonce: str, team: str, person: str, at: datetime
-    ) -> SigningLink:
-        return SigningLink(
+    def _build_link(self, kind: SigningLinkKind, delivery: Delivery) -> tuple[SigningLink, str]:
+        """Return a new link for the person who clicked, and the nonce that its token is made of."""
+        nonce, at = secrets.token_urlsafe(16), delivery.received_at
+        link = SigningLink(
             hash=hash_token(self._build_token(kind, nonce)),
             kind=kind,
-            team=team,
-            person=person,
+            team=delivery.team,
+            person=delivery.user,
             issued_at=at,
             expires_at=at + LIFETIME_BY_LINK_KIND[kind],
         )
+        return link, nonce
 
 
 def queue_links(
@@ -199,6 +193,55 @@ def queue_links(
     )
 
 
+# What the signing page asks an authenticator, as the JSON of WebAuthn.
+
+
+def build_creation_options(
+    tx: Transaction, link: SigningLink, name: str, address: PageAddress, terms: PasskeyTerms
+) -> Json:
+    """Return what an authenticator is asked, to make a passkey for the person with this name."""
+    own = passkeys.list_passkeys(tx, link.team, person=link.person)
+    user_id = sha256(f"{link.team}:{link.person}".encode()).digest()
+    name = name or link.person
+    return {
+        "rp": {"id": address.rp_id, "name": RELYING_PARTY_NAME},
+        "user": {"id": receipts.encode_base64url(user_id), "name": name, "displayName": name},
+        "challenge": receipts.encode_base64url(compute_challenge(link)),
+        "pubKeyCredParams": [{"type": "public-key", "alg": each} for each in COSE_ALGORITHMS],
+        "timeout": CEREMONY_TIMEOUT_MILLISECONDS,
+        "attestation": "direct" if terms.models else "none",
+        "authenticatorSelection": {"residentKey": "preferred", "userVerification": "required"},
+        # only passkeys that count or wait for approval; others can be added again
+        "excludeCredentials": _describe_credentials(
+            each
+            for each in own
+            if not find_passkey_problem(each, terms, link.issued_at, address.rp_id)
+            or passkeys.is_waiting(tx, each)
+        ),
+    }
+
+
+def build_request_options(link: SigningLink, rp_id: str, usable: Iterable[Passkey]) -> Json:
+    """Return what an authenticator is asked, to sign the link's statement with one of these."""
+    return {
+        "challenge": receipts.encode_base64url(compute_challenge(link)),
+        "rpId": rp_id,
+        "allowCredentials": _describe_credentials(usable),
+        "userVerification": "required",
+    }
+
+
+def _describe_credentials(rows: Iterable[Passkey]) -> list[Json]:
+    return [
+        {
+            "type": "public-key",
+            "id": each.credential_id,
+            "transports": list(filter(None, each.transports.split(","))),
+        }
+        for each in rows
+    ]
+
+
 # What the signing page posts, and what becomes of it.
 
 _RESPONSE_FIELDS_BY_KIND = {
@@ -207,17 +250,16 @@ _RESPONSE_FIELDS_BY_KIND = {
 }
 
 
-def parse_credential(kind: SigningLinkKind, body: bytes) -> Json | None:
+def parse_credential(kind: SigningLinkKind, posted: Any) -> Json | None:
     """Return what an authenticator answered, from the JSON a browser posts; None if malformed.
 
     Only what is checked or needed is kept; for a new passkey, that includes the `name` it is given.
     """
     try:
-        posted = json.loads(body)
         response = posted["response"]
         credential_fields = {name: posted[name] for name in ("id", "rawId", "type")}
         response_fields = {name: response[name] for name in _RESPONSE_FIELDS_BY_KIND[kind]}
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (LookupError, TypeError):
         return None
     if not all(
         isinstance(each, str) and each
@@ -271,10 +313,7 @@ def describe_link_problem(tx: Transaction, link: SigningLink, at: datetime) -> s
 
 
 def find_outcome(tx: Transaction, link: SigningLink) -> str | None:
-    """Return the reply to what a person signed or added by this link; None if nothing yet.
-
-    "" while it is being decided.
-    """
+    """Return the reply to what this link's page posted: "" until decided, None for nothing."""
     found = inbox.find_delivery(tx, f"sign:{link.hash}")
     if found is None or found.status is states.DeliveryStatus.NEW:
         return None if found is None else ""
@@ -298,10 +337,10 @@ def find_passkey_problem(row: Passkey, terms: PasskeyTerms, at: datetime, host: 
 
 
 def list_signing_passkeys(
-    tx: Transaction, team: str, person: str, terms: PasskeyTerms, at: datetime, host: str
+    tx: Transaction, team: str, terms: PasskeyTerms, at: datetime, host: str, **held: str
 ) -> list[Passkey]:
-    """Return the passkeys with which this person can sign at `host` at that moment."""
-    found = passkeys.list_passkeys_of_person(tx, team, person)
+    """Return the passkeys with these columns that can be used to sign at `host` at that moment."""
+    found = passkeys.list_passkeys(tx, team, **held)
     return [each for each in found if not find_passkey_problem(each, terms, at, host)]
 
 
@@ -309,6 +348,4 @@ def list_people_who_can_sign(
     tx: Transaction, team: str, terms: PasskeyTerms, at: datetime, host: str
 ) -> frozenset[str]:
     """Return everybody with a passkey usable at `host` at that moment, whether or not they left."""
-    found = passkeys.list_passkeys_of_team(tx, team)
-    able = (each for each in found if not find_passkey_problem(each, terms, at, host))
-    return frozenset(each.person for each in able)
+    return frozenset(each.person for each in list_signing_passkeys(tx, team, terms, at, host))

@@ -6,11 +6,11 @@ The package `webauthn` is loaded only once it is needed. Runs on the loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.approvals import signatures
 from bot.approvals.call_state import describe_call_effect
@@ -18,25 +18,21 @@ from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
 from bot.approvals.receipts import check_evidence
-from bot.approvals.signatures import Decider, PasskeyRefusal, SigningLinks
+from bot.approvals.signatures import Decider, PasskeyRefusedError, SigningLinks
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
+from bot.config.connection_settings import PageAddress
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
-from bot.policy.gates import Approvers
+from bot.policy.gates import PasskeyTerms
 from bot.tools import Registry
 from countersign import receipts
-from storage import calls, inbox, outbox, passkeys
+from storage import calls, endings, inbox, outbox, passkeys
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink, VoteSignature
 from storage.record import Call, Delivery, Store, Transaction
 from storage.states import CallVerb, Surface, UnknownCallResolution
-
-if TYPE_CHECKING:
-    from webauthn.helpers.structs import AuthenticationCredential
-
-RUN_AGAIN = UnknownCallResolution.AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +45,10 @@ class SignedDecision:
     sign_count: int
 
     def fits_call(self, tx: Transaction, key: bytes, call: Call, delegator: str) -> bool:
-        """Return whether the call and the `delegator` are still what was signed.
-
-        `delegator`: the person whose right is used; "" for the signer's own.
-        """
-        nonce = json.loads(self.link.statement)["nonce"]
-        return (
-            signatures.build_statement(tx, key, call, self.link, delegator, nonce)
-            == self.link.statement
-        )
+        """Return whether the call and the person whose right is used are still what was signed."""
+        signed = self.link.statement
+        nonce = json.loads(signed)["nonce"]
+        return signatures.build_statement(tx, key, call, self.link, delegator, nonce) == signed
 
     def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
         """Store the signature of a vote, use up its link, and note the passkey's new counter."""
@@ -102,7 +93,7 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = passkey_views.SIGNING_LINK_REPLY, []
-        if signatures.list_signing_passkeys(tx, team, person, terms, at, self.links.host):
+        if signatures.list_signing_passkeys(tx, team, terms, at, self.links.host, person=person):
             issue = self.links.issue_signing_link
             for call, delegator in calls_with_delegators:
                 effect = describe_call_effect(self.tools, tx, call)
@@ -114,12 +105,12 @@ class SignatureRequester:
                 self.access.record_call_shown(tx, call, person, Action.OPEN_PAGE, more=more)
         elif any(
             passkeys.is_waiting(tx, each)
-            for each in passkeys.list_passkeys_of_person(tx, team, person)
+            for each in passkeys.list_passkeys(tx, team, person=person)
         ):
             return passkey_views.NOT_COUNTED_YET_REPLY
         else:
             text = passkey_views.ENROL_FIRST_REPLY
-            buttons.append(self.links.issue_enrolment_link(tx, team, person, at))
+            buttons.append(self.links.issue_enrolment_link(tx, delivery))
         signatures.queue_links(tx, delivery, text, buttons)
         return ""
 
@@ -147,16 +138,19 @@ class SignatureHandler:
         with self.store.read() as tx:
             link = passkeys.find_signing_link(tx, posted["link"])
             passkey = passkeys.find_passkey_by_credential(tx, posted["credential"]["id"])
-        found = self._check_signature(posted["credential"], link, passkey, delivery.received_at)
-        if isinstance(found, PasskeyRefusal):
-            self._refuse(delivery, link, passkey, found)
+        try:
+            signed = self._check_signature(
+                posted["credential"], link, passkey, delivery.received_at
+            )
+        except PasskeyRefusedError as refusal:
+            self._refuse(delivery, link, passkey, refusal)
             return
-        link, verb = found.link, _read_verb(found.link)
-        target = CallTarget(link.call_id, link.revision)
-        if verb is RUN_AGAIN:
-            self.run_again(delivery, target, RUN_AGAIN, signed=found)
+        link, target = signed.link, CallTarget(signed.link.call_id, signed.link.revision)
+        verb = _read_verb(link)
+        if isinstance(verb, UnknownCallResolution):
+            self.run_again(delivery, target, verb, signed=signed)
         else:
-            self.cast(delivery, [target], CallVerb(verb), link.reason, signed=found)
+            self.cast(delivery, [target], verb, link.reason, signed=signed)
 
     def _check_signature(
         self,
@@ -164,92 +158,89 @@ class SignatureHandler:
         link: SigningLink | None,
         passkey: Passkey | None,
         at: datetime,
-    ) -> SignedDecision | PasskeyRefusal:
-        """Return the decision if this passkey may sign for this link, and has; else why not."""
-        terms = self.requester.policy.policy.passkeys
+    ) -> SignedDecision:
+        """Return what this passkey may sign by this link, and has; raises PasskeyRefusedError."""
+        terms, links = self.requester.policy.policy.passkeys, self.requester.links
         if link is None:
-            return PasskeyRefusal("link", passkey_views.USED_LINK_REPLY)
+            raise PasskeyRefusedError("link", passkey_views.USED_LINK_REPLY)
         if at >= link.expires_at:
-            return PasskeyRefusal("expired", passkey_views.EXPIRED_LINK_REPLY)
+            raise PasskeyRefusedError("expired", passkey_views.EXPIRED_LINK_REPLY)
         if link.used_at is not None:
-            return PasskeyRefusal("used", passkey_views.USED_LINK_REPLY)
+            raise PasskeyRefusedError("used", passkey_views.USED_LINK_REPLY)
         if passkey is None or passkey.team != link.team:
-            return PasskeyRefusal("unknown_passkey", passkey_views.UNKNOWN_PASSKEY_REPLY)
+            raise PasskeyRefusedError("unknown_passkey", passkey_views.UNKNOWN_PASSKEY_REPLY)
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
-            return PasskeyRefusal("other_person", sentence)
-        host = self.requester.links.host
-        if problem := signatures.find_passkey_problem(passkey, terms, at, host):
-            return PasskeyRefusal(problem, passkey_views.unusable_passkey_reply(problem))
-        return self._verify(credential, link, passkey, at)
-
-    def _verify(
-        self, credential: Mapping[str, Any], link: SigningLink, passkey: Passkey, at: datetime
-    ) -> SignedDecision | PasskeyRefusal:
-        """Return the decision if the passkey signed it on our page for this link, else why not."""
-        from webauthn import helpers, verify_authentication_response
-
-        address = self.requester.links.address
-        if address is None:
-            return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
-        try:
-            parsed_credential = helpers.parse_authentication_credential_json(dict(credential))
-            if not _is_signed_at(parsed_credential, address.origin, passkey.rp_id):
-                return PasskeyRefusal("address", passkey_views.WRONG_ORIGIN_REPLY)
-            verified = verify_authentication_response(
-                credential=parsed_credential,
-                expected_challenge=signatures.compute_challenge(link),
-                expected_rp_id=passkey.rp_id,
-                expected_origin=address.origin,
-                credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
-                credential_current_sign_count=0,  # checked below, to report a copied passkey
-            )
-            evidence = _build_evidence(credential["response"], link, passkey, at)
-            if verified.user_verified:
-                check_evidence(evidence)  # fails if its receipt could not prove the signature
-        except Exception:  # noqa: BLE001 - what the library cannot read is no signature
-            return PasskeyRefusal("signature", passkey_views.WRONG_SIGNATURE_REPLY)
-        if not verified.user_verified:
-            return PasskeyRefusal("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
-        if passkey.sign_count and verified.new_sign_count <= passkey.sign_count:
-            sentence = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
-            return PasskeyRefusal("cloned", sentence, is_cloned=True)
-        return SignedDecision(link, passkey, evidence, verified.new_sign_count)
+            raise PasskeyRefusedError("other_person", sentence)
+        if problem := signatures.find_passkey_problem(passkey, terms, at, links.host):
+            raise PasskeyRefusedError(problem, passkey_views.unusable_passkey_reply(problem))
+        assert links.address is not None  # the passkey is for its host
+        return _verify_signature(credential, link, passkey, links.address, at)
 
     def _refuse(
         self,
         delivery: Delivery,
         link: SigningLink | None,
         passkey: Passkey | None,
-        refusal: PasskeyRefusal,
+        refusal: PasskeyRefusedError,
     ) -> None:
         """Tell the person why their signature does not count, record it, and mark it handled."""
-        alarm = self.requester.policy.policy.passkeys.alarm
-        alarmed = list_alarmed_people(self.permissions, alarm) if refusal.is_cloned else []
+        terms, cloned = self.requester.policy.policy.passkeys, refusal.why == "cloned"
+        alarmed = list_alarmed_people(self.permissions, terms) if cloned else []
         with self.store.write() as tx:
-            call = calls.find_call(tx, link.call_id) if link else None
-            if link is not None and call is not None:
+            if link and (call := calls.find_call(tx, link.call_id)):
                 why = f"signature:{refusal.why}"
                 record_refused_action(tx, delivery, call, _read_verb(link), why)
-            if refusal.is_cloned and passkey is not None:
-                at = delivery.received_at
-                passkeys.revoke_passkey(tx, passkey, "system", at, why="its counter went back")
-                queue_alarm(tx, passkey, refusal.sentence, alarmed, f"cloned:{passkey.id}")
-            reply_privately(tx, delivery, refusal.sentence)
+            if cloned and passkey is not None:
+                at, why = delivery.received_at, "its counter went back"
+                revoke_passkey(tx, passkey, "system", at, why, str(refusal), alarmed)
+            reply_privately(tx, delivery, str(refusal))
             inbox.mark_delivery_done(tx, delivery, f"refused: {refusal.why}")
 
 
 def _read_verb(link: SigningLink) -> Decider:
-    return RUN_AGAIN if link.verb == RUN_AGAIN else CallVerb(link.verb)
+    again = UnknownCallResolution.AGAIN
+    return again if link.verb == again else CallVerb(link.verb)
 
 
-def _is_signed_at(said: AuthenticationCredential, origin: str, rp_id: str) -> bool:
-    """Return whether the signature was made on our own page, with a passkey for its host."""
-    from webauthn.helpers import parse_client_data_json
+def _verify_signature(
+    credential: Mapping[str, Any],
+    link: SigningLink,
+    passkey: Passkey,
+    address: PageAddress,
+    at: datetime,
+) -> SignedDecision:
+    """Return the decision if the passkey signed it on our page, else raise PasskeyRefusedError."""
+    from webauthn import helpers, verify_authentication_response
 
-    client = parse_client_data_json(said.response.client_data_json)
-    here = client.origin == origin and not client.cross_origin
-    return here and said.response.authenticator_data[:32] == sha256(rp_id.encode()).digest()
+    try:
+        answer = helpers.parse_authentication_credential_json(dict(credential))
+        client = helpers.parse_client_data_json(answer.response.client_data_json)
+        for_host = answer.response.authenticator_data[:32]
+        is_for_us = for_host == sha256(passkey.rp_id.encode()).digest()
+        if client.origin != address.origin or client.cross_origin or not is_for_us:
+            raise PasskeyRefusedError("address", passkey_views.WRONG_ORIGIN_REPLY)
+        verified = verify_authentication_response(
+            credential=answer,
+            expected_challenge=signatures.compute_challenge(link),
+            expected_rp_id=passkey.rp_id,
+            expected_origin=address.origin,
+            credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
+            credential_current_sign_count=0,  # checked below, to report a copied passkey
+        )
+        evidence = _build_evidence(credential["response"], link, passkey, at)
+        if verified.user_verified:
+            check_evidence(evidence)  # fails if its receipt could not prove the signature
+    except PasskeyRefusedError:
+        raise
+    except Exception as error:  # what the library cannot read or believe is no signature
+        raise PasskeyRefusedError("signature", passkey_views.WRONG_SIGNATURE_REPLY) from error
+    if not verified.user_verified:
+        raise PasskeyRefusedError("unverified", passkey_views.UNVERIFIED_PERSON_REPLY)
+    if passkey.sign_count and verified.new_sign_count <= passkey.sign_count:
+        alarm = passkey_views.cloned_passkey_notice(passkey.person, passkey.name)
+        raise PasskeyRefusedError("cloned", alarm)
+    return SignedDecision(link, passkey, evidence, verified.new_sign_count)
 
 
 def _build_evidence(
@@ -276,8 +267,7 @@ def _build_evidence(
 def build_jwk(public_key: str) -> dict[str, str]:
     """Return a passkey's public key (COSE, base64url) as a JSON Web Key, for receipts.
 
-    Raises ValueError for a key that is neither for ES256, nor RS256 with 2048 bits or more, nor
-    Ed25519: receipts of what it signs would not hold.
+    Raises ValueError for a key that receipts cannot prove anything with.
     """
     from webauthn import helpers
 
@@ -293,21 +283,34 @@ def build_jwk(public_key: str) -> dict[str, str]:
     raise ValueError("the passkey's key is none of ES256, RS256 and Ed25519, or too short")
 
 
-def list_alarmed_people(permissions: PermissionChecker, who: Approvers) -> list[str]:
-    """Return the people whom the policy names to be alerted about a passkey.
+# The end of a passkey.
 
-    If Slack cannot be asked, only those named by user id: that must not keep a passkey from being
-    revoked.
-    """
+
+def list_alarmed_people(permissions: PermissionChecker, terms: PasskeyTerms) -> list[str]:
+    """Return the people whom the policy names to be alerted about a passkey."""
     try:
-        return permissions.list_active_people(who)
-    except LookupFailedError:
-        return list(who.users)
+        return permissions.list_active_people(terms.alarm)
+    except LookupFailedError:  # which must not keep a passkey from being revoked
+        return list(terms.alarm.users)
 
 
-def queue_alarm(
-    tx: Transaction, passkey: Passkey, text: str, people: Sequence[str], key: str
+def revoke_passkey(
+    tx: Transaction,
+    row: Passkey,
+    by: str,
+    at: datetime,
+    why: str = "",
+    alarm: str = "",
+    alarmed: Iterable[str] = (),
 ) -> None:
-    """Queue this alarm as a direct message to the passkey's person and to each of `people`."""
-    for each in dict.fromkeys((passkey.person, *people)):
-        outbox.queue_text_line(tx, f"{key}:{each}", each, "", text)
+    """Revoke a passkey, and cancel the request to approve it.
+
+    `alarm`: sent to its person and to those `alarmed`; "" for nothing.
+    """
+    passkeys.revoke_passkey(tx, row, by, at, why=why)
+    run = passkeys.find_request(tx, row)
+    if run is not None and endings.cancel_run(tx, run, at=at, actor=by):
+        text = passkey_views.passkey_withdrawn_line(row.name)
+        outbox.queue_notice(tx, run, f"cancelled:{run.id}", {"text": text})
+    for each in dict.fromkeys((row.person, *alarmed)) if alarm else ():
+        outbox.queue_text_line(tx, f"revoked:{row.id}:{each}", each, "", alarm)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from bot.cards import block_kit, button_codec, request_list, slack_text
 from bot.cards.action_names import Action, BlockRole
@@ -15,10 +16,13 @@ from bot.cards.call_pieces import irreversibility_warning
 from bot.cards.decided_call import render_look_buttons
 from bot.cards.delegation_dialog import DelegationView, render_delegate_button, render_delegation
 from bot.cards.notices import away_approvers_note, through_program_suffix
-from bot.cards.passkey_views import PasskeyView, render_passkeys
+from bot.cards.passkey_views import render_passkeys
 from bot.cards.sentences import MEMBERS_ONLY_REPLY
 from bot.tools import EffectSource
 from storage.states import RunStatus
+
+if TYPE_CHECKING:
+    from storage.passkeys import Passkey
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class HomeView:
     remembered: tuple[SavedApprovalView, ...] = ()  # the first to end first
     more_remembered: int = 0
     signs: bool = False  # some of what they may decide has to be signed
-    passkeys: tuple[PasskeyView, ...] = ()  # the oldest first
+    passkeys: tuple[tuple[Passkey, str], ...] = ()  # with their states, the oldest first
     findings: str = ""  # mrkdwn: what stands out in the decisions, for the policy's readers
 
 

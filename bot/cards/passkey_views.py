@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.cards import block_kit, button_codec
 from bot.cards.action_names import Action, BlockRole, DialogId, InputBlockId
 from bot.cards.slack_text import format_local_time, sanitise_for_mrkdwn, shorten_text, user_mention
 from storage.states import SigningLinkKind
 
+if TYPE_CHECKING:
+    from storage.passkeys import Passkey
+
 MAX_PASSKEYS = 20  # of one person
 MAX_NAME_CHARS = 60
+UNNAMED_PASSKEY_NAME = "a passkey"  # after its person's data was erased
 # names of common authenticators by model id
 MODEL_NAME_BY_AAGUID: Mapping[str, str] = {
     "fbfc3007-154e-4ecc-8c0b-6e020557d7bd": "iCloud Keychain",
@@ -136,39 +140,32 @@ def passkey_withdrawn_line(name: str) -> str:
     return f"The passkey “{shown}” was revoked, so this is cancelled."
 
 
-@dataclass(frozen=True, slots=True)
-class PasskeyView:
-    """One passkey as its person sees it."""
-
-    id: str
-    name: str
-    model: str  # in words
-    added_at: datetime
-    last_used_at: datetime | None
-    state: str  # "counts", or one of TEXT_BY_PASSKEY_PROBLEM
-
-
-def passkey_line(each: PasskeyView) -> str:
+def passkey_line(row: Passkey, state: str) -> str:
     """Return a passkey's name, model, state and dates in two lines of mrkdwn."""
     used = (
-        f"last used {format_local_time(each.last_used_at)}" if each.last_used_at else "not used yet"
+        f"last used {format_local_time(row.last_used_at)}" if row.last_used_at else "not used yet"
     )
-    return (
-        f"🔑 *{sanitise_for_mrkdwn(each.name, MAX_NAME_CHARS)}* "
-        f"({sanitise_for_mrkdwn(each.model)}): "
-        f"{each.state}\nAdded {format_local_time(each.added_at)}, {used}"
-    )
+    name = sanitise_for_mrkdwn(row.name or UNNAMED_PASSKEY_NAME, MAX_NAME_CHARS)
+    model = sanitise_for_mrkdwn(describe_model(row.aaguid, row.attested))
+    return f"🔑 *{name}* ({model}): {state}\nAdded {format_local_time(row.created_at)}, {used}"
 
 
-def render_passkeys(passkeys: Sequence[PasskeyView]) -> list[block_kit.Json]:
-    """Build the page of Home that lists a person's passkeys, each with its buttons."""
+def render_passkeys(passkeys: Sequence[tuple[Passkey, str]]) -> list[block_kit.Json]:
+    """Build the page of Home that lists a person's passkeys with their states, and buttons."""
     blocks = [block_kit.header_block(f"{BlockRole.PASSKEY}:title", "Your passkeys")]
-    for each in passkeys[:MAX_PASSKEYS]:
-        target = button_codec.PasskeyTarget(each.id)
+    ask = block_kit.confirmation_dialog(
+        "Revoke this passkey?", "Nothing can be signed with it any more.", "Revoke"
+    )
+    for row, state in passkeys[:MAX_PASSKEYS]:
+        target = button_codec.PasskeyTarget(row.id)
         block_id = button_codec.build_block_id(BlockRole.PASSKEY, target)
+        buttons = [
+            block_kit.button(Action.RENAME_PASSKEY, "Rename…", target),
+            block_kit.button(Action.REVOKE_PASSKEY, "Revoke", target, confirm=ask),
+        ]
         blocks += [
-            block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(each))),
-            block_kit.actions_block(f"{block_id}:buttons", _build_buttons(target)),
+            block_kit.section_block(block_id, block_kit.mrkdwn(passkey_line(row, state))),
+            block_kit.actions_block(f"{block_id}:buttons", buttons),
         ]
     if not passkeys:
         text = "You have none. Some decisions here have to be signed with one."
@@ -177,16 +174,6 @@ def render_passkeys(passkeys: Sequence[PasskeyView]) -> list[block_kit.Json]:
     small = f"and {more} more, shown once you have revoked some.\n" if more > 0 else ""
     lost = block_kit.mrkdwn(f"{small}{LOST_DEVICE_TEXT}")
     return [*blocks, block_kit.context_block(f"{BlockRole.PASSKEY}:lost", [lost])]
-
-
-def _build_buttons(target: button_codec.PasskeyTarget) -> list[block_kit.Json]:
-    ask = block_kit.confirmation_dialog(
-        "Revoke this passkey?", "Nothing can be signed with it any more.", "Revoke"
-    )
-    return [
-        block_kit.button(Action.RENAME_PASSKEY, "Rename…", target),
-        block_kit.button(Action.REVOKE_PASSKEY, "Revoke", target, confirm=ask),
-    ]
 
 
 def render_rename_dialog(passkey: str, name: str) -> block_kit.Json:

@@ -27,7 +27,7 @@ from bot.slack.directory import SlackDirectory
 from countersign.durations import format_count
 from storage import call_history
 from storage.backend import MAX_SOCKET_PATH_BYTES, socket_path
-from storage.passkeys import list_passkeys_of_team
+from storage.passkeys import list_passkeys
 from storage.record import Store
 
 MAX_DIRECT_MESSAGE_RECIPIENTS = 50
@@ -442,7 +442,7 @@ def check_signers(
         return
     try:
         with store.read() as tx:
-            rows = list_passkeys_of_team(tx, authority.team)
+            rows = list_passkeys(tx, authority.team)
             able = list_people_who_can_sign(tx, authority.team, terms, now, host)
     except SQLAlchemyError:  # the check of the database reports it; before a start there is none
         return

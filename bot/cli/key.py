@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bot.approvals.passkeys import build_passkey_view
-from bot.cards.passkey_views import PasskeyView
+from bot.approvals.passkeys import describe_passkey_state
+from bot.cards.passkey_views import UNNAMED_PASSKEY_NAME, describe_model
 from bot.cards.slack_text import format_in_utc
 from bot.cli.bot_connection import BotRefusedError, BotUnreachableError, post_to_bot
 from bot.cli.read_only_core import PlainMentionStyle, ReadOnlyCore
@@ -22,7 +22,7 @@ from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
 from storage import programs
 from storage.backend import socket_path
-from storage.passkeys import list_passkeys_of_team
+from storage.passkeys import Passkey, list_passkeys
 
 NEW, RENEW, LIST, REVOKE = "new", "renew", "list", "revoke"
 DEFAULT_REQUESTS_PER_HOUR = 60
@@ -168,15 +168,16 @@ def _run_passkeys(arguments: argparse.Namespace) -> int:
 def _print_passkeys() -> int:
     found, words = open_core_with_names()
     terms, now, host = found.policy.policy.passkeys, found.clock.now(), found.sources.host
-    views: dict[str, list[PasskeyView]] = {}
+    passkeys: dict[str, list[tuple[Passkey, str]]] = {}
     with found.store.read() as tx:
-        for row in list_passkeys_of_team(tx, found.authority.team):
-            views.setdefault(row.person, []).append(build_passkey_view(tx, row, terms, now, host))
+        for row in list_passkeys(tx, found.authority.team):
+            state = describe_passkey_state(tx, row, terms, now, host)
+            passkeys.setdefault(row.person, []).append((row, state))
     lines = []
-    for person in sorted(views):
+    for person in sorted(passkeys):
         left = "" if _is_here(found, person) else ": no longer an active member, so none counts"
         lines.append(f"{words.format_person(person)}{left}")
-        lines += [line for each in views[person] for line in _format_passkey_lines(each)]
+        lines += [line for each in passkeys[person] for line in _format_passkey_lines(*each)]
     return _print_list(lines, "There are no passkeys; people add theirs on the app's Home tab.")
 
 
@@ -188,10 +189,11 @@ def _is_here(found: ReadOnlyCore, person: str) -> bool:
         return True
 
 
-def _format_passkey_lines(each: PasskeyView) -> Iterator[str]:
-    used = f"last used {format_in_utc(each.last_used_at)}" if each.last_used_at else "not used yet"
-    yield f"    {each.id}  {each.name} ({each.model}): {each.state}"
-    yield f"        added {format_in_utc(each.added_at)}, {used}"
+def _format_passkey_lines(row: Passkey, state: str) -> Iterator[str]:
+    used = f"last used {format_in_utc(row.last_used_at)}" if row.last_used_at else "not used yet"
+    model = describe_model(row.aaguid, row.attested)
+    yield f"    {row.id}  {row.name or UNNAMED_PASSKEY_NAME} ({model}): {state}"
+    yield f"        added {format_in_utc(row.created_at)}, {used}"
 
 
 PASSKEYS = CommandFunctions(_add_passkey_arguments, _run_passkeys)

@@ -27,15 +27,13 @@ from starlette.routing import Route
 from bot.approvals import signatures
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.card_views import describe_people_in_review
-from bot.approvals.passkeys import build_creation_options
 from bot.cards import block_kit, review_dialog, slack_text
 from bot.config.connection_settings import PageAddress
 from bot.http import api_bodies, api_gate
 from bot.policy.authority import Directory
 from bot.slack.directory import find_display_name, format_field_error
-from countersign.receipts import encode_base64url
 from storage import calls, runs
-from storage.passkeys import Passkey, SigningLink
+from storage.passkeys import SigningLink
 from storage.record import Delivery, Transaction
 from storage.states import CallVerb, SigningLinkKind, UnknownCallResolution
 
@@ -91,8 +89,7 @@ _STYLE_TAGS = (("bold", "strong"), ("italic", "em"), ("strike", "s"), ("code", "
 _MAX_NAME_CHARS = 80  # the limit in Slack's profiles
 # a mention, a time or a link; or bold text, which may contain these
 _MARKUP_PATTERN = re.compile(
-    r"<(?P<inner>[^<>\n]+)>"
-    r"|(?<![\w*])\*(?=\S)(?P<bold>(?:<[^<>\n]+>|[^*<>\n])+)(?<=\S)\*(?![\w*])"
+    r"(<[^<>\n]+>|(?<![\w*])\*(?=\S)(?:<[^<>\n]+>|[^*<>\n])+(?<=\S)\*(?![\w*]))"
 )
 _BIDI_MARK_PATTERN = re.compile("([\u2068\u2069])")  # around text with a direction of its own
 _URL_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\\]+", re.IGNORECASE)
@@ -106,11 +103,7 @@ class UnknownBlockError(ValueError):
 
 
 def render_blocks_as_html(blocks: Iterable[block_kit.Json], find_name: NameFinder) -> str:
-    """Return Slack blocks as HTML, each of their texts escaped and in full.
-
-    People, groups and channels are shown by name, links with the address they lead to, and times in
-    UTC. Raises UnknownBlockError.
-    """
+    """Return Slack blocks as HTML, each of their texts escaped; raises UnknownBlockError."""
     shown = (each for each in blocks if each["type"] not in _INTERACTIVE_BLOCK_TYPES)
     return "\n".join(_render_block(each, find_name) for each in shown)
 
@@ -164,15 +157,13 @@ def _join(tag: str, parts: Iterable[str]) -> str:
 
 
 def _render_mrkdwn(text: str, find_name: NameFinder) -> str:
-    drawn, end = [], 0
-    for found in _MARKUP_PATTERN.finditer(text):
-        drawn.append(_escape(slack_text.unescape_mrkdwn(text[end : found.start()])))
-        if found["inner"]:
-            drawn.append(_render_marked(found["inner"], find_name))
-        else:
-            drawn.append(f"<strong>{_render_mrkdwn(found['bold'], find_name)}</strong>")
-        end = found.end()
-    return "".join([*drawn, _escape(slack_text.unescape_mrkdwn(text[end:]))])
+    parts = _MARKUP_PATTERN.split(text)  # every second one is marked
+    parts[::2] = (_escape(slack_text.unescape_mrkdwn(each)) for each in parts[::2])
+    for place, marked in enumerate(parts[1::2]):
+        inner, is_bold = marked[1:-1], marked[0] == "*"
+        bold = f"<strong>{_render_mrkdwn(inner, find_name)}</strong>" if is_bold else ""
+        parts[2 * place + 1] = bold or _render_marked(inner, find_name)
+    return "".join(parts)
 
 
 def _escape(text: str) -> str:
@@ -250,7 +241,7 @@ class PasskeyQuestion:
     lead: str  # plain text below the title
     blocks: list[block_kit.Json]  # what is signed; empty for a new passkey, which may get a name
     button: str  # "" if the call cannot be shown in full
-    options: str  # JSON for navigator.credentials, with bytes as base64url
+    options: Mapping[str, Any]  # for navigator.credentials, with bytes as base64url
     in_software: str = ""  # "also" or "only" if a passkey in software may be used
 
 
@@ -278,7 +269,7 @@ def render_question_page(
     form = _FORM_TEMPLATE.format(
         act="" if asked.in_software == "only" else act,
         software=software if asked.in_software else "",
-        options=escape(asked.options),
+        options=escape(json.dumps(asked.options)),
         seconds=max(0, int((until - now).total_seconds())),
         button=escape(asked.button),
         kind="danger" if asked.button == BUTTON_LABEL_BY_VERB[CallVerb.BREAK_GLASS] else "",
@@ -312,16 +303,18 @@ class SigningPages:
             for end, method, act in acts
         ]
 
-    async def _handle(self, act: Callable[[str, bytes], Response], request: Request) -> Response:
+    async def _handle(self, act: Callable[[str, Any], Response], request: Request) -> Response:
         try:
-            body = await self._read_body(request) if request.method == "POST" else b""
+            posted = await self._read_body(request) if request.method == "POST" else None
             token = request.path_params["token"]
-            return await to_thread.run_sync(act, token, body, limiter=self.turns)
+            response = await to_thread.run_sync(act, token, posted, limiter=self.turns)
         except api_bodies.ProblemError as error:
-            return JSONResponse({"detail": error.problem.detail}, error.status, SECURITY_HEADERS)
+            response = JSONResponse({"detail": error.problem.detail}, error.status)
+        response.headers.update(SECURITY_HEADERS)
+        return response
 
-    async def _read_body(self, request: Request) -> bytes:
-        """Return what the page posted; raises ProblemError for what another page may have sent."""
+    async def _read_body(self, request: Request) -> Any:
+        """Return the JSON that the page posted; ProblemError for what another may have sent."""
         if self.is_stopping():
             raise api_bodies.build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, RESTARTING_ERROR, 5
@@ -333,94 +326,78 @@ class SigningPages:
         seconds = api_gate.BODY_TIMEOUT_SECONDS
         body = await api_gate.read_request_body(request.receive, MAX_BODY_BYTES, seconds)
         api_gate.check_json_body(body, sent)
-        return body
+        return json.loads(body)
 
-    def _show(self, token: str, _body: bytes) -> Response:
+    def _show(self, token: str, _posted: None) -> Response:
         """Show the page of a link, or say why it cannot be used. Changes nothing."""
         core, now = self.core, self.core.clock.now()
         with core.store.read() as tx:
             link = self.links.find_link(tx, token)
         if link is None:
-            return HTMLResponse(
-                render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND, SECURITY_HEADERS
-            )
+            return HTMLResponse(render_page(UNKNOWN_LINK_ERROR), HTTPStatus.NOT_FOUND)
         display_name = find_display_name(self.names, link.person) or link.person
+        name = slack_text.sanitise_as_plain_text(display_name, _MAX_NAME_CHARS)
         with core.store.read() as tx:
             outcome = signatures.find_outcome(tx, link)
             problem = signatures.describe_link_problem(tx, link, now)
             if outcome is not None:
                 problem = outcome or BEING_DECIDED_NOTICE
-            name = slack_text.sanitise_as_plain_text(display_name, 80)
             question = None if problem else self._build_question(tx, link, name, now)
         if question is None:
-            page = render_page(format_field_error(self.names, problem or UNKNOWN_LINK_ERROR))
-            return HTMLResponse(page, HTTPStatus.GONE, SECURITY_HEADERS)
+            page = render_page(format_field_error(self.names, problem))
+            return HTMLResponse(page, HTTPStatus.GONE)
         find_name = partial(find_display_name, self.names)
-        page = render_question_page(question, link.expires_at, now, find_name)
-        return HTMLResponse(page, headers=SECURITY_HEADERS)
+        return HTMLResponse(render_question_page(question, link.expires_at, now, find_name))
 
-    def _take(self, token: str, body: bytes) -> Response:
+    def _take(self, token: str, posted: Any) -> Response:
         """Store the authenticator's answer, once, and commit it before the page gets a reply."""
         with self.core.store.read() as tx:
             link, now = self.links.find_link(tx, token), self.core.clock.now()
             outcome = signatures.find_outcome(tx, link) if link else None
             problem = signatures.describe_link_problem(tx, link, now) if link else ""
         if link is None or outcome is not None:  # if another tab was first, show its outcome
-            return self._tell(token, body)
+            return self._tell(token, posted)
         if problem:
             sentence = format_field_error(self.names, problem)
             raise api_bodies.ProblemError(HTTPStatus.GONE, sentence)
-        if (
-            self.software
-            and isinstance(answer := json.loads(body), dict)
-            and answer.get("software")
-        ):
-            body = self._answer_in_software(self.software, link, body)
-        credential = signatures.parse_credential(link.kind, body)
+        if self.software and isinstance(posted, dict) and posted.get("software"):
+            posted = self._answer_in_software(self.software, link, str(posted.get("name", "")))
+        credential = signatures.parse_credential(link.kind, posted)
         if credential is None:
             raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, UNREADABLE_CREDENTIAL_ERROR)
         self.keep(signatures.build_page_delivery(link, credential))
-        return JSONResponse({}, HTTPStatus.ACCEPTED, SECURITY_HEADERS)
+        return JSONResponse({}, HTTPStatus.ACCEPTED)
 
-    def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, body: bytes) -> bytes:
+    def _answer_in_software(self, keys: SoftwareKeys, link: SigningLink, name: str) -> Any:
         """Return what the page would have posted, made with a software key; raises ProblemError."""
         with self.core.store.read() as tx:
             asked = self._build_question(tx, link, link.person, self.core.clock.now())
-        found = keys.answer(json.loads(asked.options)) if asked else None
+        found = keys.answer(asked.options)
         if found is None:
             raise api_bodies.ProblemError(HTTPStatus.CONFLICT, NO_SOFTWARE_KEY_ERROR)
-        return json.dumps(found | {"name": str(json.loads(body).get("name", ""))}).encode()
+        return found | {"name": name}
 
-    def _tell(self, token: str, _body: bytes) -> Response:
+    def _tell(self, token: str, _posted: Any) -> Response:
         """Reply with the outcome of what the page posted: 202 while it is being decided."""
         with self.core.store.read() as tx:
             link = self.links.find_link(tx, token)
             outcome = signatures.find_outcome(tx, link) if link else None
         if outcome is None:
             raise api_bodies.ProblemError(HTTPStatus.NOT_FOUND, UNKNOWN_LINK_ERROR)
-        status = HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED
         said = {"detail": format_field_error(self.names, outcome)}
-        return JSONResponse(said, status, SECURITY_HEADERS)
+        return JSONResponse(said, HTTPStatus.OK if outcome else HTTPStatus.ACCEPTED)
 
     def _build_question(
         self, tx: Transaction, link: SigningLink, name: str, now: datetime
-    ) -> PasskeyQuestion | None:
-        """Return what a link's page shows and asks, as stored now; None if its call is gone."""
+    ) -> PasskeyQuestion:
+        """Return what the page of a link shows and asks, as stored now, if it can be used."""
         terms = self.core.policy.policy.passkeys
         if link.kind is SigningLinkKind.ENROL:
-            options = build_creation_options(tx, link, name, self.address, terms)
-            also = "also" if self.software else ""
-            return PasskeyQuestion(
-                f"{ADD_PASSKEY_LABEL} for {name}",
-                NEW_PASSKEY_TEXT,
-                [],
-                ADD_PASSKEY_LABEL,
-                options,
-                also,
-            )
+            options = signatures.build_creation_options(tx, link, name, self.address, terms)
+            title, also = f"{ADD_PASSKEY_LABEL} for {name}", "also" if self.software else ""
+            return PasskeyQuestion(title, NEW_PASSKEY_TEXT, [], ADD_PASSKEY_LABEL, options, also)
         shown = calls.find_call_with_revision(tx, link.call_id)
-        if shown is None:
-            return None
+        assert shown is not None  # `describe_link_problem` has found it
         run = runs.get_run(tx, shown.call.run_id)
         whole = build_call_view_for_approvers(self.core.tools, tx, shown)
         asked, who = describe_people_in_review(tx, run, shown.call, now)
@@ -432,27 +409,12 @@ class SigningPages:
             words = slack_text.sanitise_as_plain_text(link.reason, block_kit.MAX_DIALOG_TEXT_CHARS)
             own = block_kit.context_block("own", [block_kit.plain_text(f"You say: “{words}”")])
             view["blocks"].append(own)
-        team, person, host = link.team, link.person, self.address.rp_id
-        usable = signatures.list_signing_passkeys(tx, team, person, terms, now, host)
-        options = _build_request_options(link, self.address, usable)
+        host, person = self.address.rp_id, link.person
+        usable = signatures.list_signing_passkeys(tx, link.team, terms, now, host, person=person)
+        options = signatures.build_request_options(link, host, usable)
         lead = RUN_AGAIN_TEXT if link.verb == UnknownCallResolution.AGAIN else SIGNS_EXACTLY_TEXT
         button = BUTTON_LABEL_BY_VERB[link.verb] if "submit" in view else ""
         software, keys = "", self.software
         if keys and (held_count := sum(keys.has_key(each.credential_id) for each in usable)):
             software = "only" if held_count == len(usable) else "also"
         return PasskeyQuestion(f"Sign as {name}", lead, view["blocks"], button, options, software)
-
-
-def _build_request_options(link: SigningLink, address: PageAddress, usable: list[Passkey]) -> str:
-    """Return what a browser is asked to sign: PublicKeyCredentialRequestOptions, as JSON."""
-    challenge = encode_base64url(signatures.compute_challenge(link))
-    allowed = [
-        {
-            "type": "public-key",
-            "id": each.credential_id,
-            "transports": list(filter(None, each.transports.split(","))),
-        }
-        for each in usable
-    ]
-    asked = {"challenge": challenge, "rpId": address.rp_id, "allowCredentials": allowed}
-    return json.dumps(asked | {"userVerification": "required"})

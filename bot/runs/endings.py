@@ -365,10 +365,10 @@ def _let_approved_passkey_count(
     if shown.call.tool != ADD_PASSKEY or shown.call.action:
         return True
     told = json.loads(shown.revision.arguments)
-    changed = {"counts_from": at, "call_id": shown.call.id}
+    event, call_id = "passkey.counts", shown.call.id
     return any(
-        passkeys.update_passkey(tx, row, "passkey.counts", at=at, actor="worker", changed=changed)
-        for row in passkeys.list_passkeys_of_person(tx, run.team, run.requester)
+        passkeys.update_passkey(tx, row, event, at, "worker", counts_from=at, call_id=call_id)
+        for row in passkeys.list_passkeys(tx, run.team, person=run.requester)
         if (told["person"], told["fingerprint"]) == (row.person, row.fingerprint)
     )
 

@@ -29,7 +29,7 @@ from bot.tools.handed_over import (
 )
 from storage import calls, endings, inbox, outbox, programs, runs
 from storage.masking import mask_secrets
-from storage.record import Delivery, Run, Transaction, new_id
+from storage.record import Delivery, Transaction, new_id
 from storage.states import CALL_FINAL_STATUSES, CallStatus, DeliveryKind, RunSource
 
 NON_CALL_FIELDS = ("why", "within", programs.KEY_ID_FIELD)  # in a delivery's body
@@ -228,18 +228,7 @@ class ProgramRequests:
         id, which is that of an earlier one if the same request was made before, and whether it is
         new.
         """
-        now = delivery.received_at
-        run = Run(
-            team=self._authority.team,
-            channel=place or delivery.user,
-            thread_ts="",
-            requester=delivery.user,
-            source=RunSource.PROGRAM,
-            client=client,
-            asked_in="" if place else delivery.channel,
-            created_at=now,
-            updated_at=now,
-        )
+        now, asked_in = delivery.received_at, "" if place else delivery.channel
         with self.store.write() as tx:
             is_new = inbox.insert_delivery(tx, delivery)
             stored = inbox.find_delivery(tx, delivery.key)
@@ -248,7 +237,16 @@ class ProgramRequests:
                 return _get_run_id_of_same_request(tx, stored, delivery, key), False
             if key:  # counted in this transaction, so that concurrent requests stay in the limit
                 _check_rate_limit(tx, key, now)
-            begin_direct_request(tx, run, stored, effect)
+            run = begin_direct_request(
+                tx,
+                stored,
+                RunSource.PROGRAM,
+                effect,
+                at=now,
+                place=place,
+                asked_in=asked_in,
+                client=client,
+            )
         return run.id, True
 
 

@@ -1,9 +1,7 @@
 """The tool whose calls have others approve a person's new passkey; only the bot proposes it.
 
-Neither the model nor a form nor a program can propose it. Pure.
-
-It does nothing by itself: once it has been approved and has run, the passkey counts
-(`bot.runs.endings`, in the transaction that stores its outcome).
+Neither the model nor a form nor a program can. It does nothing by itself: once it has been approved
+and has run, the passkey counts (`bot.runs.endings`, in the transaction that stores its outcome).
 """
 
 from __future__ import annotations
@@ -24,11 +22,10 @@ class NewPasskey(BaseModel):
     fingerprint: str = Field(title="Fingerprint of its public key (SHA-256)", max_length=100)
 
 
-def _tell_what_to_check(_args: NewPasskey, _context: ToolContext) -> str:
-    return (
-        "Ask this person, not in Slack, whether they have just added it,\n"
-        "and whether the message about it shows the same fingerprint."
-    )
+WHAT_TO_CHECK_TEXT = (
+    "Ask this person, not in Slack, whether they have just added it,\n"
+    "and whether the message about it shows the same fingerprint."
+)
 
 
 @tool(
@@ -39,7 +36,7 @@ def _tell_what_to_check(_args: NewPasskey, _context: ToolContext) -> str:
     risk="high",
     idempotent=True,
     editable=set(),
-    preview=_tell_what_to_check,
+    preview=lambda _args, _context: WHAT_TO_CHECK_TEXT,
     outcome=lambda args, _result: f"The passkey “{args.passkey}” counts from now on",
 )
 def add_passkey(args: NewPasskey, context: ToolContext) -> str:

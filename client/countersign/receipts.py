@@ -50,17 +50,14 @@ class Receipt:
 # Public keys.
 
 
-def compute_public_key_id(raw: bytes) -> str:
-    """Return the RFC 7638 thumbprint of an Ed25519 public key, given as its 32 bytes."""
-    x = encode_base64url(raw)
-    members = f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'
-    return encode_base64url(hashlib.sha256(members.encode()).digest())
-
-
 def build_public_jwk(raw: bytes) -> dict[str, str]:
-    """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key."""
-    x, key_id = encode_base64url(raw), compute_public_key_id(raw)
-    return {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": key_id, "use": "sig", "alg": "EdDSA"}
+    """Return an Ed25519 public key, given as its 32 bytes, as a JSON Web Key.
+
+    Its id (`kid`) is its RFC 7638 thumbprint.
+    """
+    members = {"kty": "OKP", "crv": "Ed25519", "x": encode_base64url(raw)}
+    key_id = encode_base64url(_compute_digest(members))
+    return {**members, "kid": key_id, "use": "sig", "alg": "EdDSA"}
 
 
 def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
@@ -75,13 +72,12 @@ def read_public_keys(text: str) -> dict[str, Ed25519PublicKey]:
     listed = key_set["keys"] if isinstance(key_set.get("keys"), list) else [key_set]
     keys: dict[str, Ed25519PublicKey] = {}
     for each in listed:
-        if not isinstance(each, dict) or (each.get("kty"), each.get("crv")) != ("OKP", "Ed25519"):
+        jwk = each if isinstance(each, dict) else {}
+        raw = decode_base64url(jwk.get("x"))
+        if (jwk.get("kty"), jwk.get("crv"), len(raw)) != ("OKP", "Ed25519", 32):
             raise ReceiptError("A key in the file is not an Ed25519 public key.")
-        raw = decode_base64url(each.get("x"))
-        if len(raw) != 32:
-            raise ReceiptError("A key in the file is not an Ed25519 public key.")
-        key_id = compute_public_key_id(raw)
-        if each.get("kid", key_id) != key_id:
+        key_id = build_public_jwk(raw)["kid"]
+        if jwk.get("kid", key_id) != key_id:
             raise ReceiptError("A key in the file has another key's id.")
         keys[key_id] = Ed25519PublicKey.from_public_bytes(raw)
     if not keys:
@@ -133,16 +129,14 @@ def verify_receipt(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Receipt:
 
 def _read_statement(payload: bytes, key_id: str) -> Receipt:
     statement = parse_object(payload, "the statement")
-    kind, content = statement.get("predicateType"), statement.get("predicate")
+    kind = statement.get("predicateType")
     if statement.get("_type") != STATEMENT_TYPE or kind not in (DECISION_KIND, END_KIND):
         raise ReceiptError("The receipt is of a kind that this program does not know.")
-    subjects = statement.get("subject")
-    one = subjects[0] if isinstance(subjects, list) and len(subjects) == 1 else None
-    digest = one.get("digest") if isinstance(one, dict) else None
-    subject = digest.get("sha256") if isinstance(digest, dict) else None
-    if not isinstance(content, dict) or not isinstance(subject, str):
-        raise ReceiptError("The receipt's statement is incomplete.")
-    return Receipt(str(kind), key_id, subject, content, hashlib.sha256(payload).hexdigest())
+    match statement:
+        case {"subject": [{"digest": {"sha256": str(subject)}}], "predicate": dict(content)}:
+            digest = hashlib.sha256(payload).hexdigest()
+            return Receipt(str(kind), key_id, subject, content, digest)
+    raise ReceiptError("The receipt's statement is incomplete.")
 
 
 # Votes that were signed with passkeys (WebAuthn).
@@ -179,7 +173,15 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     expires, at = _parse_time(signed["expires"]), _parse_time(vote.get("at"))
     if expires is None or at is None or not timedelta(0) < expires - at <= SIGNING_LINK_DURATION:
         raise ReceiptError("A vote's passkey signed at another time.")
-    statement = _build_signed_statement(receipt, vote, signed)
+    about = {name: receipt.content.get(name) for name in ("workspace", "call", "revision", "gate")}
+    statement = about | {  # what has to have been signed: this vote on this call
+        "digest": receipt.subject,
+        "verb": vote.get("verb"),
+        "approver": vote.get("person"),
+        "right": vote.get("for", ""),
+        "nonce": signed["nonce"],
+        "expires": signed["expires"],
+    }
     challenge = _compute_digest(statement)
     if "origin" in signed:
         client_data = build_client_data(challenge, signed["origin"])
@@ -188,9 +190,10 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
         client_data = decode_base64url(signed["clientDataJSON"])
         site = str(signed.get("rpId"))
     said = parse_object(client_data, "a vote's signature")
+    is_at_site = f".{get_host_of_origin(said.get('origin'))}".endswith(f".{site}")
     if (
         (said.get("type"), said.get("challenge")) != ("webauthn.get", encode_base64url(challenge))
-        or not _is_origin_of(said.get("origin"), site)
+        or not (site and is_at_site)
         or said.get("crossOrigin") not in (None, False)
     ):
         raise ReceiptError("A vote's signature was made for something else, or at another address.")
@@ -201,19 +204,6 @@ def check_vote_signature(receipt: Receipt, vote: Json) -> None:
     _verify_with_jwk(signed["key"], decode_base64url(signed["signature"]), whole)
 
 
-def _build_signed_statement(receipt: Receipt, vote: Json, signed: Json) -> Json:
-    """Return what the passkey has to have signed: this vote on this call."""
-    content = receipt.content
-    return {name: content.get(name) for name in ("workspace", "call", "revision", "gate")} | {
-        "digest": receipt.subject,
-        "verb": vote.get("verb"),
-        "approver": vote.get("person"),
-        "right": vote.get("for", ""),
-        "nonce": signed["nonce"],
-        "expires": signed["expires"],
-    }
-
-
 def get_host_of_origin(origin: object) -> str:
     """Return the host of a web origin where passkeys may sign; "" if they may not."""
     found = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]{1,5})?", str(origin))
@@ -221,11 +211,6 @@ def get_host_of_origin(origin: object) -> str:
         return ""
     local = found[2] == "localhost" or found[2].endswith(".localhost")
     return found[2] if found[1] == "https" or local else ""
-
-
-def _is_origin_of(origin: object, site: str) -> bool:
-    host = get_host_of_origin(origin)
-    return site != "" and (host == site or host.endswith(f".{site}"))
 
 
 def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
@@ -252,9 +237,9 @@ def _verify_with_jwk(key: object, signature: bytes, signed: bytes) -> None:
                 raise ReceiptError("A vote's passkey is of a kind that this program does not know.")
     except InvalidSignature:
         raise ReceiptError("A vote's signature does not match what was signed.") from None
-    except ValueError as error:
-        if isinstance(error, ReceiptError):
-            raise
+    except ReceiptError:
+        raise
+    except ValueError:
         raise ReceiptError("A vote's passkey is not a public key.") from None
 
 
@@ -380,20 +365,10 @@ def _format_float(value: float) -> str:
         raise ReceiptError("A number is not finite.")
     if value == 0:
         return "0"
-    # the shortest digits that round-trip
-    is_negative, figures, exponent = Decimal(repr(value)).normalize().as_tuple()
-    sign, digits = "-" * is_negative, "".join(map(str, figures))
-    point = int(exponent) + len(digits)  # position of the decimal point, from the first digit
-    if len(digits) <= point <= 21:
-        text = digits + "0" * (point - len(digits))
-    elif 0 < point <= 21:
-        text = f"{digits[:point]}.{digits[point:]}"
-    elif -6 < point <= 0:
-        text = f"0.{'0' * -point}{digits}"
-    else:
-        fraction = f".{digits[1:]}" if digits[1:] else ""
-        text = f"{digits[0]}{fraction}e{point - 1:+d}"
-    return sign + text
+    shortest = repr(value)  # the fewest digits that round-trip
+    if 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(shortest):f}".removesuffix(".0")
+    return shortest.replace("e-0", "e-")
 
 
 def parse_object(text: str | bytes, what: str) -> dict[str, Any]:

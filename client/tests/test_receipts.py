@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from decimal import localcontext
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def sign_statement(whole: Any, key: Ed25519PrivateKey = PRIVATE) -> dict[str, An
         "payload": base64.b64encode(payload).decode(),
         "signatures": [
             {
-                "keyid": receipts.compute_public_key_id(raw),
+                "keyid": receipts.build_public_jwk(raw)["kid"],
                 "sig": base64.b64encode(signature).decode(),
             }
         ],
@@ -326,6 +327,14 @@ def test_canonical_json_follows_rfc_8785(value: Any) -> None:
 def test_a_number_changes_its_form_where_rfc_8785_says(value: float, written: str) -> None:
     """From the sixth place after the point on, and from 22 figures on, with an exponent."""
     assert receipts.encode_canonical_json(value) == written
+
+
+def test_a_number_is_written_in_full_whatever_a_program_does_with_decimals() -> None:
+    """Its context for decimals may have few figures; the digest is of all of them."""
+    with localcontext(prec=3):
+        assert receipts.encode_canonical_json([1234.5678, 123456789e9]) == (
+            "[1234.5678,123456789000000000]"
+        )
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(2**53, 1e21))

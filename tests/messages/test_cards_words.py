@@ -20,6 +20,7 @@ from bot.cards.answers import (
 from bot.cards.slack_text import unescape_mrkdwn
 from bot.cards.views import ArgumentValue
 from bot.policy.gates import GrantOffer
+from storage.passkeys import Passkey
 from storage.states import CallStatus, ChannelMode, RunSource, Surface
 from tests.messages.cards_support import REFUND, accept_message, list_objects, map_buttons
 
@@ -141,7 +142,7 @@ ARGUMENTS_OF_SENTENCES = {
     "disowned_passkey_notice": ("UANA00001", EVIL, 2),
     "revoked_passkey_notice": ("UANA00001", EVIL),
     "passkey_withdrawn_line": (EVIL,),
-    "passkey_line": (passkey_views.PasskeyView("k", EVIL, EVIL, AT, None, "counts"),),
+    "passkey_line": (Passkey(name=EVIL, aaguid=EVIL, created_at=AT), "counts"),
     "parse_passkey_name": ({"words": {"text": {"value": "Ana’s phone"}}},),
     "tool_status_text": (EVIL, ""),
     "tool_step_label": ("", EVIL),

@@ -61,10 +61,10 @@ def test_a_credential_belongs_to_one_person(store: Store) -> None:
         assert not passkeys.add_passkey(tx, make_passkey(BEN, credential_id=mine.credential_id))
     with store.read() as tx:
         assert passkeys.find_passkey_by_credential(tx, mine.credential_id) == mine
-        assert passkeys.find_passkey(tx, mine.id) == mine
-        assert passkeys.list_passkeys_of_person(tx, TEAM, ANA) == [mine]
-        assert passkeys.list_passkeys_of_team(tx, TEAM) == [mine]
-        assert passkeys.list_passkeys_of_team(tx, "TOTHER") == []
+        assert passkeys.list_passkeys(tx, TEAM, id=mine.id) == [mine]
+        assert passkeys.list_passkeys(tx, TEAM, person=ANA) == [mine]
+        assert passkeys.list_passkeys(tx, TEAM) == [mine]
+        assert passkeys.list_passkeys(tx, "TOTHER") == []
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_passkeys_counter_only_grows(store: Store) -> None:
         assert not passkeys.revoke_passkey(tx, row, BEN, AT)
     assert not use(9)
     with store.read() as tx:
-        assert passkeys.list_passkeys_of_person(tx, TEAM, ANA) == []
-        found = passkeys.find_passkey(tx, row.id)
+        assert passkeys.list_passkeys(tx, TEAM, id=row.id) == []
+        found = passkeys.find_passkey_by_credential(tx, row.credential_id)
     assert found is not None
     assert (found.revoked_at, found.revoked_by, found.sign_count) == (AT, BEN, 5)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +66,7 @@ def forget_passkeys(harness: Harness) -> None:
     """Revoke everybody's passkeys, so that no later story uses them."""
     core = harness.app.core
     with core.store.write() as tx:
-        for each in passkeys.list_passkeys_of_team(tx, core.identity.team):
+        for each in passkeys.list_passkeys(tx, core.identity.team):
             passkeys.revoke_passkey(tx, each, "system", core.clock.now())
 
 
@@ -115,7 +114,7 @@ def find_link(harness: Harness, url: str) -> SigningLink:
 
 def post_credential(harness: Harness, link: SigningLink, credential: dict[str, Any]) -> PageOutcome:
     """Post an authenticator's credential as the page does, and return the outcome."""
-    parsed = parse_credential(link.kind, json.dumps(credential).encode())
+    parsed = parse_credential(link.kind, credential)
     assert parsed is not None
     harness.app.listeners.store_delivery(build_page_delivery(link, parsed))
     arrived(harness)

@@ -4,7 +4,6 @@ once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,7 +79,7 @@ def store_credential_while_down(bot: BotProcess, token: str) -> None:
         link = passkeys.find_signing_link(tx, hash_token(token))
         assert link is not None
         made = make_credential(Authenticator(), compute_challenge(link), name="Ana’s phone")
-        credential = parse_credential(link.kind, json.dumps(made).encode())
+        credential = parse_credential(link.kind, made)
         assert credential is not None
         delivery = build_page_delivery(link, credential)
         delivery.received_at = datetime.now(UTC)

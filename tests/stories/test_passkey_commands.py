@@ -9,11 +9,12 @@ from datetime import timedelta
 import pytest
 
 from tests.authenticator import Authenticator
-from tests.stories.enrolling import enrol, wait_for_dm
+from tests.stories.enrolling import enrol, press_in_dm, wait_for_dm
 from tests.stories.harness import Harness
 from tests.stories.messages import words
 from tests.stories.operator_steps import command, environment, with_tools
 from tests.stories.signing import ADDRESS, add_passkey, forget_passkeys, give_passkey, passkeys_of
+from tests.stories.steps import arrived
 
 SETTINGS = ADDRESS
 POLICY = """
@@ -114,3 +115,17 @@ def test_a_passkeys_name_is_shown_as_plain_text(harness: Harness) -> None:
     message = wait_for_dm(harness, "ana", "A new passkey was added")
     assert "<!channel>" not in words(message)
     assert "<https://evil" not in words(message)
+
+
+def test_nobody_revokes_another_persons_passkey_with_a_button(harness: Harness) -> None:
+    """Even if they send what the button of its person sends; only that person and operators can."""
+    _, mine = enrol(harness, "ana")
+    message = wait_for_dm(harness, "ana", "A new passkey was added")
+    dm = harness.person("ana").dm_channel
+    harness.person("ben").click(dm, message["ts"], "disown_passkey", seen=message)
+    arrived(harness)
+    [row] = [each for each in passkeys_of(harness, "ana") if each.id == mine.id]
+    assert row.revoked_at is None
+    press_in_dm(harness, "ana", message, "disown_passkey")
+    [row] = [each for each in passkeys_of(harness, "ana") if each.id == mine.id]
+    assert row.revoked_at is not None

@@ -56,9 +56,7 @@ def press_approve(world: Harness, thread: str, who: str = "ana") -> str:
 def issue_link(world: Harness, thread: str, who: str = "ana", verb: Any = CallVerb.APPROVE) -> str:
     """Issue a link to sign the last call of a thread, as the bot does; returns its address."""
     [*_, call] = world.calls_in(thread)
-    core, team = world.app.core, world.app.core.identity.team
-    kind, at = DeliveryKind.ACTION, world.clock.now()
-    click = Delivery(key="", kind=kind, team=team, user=PEOPLE[who], received_at=at)
+    core, click = world.app.core, _build_click(world, who)
     links = core.build_signing_links()
     with core.store.write() as tx:
         made = links.issue_signing_link(tx, click, call, "", verb, reason="", effect="")
@@ -67,10 +65,15 @@ def issue_link(world: Harness, thread: str, who: str = "ana", verb: Any = CallVe
 
 def issue_enrolment_link(world: Harness, who: str = "ana") -> str:
     """Issue a link to add a passkey, as the bot does; returns its address."""
-    core, at, team = world.app.core, world.clock.now(), world.app.core.identity.team
+    core, click = world.app.core, _build_click(world, who)
     with core.store.write() as tx:
-        made = core.build_signing_links().issue_enrolment_link(tx, team, PEOPLE[who], at)
+        made = core.build_signing_links().issue_enrolment_link(tx, click)
     return core.build_signing_links().build_url(made.kind, made.nonce)
+
+
+def _build_click(world: Harness, who: str) -> Delivery:
+    team, kind, at = world.app.core.identity.team, DeliveryKind.ACTION, world.clock.now()
+    return Delivery(key="", kind=kind, team=team, user=PEOPLE[who], received_at=at)
 
 
 def fetch(

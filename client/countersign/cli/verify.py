@@ -59,18 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
         return console.print_error(CRYPTOGRAPHY_MISSING_ERROR)
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
-        expected_arguments = None
-        if arguments.arguments:
-            expected_arguments = receipts.parse_object(
-                _read(arguments.arguments), "the file of arguments"
-            )
+        file = arguments.arguments
+        given = receipts.parse_object(_read(file), "the file of arguments") if file else None
         receipt_pairs = receipts.split_receipt_file(_read(arguments.file))
     except receipts.ReceiptError as error:
         return console.print_error(error)
     code = 0
     for number, (decision, end) in enumerate(receipt_pairs, 1):
         try:
-            _verify_decision(decision, end, keys, arguments, expected_arguments)
+            _verify_decision(decision, end, keys, arguments, given)
         except receipts.ReceiptError as error:
             which = f"Receipt {number} of {len(receipt_pairs)}" if len(receipt_pairs) > 1 else "It"
             code = console.print_error(f"{which} is not valid. {error}")
@@ -78,15 +75,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> str:
+    standard_input = path == Path("-")
     try:
-        if path != Path("-"):
-            return path.read_text("utf-8-sig")
-        with open(0, encoding="utf-8-sig", closefd=False) as standard_input:
-            return standard_input.read()
+        with open(
+            0 if standard_input else path, encoding="utf-8-sig", closefd=not standard_input
+        ) as file:
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise console.UsageError(
-            f"{path} cannot be read: {getattr(error, 'strerror', error)}"
-        ) from error
+        why = getattr(error, "strerror", error)
+        raise console.UsageError(f"{path} cannot be read: {why}") from error
 
 
 def _verify_decision(
@@ -120,9 +117,8 @@ def _verify_decision(
         f"{until} with key {receipt.key_id}",
     ]
     if ended is not None:
-        at = ended.content.get("endedAt")
+        at, who = ended.content.get("endedAt"), ended.content.get("reportedBy")
         begin = f"It ended on {at}" if at else "How it ended"
-        who = ended.content.get("reportedBy")
         reported = f", as {who} reported" if who else ""
         lines.append(f"{begin}: {ended.content.get('status')}{reported}")
     console.print_lines(map(console.escape_control_characters, lines))

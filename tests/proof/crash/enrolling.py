@@ -7,6 +7,8 @@ from typing import Any
 
 from bot.app import App
 from storage.passkeys import Passkey
+from storage.record import Delivery
+from storage.states import DeliveryKind
 from tests.authenticator import Authenticator
 from tests.proof.crash.life import Stuck
 from tests.proof.crash.people import ROUNDS, Act, Scene
@@ -18,8 +20,10 @@ from tests.stories.messages import action_ids
 def issue_link(app: App, person: str) -> str:
     """Create a link for this person, as the button on Home does; returns its token."""
     core, links = app.core, app.core.build_signing_links()
+    at, kind = core.clock.now(), DeliveryKind.ACTION
+    click = Delivery(key="", kind=kind, team=core.identity.team, user=person, received_at=at)
     with core.store.write() as tx:
-        made = links.issue_enrolment_link(tx, core.identity.team, person, core.clock.now())
+        made = links.issue_enrolment_link(tx, click)
     return links.build_url(made.kind, made.nonce).rpartition("/")[2]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +56,7 @@ def post_credential(app: App, token: str, credential: dict[str, Any]) -> None:
     with app.core.store.read() as tx:
         link = app.core.build_signing_links().find_link(tx, token)
     assert link is not None
-    parsed = parse_credential(link.kind, json.dumps(credential).encode())
+    parsed = parse_credential(link.kind, credential)
     assert parsed is not None
     app.listeners.store_delivery(build_page_delivery(link, parsed))
 
