@@ -18,7 +18,12 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.checks import check
+from bot.checks.check import (
+    CHECK_TIMEOUT_SECONDS,
+    FIX_ERRORS_ABOVE_REMEDY,
+    CheckResult,
+    CheckSubject,
+)
 from bot.clock import Clock, get_lead_over_machine_time, get_machine_time
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
@@ -42,9 +47,7 @@ def build_retrying_client(
     `list_granted`: for an organisation's token, returns the workspaces that it may be used in.
     """
     token = settings.slack_bot_token.get_secret_value()
-    client = SlackClient(
-        token, base_url=settings.slack_api_url, timeout=int(check.CHECK_TIMEOUT_SECONDS)
-    )
+    client = SlackClient(token, base_url=settings.slack_api_url, timeout=int(CHECK_TIMEOUT_SECONDS))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     client.list_granted = list_granted
     return client
@@ -93,7 +96,7 @@ class SignInAnswer:
 
 def sign_in_to_slack(
     client: SlackClient, clock: Clock, workspace: str | None = None
-) -> SignInAnswer | check.CheckResult:
+) -> SignInAnswer | CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none.
 
     `workspace`: the id of this workspace, if it is one of many; the remedy then names it.
@@ -109,7 +112,7 @@ def sign_in_to_slack(
                 f" `countersign workspaces remove {workspace}`"
             )
         remedy += ", or check the network and SLACK_API_URL"
-        return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
+        return CheckSubject("bot token").fail(describe_slack_failure(error), remedy)
     between = before + (get_machine_time(clock) - before) / 2
     return SignInAnswer(
         Workspace(
@@ -127,15 +130,14 @@ def sign_in_to_slack(
 
 def check_token_and_clock(
     found: SignInAnswer, settings: Settings, policy: Policy
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
-    yield check.build_ok_result("bot token", found.name)
+    yield CheckSubject("bot token").confirm(found.name)
     yield _check_scopes(found.headers, list_unneeded_scopes(settings, policy))
     yield _check_clock(found.headers, found.asked_at)
     if found.lead.total_seconds() >= MAX_CLOCK_DRIFT_SECONDS:
         ahead = format_rough_duration(found.lead)
-        yield check.build_warning_result(
-            "clock",
+        yield CheckSubject("clock").warn(
             f"the record's time is {ahead} ahead of this machine's clock, which was set back",
             "Business hours, freezes and run_at come that much early until the bot has been"
             " stopped for as long",
@@ -157,86 +159,69 @@ def read_manifest_scopes() -> list[str]:
     return found
 
 
-def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckResult:
+def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> CheckResult:
     """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
 
     The token may lack those in `unused`.
     """
-    granted = list_granted_scopes(headers)
+    about, granted = CheckSubject("scopes"), list_granted_scopes(headers)
     if granted is None:
-        return check.build_warning_result("scopes", "not compared: Slack named no scopes")
+        return about.warn("not compared: Slack named no scopes")
     required = set(read_manifest_scopes())
     if missing := required - granted - unused:
         remedy = "Update the app on its page at Slack with manifest.yml, and install it again"
-        return check.build_failure_result(
-            "scopes", f"missing: {', '.join(sorted(missing))}", remedy
-        )
+        return about.fail(f"missing: {', '.join(sorted(missing))}", remedy)
     if more := granted - required:
         remedy = "Remove them: Countersign does not use them"
-        return check.build_warning_result(
-            "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
-        )
+        return about.warn(f"more than needed: {', '.join(sorted(more))}", remedy)
     without = "".join(f", without {scope}" for scope in sorted(required - granted))
-    return check.build_ok_result("scopes", f"those of manifest.yml{without}")
+    return about.confirm(f"those of manifest.yml{without}")
 
 
-def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
+def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
     """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
     The Date counts whole seconds.
     """
+    about = CheckSubject("clock")
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return check.build_warning_result("clock", "not compared: Slack's answer had no date")
+        return about.warn("not compared: Slack's answer had no date")
     if abs(drift) >= MAX_CLOCK_DRIFT_SECONDS:
         remedy = "Set the clock (NTP): deadlines and expiry depend on it"
-        return check.build_failure_result(
-            "clock",
-            f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
-            remedy,
+        return about.fail(
+            f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's", remedy
         )
-    return check.build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
+    return about.confirm(f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
+def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[CheckResult]:
     """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
         yield _check_posting_channel(place, workspace.client, workspace.directory)
 
 
-def _check_posting_channel(
-    place: str, client: WebClient, directory: SlackDirectory
-) -> check.CheckResult:
+def _check_posting_channel(place: str, client: WebClient, directory: SlackDirectory) -> CheckResult:
     """Return the check that cards can be posted to a channel that a rule names."""
-    about = f"channel {place}"
+    about = CheckSubject(f"channel {place}")
     try:
         channel_id = directory.find_channel_id(place)
         channel: dict[str, Any] = (
             client.conversations_info(channel=channel_id)["channel"] if channel_id else {}
         )
     except LookupFailedError as error:
-        return check.build_failure_result(
-            about, f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY
-        )
+        return about.fail(f"Slack cannot be asked ({error})", FIX_ERRORS_ABOVE_REMEDY)
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
-        return check.build_failure_result(
-            about, describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY
-        )
+        return about.fail(describe_slack_failure(error), FIX_ERRORS_ABOVE_REMEDY)
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot in it"
-        return check.build_failure_result(
-            about, text, "Invite the bot, or name another channel in the policy"
-        )
+        return about.fail(text, "Invite the bot, or name another channel in the policy")
     if not channel.get("is_member"):
-        return check.build_failure_result(
-            about, "the bot is not in it", f"Write /invite @countersign in {place}"
-        )
+        return about.fail("the bot is not in it", f"Write /invite @countersign in {place}")
     if channel.get("is_ext_shared"):
-        return check.build_warning_result(
-            about,
-            "is shared with another company, which would see the cards",
-            "Name another channel",
+        return about.warn(
+            "is shared with another company, which would see the cards", "Name another channel"
         )
-    return check.build_ok_result(about, "the bot is in it")
+    return about.confirm("the bot is in it")

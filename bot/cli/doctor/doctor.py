@@ -22,7 +22,8 @@ from bot.agent.late_planner import list_api_dialects
 from bot.agent.prompt import INSTRUCTIONS, build_request_item
 from bot.agent.responses import RESPONSES_DIALECT
 from bot.agent.turn import Dialect, ModelRequest
-from bot.checks import check, people_checks, slack
+from bot.checks import people_checks, slack
+from bot.checks.check import CheckLevel, CheckResult, CheckSubject, print_checks
 from bot.checks.inspection import check_freezes_and_business_hours
 from bot.checks.slack import describe_network_error
 from bot.cli.doctor import checks
@@ -44,6 +45,7 @@ from bot.version import describe_version
 from countersign.cli.console import DOTENV, UsageError, print_error, print_line
 from storage.record import ReadOnlyStore
 
+MODEL_SUBJECT = CheckSubject("model")
 MIN_OUTPUT_TOKENS = 16  # the smallest limit that the Responses API accepts
 READY_TOOL = {
     "name": "ready",
@@ -52,7 +54,7 @@ READY_TOOL = {
 }
 
 
-def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]:
+def check_model(settings: Settings, clock: Clock) -> Iterator[CheckResult]:
     """Check that the model's API accepts the key, and a request of realistic size.
 
     A model whose context is too small for the tools fails here, not at the first request, and so
@@ -60,9 +62,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
     """
     if not settings.has_model:
         text = "OPENAI_API_KEY is not set, so there is no model: people ask with forms"
-        yield check.build_warning_result(
-            "model", text, "Set it to have an agent that reads what people write"
-        )
+        yield MODEL_SUBJECT.warn(text, "Set it to have an agent that reads what people write")
         return
     request = _build_model_request(settings, clock)
     with OpenAI(
@@ -78,7 +78,7 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[check.CheckResult]
         else:
             answer_check = _build_answer_check(dialect, answer, request)
             yield answer_check
-            if answer_check.level is check.CheckLevel.OK and dialect.path == CHAT_DIALECT.path:
+            if answer_check.level is CheckLevel.OK and dialect.path == CHAT_DIALECT.path:
                 yield from _check_tool_calling(client, request.model)
 
 
@@ -127,9 +127,7 @@ def _post_to_model(client: OpenAI, dialect: Dialect, body: dict[str, Any]) -> di
     return answer if isinstance(answer, dict) else {}
 
 
-def _build_error_check(
-    error: OpenAIError, settings: Settings, asked: ModelRequest
-) -> check.CheckResult:
+def _build_error_check(error: OpenAIError, settings: Settings, asked: ModelRequest) -> CheckResult:
     match error:
         case _ if model_errors.is_tool_use_unsupported(error):
             text = model_errors.tools_unsupported_sentence(asked.model).rstrip(".")
@@ -145,12 +143,12 @@ def _build_error_check(
         case _:
             text = f"the API cannot be reached ({describe_network_error(error)})"
             remedy = "Check the network, a proxy, or OPENAI_BASE_URL"
-    return check.build_failure_result("model", text, remedy)
+    return MODEL_SUBJECT.fail(text, remedy)
 
 
 def _build_answer_check(
     dialect: Dialect, answer: dict[str, Any], request: ModelRequest
-) -> check.CheckResult:
+) -> CheckResult:
     """Return the check's result for the model's answer; HTTP 200 may still report a failure."""
     by_chat = dialect.path == CHAT_DIALECT.path
     answer_key, size = ("choices", "prompt_tokens") if by_chat else ("output", "input_tokens")
@@ -161,10 +159,10 @@ def _build_answer_check(
     token_count = (answer.get("usage") or {}).get(size)
     to = f" to a request of {token_count:,} tokens," if isinstance(token_count, int) else ""
     how = f"{request.model} answers by {dialect.name},{to} {len(request.tools)} tools included"
-    return check.build_ok_result("model", how)
+    return MODEL_SUBJECT.confirm(how)
 
 
-def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult]:
+def _check_tool_calling(client: OpenAI, name: str) -> Iterator[CheckResult]:
     """Warn of a model that answers in words although it has to call a tool.
 
     Servers may drop tools without saying so.
@@ -183,17 +181,17 @@ def _check_tool_calling(client: OpenAI, name: str) -> Iterator[check.CheckResult
     if not any((each.get("message") or {}).get("tool_calls") for each in choices):
         text = f"{name} was told to call a tool, but answered in words"
         remedy = "Check whether its server passes tools on, or choose another model in OPENAI_MODEL"
-        yield check.build_warning_result("model", text, remedy)
+        yield MODEL_SUBJECT.warn(text, remedy)
 
 
-def _build_refusal_check(how: str, why: str, asked: ModelRequest) -> check.CheckResult:
+def _build_refusal_check(how: str, why: str, asked: ModelRequest) -> CheckResult:
     reason = f" ({why})" if why else ""
     text = f"{asked.model} answered {how}{reason} to a request of the usual size"
     remedy = (
         "Check whether the key may use OPENAI_MODEL at OPENAI_BASE_URL, and whether its context"
         f" is large enough for the instructions and the schemas of {len(asked.tools)} tools"
     )
-    return check.build_failure_result("model", text, remedy)
+    return MODEL_SUBJECT.fail(text, remedy)
 
 
 POLICY_PATH = Path("policy.toml")
@@ -314,7 +312,7 @@ def run(arguments: argparse.Namespace) -> int:
     with suppress(DotenvError):  # the checks report it
         if "COUNTERSIGN_CLIENT_ID" in read_environment_variables(os.environ, DOTENV):
             raise UsageError(MANY_WORKSPACES_ERROR)
-    return check.print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
+    return print_checks(run_all_checks(os.environ, DOTENV, SystemClock()), print_line)
 
 
 def run_all_checks(
@@ -323,7 +321,7 @@ def run_all_checks(
     clock: Clock,
     http: ListeningAddress | None = None,
     list_granted: ListWorkspaces | None = None,
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     """Run all checks, yielding each result at once.
 
     Removes misleading variables from `environ`, as a start would. For one of many workspaces,
@@ -333,16 +331,16 @@ def run_all_checks(
     try:
         settings, policy = read_settings_and_policy(environ, dotenv_path, transport=None)
     except StartupError as error:
-        yield from (check.build_failure_result("settings", each) for each in error.settings)
-        yield from (check.build_failure_result("policy", each) for each in error.policy)
+        yield from (CheckSubject("settings").fail(each) for each in error.settings)
+        yield from (CheckSubject("policy").fail(each) for each in error.policy)
         return
-    yield check.build_ok_result("version", describe_version())
-    yield check.build_ok_result("settings", "complete")
+    yield CheckSubject("version").confirm(describe_version())
+    yield CheckSubject("settings").confirm("complete")
     for warning in settings.warnings:
-        yield check.build_warning_result("settings", warning)
+        yield CheckSubject("settings").warn(warning)
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    yield check.build_ok_result(
-        "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
+    yield CheckSubject("policy").confirm(
+        f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
     )
     if http is not None:
         settings = settings.model_copy(update={"http": http})
@@ -351,23 +349,21 @@ def run_all_checks(
 
 def run_checks_beyond_configuration(
     settings: Settings, policy: Policy, clock: Clock, list_granted: ListWorkspaces | None = None
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     """Yield the checks of what the settings and the policy refer to: Slack, tools, model, …
 
     Each comes after those it depends on. `list_granted`: as for `run_all_checks`.
     """
     client = slack.build_retrying_client(settings, list_granted)
     sign_in = slack.sign_in_to_slack(client, clock, settings.workspace)
-    if isinstance(sign_in, check.CheckResult):
+    if isinstance(sign_in, CheckResult):
         yield sign_in
     else:
         store = ReadOnlyStore(settings.database_url)
         yield from people_checks.check_workspace(sign_in, settings, policy, store, clock.now())
     if settings.slack_app_token.get_secret_value():
         own_app = (
-            ""
-            if isinstance(sign_in, check.CheckResult)
-            else find_app_id(client, sign_in.workspace.bot)
+            "" if isinstance(sign_in, CheckResult) else find_app_id(client, sign_in.workspace.bot)
         )
         yield check_app_token(client, settings, own_app)
     yield from checks.check_http_settings(settings)

@@ -24,7 +24,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot import version
-from bot.checks.check import CheckResult, build_failure_result, build_ok_result
+from bot.checks.check import CheckResult, CheckSubject
 from bot.checks.slack import SLACK_UNREACHABLE_ERRORS, describe_slack_failure
 from bot.cli.doctor.live_workspace import (
     OK,
@@ -192,7 +192,7 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
     `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
     is left unused: a bot that is running would miss what Slack delivers there.
     """
-    token = settings.slack_app_token.get_secret_value()
+    about, token = CheckSubject("app token"), settings.slack_app_token.get_secret_value()
     try:
         client.apps_connections_open(app_token=token)
         named = _APP_ID_IN_TOKEN_PATTERN.match(token)
@@ -200,15 +200,15 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         app = own_app if is_own else look_up_token_app(client, token)
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return build_failure_result("app token", describe_slack_failure(error), remedy)
+        return about.fail(describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
         text = f"it belongs to the app {app}, but the bot token to the app {own_app}"
         remedy = "Take both tokens from one app's page at Slack"
-        return build_failure_result("app token", text, remedy)
+        return about.fail(text, remedy)
     if not app:
         text = "Socket Mode opens; Slack did not say which app the token belongs to"
-        return build_ok_result("app token", text)
-    return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
+        return about.confirm(text)
+    return about.confirm(f"Socket Mode opens, for the app {app}")
 
 
 def look_up_token_app(client: WebClient, token: str) -> str:
