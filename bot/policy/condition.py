@@ -10,7 +10,7 @@ another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -40,7 +40,7 @@ from bot.policy.condition_values import (
     load_time_zone,
     require_boolean,
 )
-from bot.policy.spending_sums import SPENDING_FUNCTIONS, parse_spending_sum
+from countersign.durations import DAY, MINUTE, parse_duration
 
 # Parsing the text of a condition into a small tree: nodes are named as in the grammar, and those
 # that only wrap another are left out. PURE.
@@ -448,3 +448,51 @@ def _check_method(node: Tree[Any]) -> None:
 def _list_text_literals(nodes: list[Any]) -> Iterator[str]:
     literals = (node.children[0] for node in nodes if node.data == "literal")
     return (each for each in literals if isinstance(each, str))
+
+
+# Sums over calls: `spent("tool", "field", "24h")`, `count("tool", "1h")`. Further arguments say
+# whose calls are summed, and which of them.
+
+SPENDING_FUNCTIONS = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
+BY_ANYONE = "by anyone"
+_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SAME_FIELD_PATTERN = re.compile(r"same ([A-Za-z_][A-Za-z0-9_]{0,99})")
+
+
+def parse_spending_sum(name: str, words: Sequence[str]) -> SpendingSum:
+    """Return the sum that `spent` or `count` (`name`) asks for with these arguments (`words`).
+
+    Raises ValueError, with what is wrong.
+    """
+    shape = SPENDING_FUNCTIONS[name]
+    needed = shape.count(",") + 1
+    if len(words) < needed:
+        raise ValueError(f"needs words in quotes, as in {name}({shape})")
+    tool, field, window = words[:3] if name == "spent" else (words[0], "", words[1])
+    if not _NAME_PATTERN.fullmatch(tool) or (
+        name == "spent" and not _NAME_PATTERN.fullmatch(field)
+    ):
+        raise ValueError(f"needs the names of a tool and a field in {name}({shape})")
+    same_fields: set[str] = set()
+    anyone = False
+    for word in words[needed:]:
+        if word == BY_ANYONE:
+            anyone = True
+        elif match := _SAME_FIELD_PATTERN.fullmatch(word):
+            same_fields.add(match[1])
+        else:
+            raise ValueError(
+                f"has {word!r} in {name}(), which means nothing there; "
+                f'write "{BY_ANYONE}" or "same currency"'
+            )
+    return SpendingSum(
+        tool, field, parse_window_seconds(window), tuple(sorted(same_fields)), anyone
+    )
+
+
+def parse_window_seconds(text: str) -> int:
+    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ValueError."""
+    length = parse_duration(text, "mhd")
+    if not MINUTE <= length <= 90 * DAY:
+        raise ValueError(f'{text!r} is not a window; write "30m", "24h" or "7d", at most "90d"')
+    return length

@@ -35,18 +35,17 @@ from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
 from bot.tools import Tool
 from bot.workspaces import removals
-from bot.workspaces.app_starter import AppStarter
 from bot.workspaces.dispatcher import WorkspaceDispatcher
 from bot.workspaces.hosted import (
     QUIET_TIMEOUT_SECONDS,
+    AppStarter,
     HostedWorkspace,
     NotInstalledError,
     NotServedError,
     StoppingError,
 )
 from bot.workspaces.install_pages import InstallPages
-from bot.workspaces.oauth_client import OAuthClient
-from bot.workspaces.rotation import TokenRotation
+from bot.workspaces.oauth_client import OAuthClient, TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
 from bot.workspaces.web import ProcessPages, WorkspacePaths
 from storage.installations import MAX_SLEEP, Installation, InstallationRecord

@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.condition import Condition, ConditionError, SpendingSum
-from bot.policy.spending_sums import parse_window_seconds
+from bot.policy.condition import Condition, ConditionError, SpendingSum, parse_window_seconds
 from tests.policy.builders import (
     ARGS,
     DAY,
