@@ -48,6 +48,7 @@ from countersign.cli.process import handle_signals
 WAIT_SECONDS = 120.0  # for the person to click
 CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how long a click takes."
 CLICK_RECEIVED_TEXT = "Thank you: your click arrived."
+DIALOG_CHANGED_TEXT = "Done; please close this window."
 CONNECT_STEP = "connect by Socket Mode"
 CLICK_STEP = "wait for a click"
 _CONNECT_METHOD = "apps.connections.open"
@@ -151,19 +152,11 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
 
 def _open_dialog(visit: LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
-    client, take = visit.client, visit.steps.run_step
-    opened = take(
-        "open a dialog",
-        "views.open",
-        lambda: client.views_open(
-            trigger_id=trigger, view=_render_dialog(visit.key, CLICK_RECEIVED_TEXT)
-        )["view"]["id"],
-    )
+    view = _render_dialog(visit.key, CLICK_RECEIVED_TEXT)
+    opened = visit.call_method("open a dialog", "views.open", trigger_id=trigger, view=view)
     if opened:
-        words = "Done; please close this window."
-        step = "change the dialog"
-        view = _render_dialog(visit.key, words)
-        take(step, "views.update", lambda: client.views_update(view_id=str(opened), view=view))
+        view_id, view = opened["view"]["id"], _render_dialog(visit.key, DIALOG_CHANGED_TEXT)
+        visit.call_method("change the dialog", "views.update", view_id=view_id, view=view)
 
 
 def _render_button(key: str) -> list[dict[str, Any]]:
