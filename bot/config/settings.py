@@ -13,15 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config import connection_settings, workspace_settings
-from bot.config.environment import (
-    DotenvError,
-    describe_misspelt_setting_names,
-    describe_odd_environment_variables,
-    describe_quoted_values,
-    read_environment_variables,
-    require_plain_url,
-)
+from bot.config import connection_settings, environment, workspace_settings
 from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
 from bot.toml_file import TomlFileError, describe_invalid_value
@@ -89,7 +81,7 @@ class OperationSettings(BaseModel):
     @field_validator("traces")
     @classmethod
     def _validate_traces_address(cls, value: str | None) -> str | None:
-        return None if value is None else require_plain_url(value)
+        return None if value is None else environment.require_plain_url(value)
 
 
 def read_files_named_in_settings(
@@ -263,22 +255,24 @@ class Settings(
         secret is given. Raises SettingsError with all problems.
         """
         try:
-            variables = read_environment_variables(environ, dotenv_path)
-        except DotenvError as error:
+            variables = environment.read_environment_variables(environ, dotenv_path)
+        except environment.DotenvError as error:
             raise SettingsError([str(error)]) from None
         variables, problems = workspace_settings.read_workspace_variables(variables)
         values = cls._collect_values(variables, problems, reading=reading, transport=transport)
         setting_names = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            warning_texts = tuple(describe_odd_environment_variables(variables, setting_names))
+            warning_texts = tuple(
+                environment.describe_odd_environment_variables(variables, setting_names)
+            )
             settings = cls(**values, warnings=warning_texts)
         except ValidationError as error:
             errors = error.errors(include_input=False, include_url=False)
             problems += map(_describe_validation_error, errors)
         if problems:
             problems = _sort_problems_by_setting(problems, setting_names)
-            problems += describe_misspelt_setting_names(variables, setting_names)
-            problems += describe_quoted_values(variables, setting_names)
+            problems += environment.describe_misspelt_setting_names(variables, setting_names)
+            problems += environment.describe_quoted_values(variables, setting_names)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -346,7 +340,7 @@ class Settings(
     @field_validator("slack_api_url", "openai_base_url")
     @classmethod
     def _normalize_url(cls, value: str | None) -> str | None:
-        return require_plain_url(value).rstrip("/") + "/" if value is not None else None
+        return environment.require_plain_url(value).rstrip("/") + "/" if value is not None else None
 
     @field_validator("database_url")
     @classmethod

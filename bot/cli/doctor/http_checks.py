@@ -16,28 +16,23 @@ from bot.config.connection_settings import (
     describe_listening_error,
 )
 from bot.config.settings import Settings
-from bot.monitoring.exporters import (
-    METRICS_EXTRA,
-    TRACES_EXTRA,
-    is_extra_installed,
-    missing_extra_text,
-)
+from bot.monitoring import exporters
 
 
 def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
     """Check that the packages for metrics and traces are installed, if the settings want them."""
     if settings.http is not None or settings.transport is Transport.HTTP:
-        about = CheckSubject(METRICS_EXTRA)
-        if is_extra_installed(METRICS_EXTRA):
+        about = CheckSubject(exporters.METRICS_EXTRA)
+        if exporters.is_extra_installed(exporters.METRICS_EXTRA):
             yield about.confirm("counted, and shown at /metrics")
         else:
-            yield about.warn(missing_extra_text(METRICS_EXTRA))
+            yield about.warn(exporters.missing_extra_text(exporters.METRICS_EXTRA))
     if settings.traces is not None:
-        about = CheckSubject(TRACES_EXTRA)
-        if is_extra_installed(TRACES_EXTRA):
+        about = CheckSubject(exporters.TRACES_EXTRA)
+        if exporters.is_extra_installed(exporters.TRACES_EXTRA):
             yield about.confirm(f"sent to {settings.traces}")
         else:
-            yield about.fail(missing_extra_text(TRACES_EXTRA))
+            yield about.fail(exporters.missing_extra_text(exporters.TRACES_EXTRA))
 
 
 HTTP_PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
