@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from anyio import CapacityLimiter, to_thread
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
@@ -73,23 +74,11 @@ log = logging.getLogger("countersign.http")
 UNAVAILABLE_ERROR = "Countersign cannot answer at the moment. Try again in a minute."
 
 
-class PageFailureMiddleware:
-    """ASGI middleware that answers with an error page, and logs why, if making a page failed."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """`app`: the app for the pages, each of which it sends whole."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, with 500 after a failure."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception:
-            log.exception("a page could not be built")
-            status = HTTPStatus.INTERNAL_SERVER_ERROR
-            await HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)(
-                scope, receive, send
-            )
+async def _show_page_failure(_: Request, error: Exception) -> Response:
+    """Answer with an error page, and log why, if making a page failed."""
+    log.error("a page could not be built", exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)
 
 
 SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions, commands
@@ -131,7 +120,7 @@ def build_web_app(
     if hosts is not None:
         routes.append(Route(api_gate.MCP_PATH, hosts))
     if signing:
-        shown = PageFailureMiddleware(_build_router(signing))
+        shown = ExceptionMiddleware(_build_router(signing), {Exception: _show_page_failure})
         limited = api_gate.ConcurrentRequestLimitMiddleware(shown, api_gate.MAX_SIGNING_REQUESTS)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
     rest = api_gate.ConcurrentRequestLimitMiddleware(
