@@ -201,6 +201,14 @@ INSTALLATION_METRICS = (
     Metric.INBOX_LAG_SECONDS,
 )
 COLLECTED_METRICS = (*INSTALLATION_METRICS, Metric.OUTBOX_LAG_SECONDS, Metric.DATABASE_UP)
+_DURATION_METRIC_BY_WORK = {
+    WorkKind.ACKNOWLEDGE: Metric.ACKNOWLEDGEMENT_SECONDS,
+    WorkKind.TICK: Metric.TICK_SECONDS,
+    WorkKind.TURN: Metric.TURN_SECONDS,
+    WorkKind.TOOL: Metric.TOOL_SECONDS,
+    WorkKind.SLACK: Metric.SLACK_REQUEST_SECONDS,
+    WorkKind.LOOK_UP: Metric.LOOKUP_SECONDS,
+}
 _STATUS_BY_DECISION_EVENT = {f"call.{status}": status for status in DECIDED_STATUSES} | {
     "question.answered": CallStatus.ANSWERED
 }
@@ -226,17 +234,6 @@ class PrometheusMetrics(Exporter):
         recorded = (each for each in Metric if each not in COLLECTED_METRICS)
         self._of = {each: self._create_metric(each) for each in recorded}
         self._of[Metric.BUILD_INFO].labels(__version__, commit_id()).set(1)
-        self._by_work: dict[WorkKind, Callable[[Span], None]] = {
-            WorkKind.ACKNOWLEDGE: lambda each: self._observe_duration(
-                Metric.ACKNOWLEDGEMENT_SECONDS, each
-            ),
-            WorkKind.TICK: lambda each: self._observe_duration(Metric.TICK_SECONDS, each),
-            WorkKind.TURN: lambda each: self._observe_duration(Metric.TURN_SECONDS, each),
-            WorkKind.MODEL: self._count_model_request,
-            WorkKind.TOOL: self._count_tool_run,
-            WorkKind.SLACK: self._count_slack_request,
-            WorkKind.LOOK_UP: self._count_look_up,
-        }
 
     def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
@@ -253,9 +250,24 @@ class PrometheusMetrics(Exporter):
         return prometheus_client.generate_latest(self.registry).decode()
 
     def report_span(self, span: Span) -> None:
-        """Count a span that has ended, and record its duration."""
-        if count := self._by_work.get(span.work):
-            count(span)
+        """Record the duration of a span that has ended, and count how it ended."""
+        subject = span.subject
+        if metric := _DURATION_METRIC_BY_WORK.get(span.work):
+            labels = [subject] if metric.labels else []
+            self._get_labelled_metric(metric, *labels).observe(span.seconds)
+        match span.work:
+            case WorkKind.MODEL:
+                for direction, number in span.amounts.items():
+                    self._increment_counter(Metric.MODEL_TOKENS_TOTAL, direction, number=number)
+                if span.end in Metric.MODEL_ERRORS_TOTAL.values:
+                    self._increment_counter(Metric.MODEL_ERRORS_TOTAL, span.end)
+            case WorkKind.TOOL:
+                end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
+                self._increment_counter(Metric.TOOL_RUNS_TOTAL, subject, end)
+            case WorkKind.SLACK if span.end:
+                self._increment_counter(Metric.SLACK_ERRORS_TOTAL, subject, span.end)
+            case WorkKind.LOOK_UP if span.end:
+                self._increment_counter(Metric.LOOKUP_FAILURES_TOTAL, subject)
 
     def report_audit_rows(self, facts: Sequence[AuditLine]) -> None:
         """Count the decisions, refusals and ends in these committed audit rows."""
@@ -294,30 +306,6 @@ class PrometheusMetrics(Exporter):
 
     def _increment_counter(self, measure: Metric, *labels: str, number: float = 1) -> None:
         self._get_labelled_metric(measure, *labels).inc(number)
-
-    def _observe_duration(self, measure: Metric, span: Span, *labels: str) -> None:
-        self._get_labelled_metric(measure, *labels).observe(span.seconds)
-
-    def _count_model_request(self, span: Span) -> None:
-        for direction, number in span.amounts.items():
-            self._increment_counter(Metric.MODEL_TOKENS_TOTAL, direction, number=number)
-        if span.end in Metric.MODEL_ERRORS_TOTAL.values:
-            self._increment_counter(Metric.MODEL_ERRORS_TOTAL, span.end)
-
-    def _count_tool_run(self, span: Span) -> None:
-        self._observe_duration(Metric.TOOL_SECONDS, span, span.subject)
-        end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
-        self._increment_counter(Metric.TOOL_RUNS_TOTAL, span.subject, end)
-
-    def _count_slack_request(self, span: Span) -> None:
-        self._observe_duration(Metric.SLACK_REQUEST_SECONDS, span, span.subject)
-        if span.end:
-            self._increment_counter(Metric.SLACK_ERRORS_TOTAL, span.subject, span.end)
-
-    def _count_look_up(self, span: Span) -> None:
-        self._observe_duration(Metric.LOOKUP_SECONDS, span, span.subject)
-        if span.end:
-            self._increment_counter(Metric.LOOKUP_FAILURES_TOTAL, span.subject)
 
     def _count_audit_line(self, fact: AuditLine) -> None:
         data = fact.data
