@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -226,24 +227,18 @@ JSON_MEDIA_TYPE = "application/json"
 NUL = "\x00"  # PostgreSQL stores no text with it
 
 
+@dataclass(eq=False)
 class ApiKeyMiddleware:
     """ASGI middleware that passes on requests with a valid key, after checking their bodies."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        callers: ApiKeyChecker,
-        turns: CapacityLimiter,
-        is_stopping: Callable[[], bool],
-        most: int = MAX_KEYED_REQUESTS,
-    ) -> None:
-        """`turns` limits concurrent key look-ups, `most` concurrent requests with a valid key."""
-        self._app = app
-        self._callers = callers
-        self._turns = turns
-        self._is_stopping = is_stopping
-        self._places = Semaphore(most)
+    app: ASGIApp
+    callers: ApiKeyChecker
+    turns: CapacityLimiter  # limits concurrent key look-ups
+    is_stopping: Callable[[], bool]
+    most: int = MAX_KEYED_REQUESTS  # concurrent requests with a valid key
+
+    def __post_init__(self) -> None:
+        self._places = Semaphore(self.most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
@@ -251,9 +246,7 @@ class ApiKeyMiddleware:
             await self._authenticate_request(scope)
             with reserve_place(self._places):
                 body = await self._read_checked_body(scope, receive)
-                await self._app(
-                    scope, build_replaying_receive(body, receive), _forbid_caching(send)
-                )
+                await self.app(scope, build_replaying_receive(body, receive), _forbid_caching(send))
         except WouldBlock:
             many = "Too many requests at once. Please repeat this one."
             error = build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
@@ -265,14 +258,14 @@ class ApiKeyMiddleware:
 
     async def _authenticate_request(self, scope: Scope) -> None:
         """Put the request's key into its state; ProblemError if it is invalid or the bot stops."""
-        if self._is_stopping():
+        if self.is_stopping():
             raise build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
             )
         key = await to_thread.run_sync(
-            self._callers.get_authenticated_key,
+            self.callers.get_authenticated_key,
             Headers(scope=scope).getlist("authorization"),
-            limiter=self._turns,
+            limiter=self.turns,
         )
         scope["state"] = {**scope.get("state", {}), API_KEY_STATE_NAME: key}
 
