@@ -14,13 +14,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.approvals.signatures import SigningLinks, list_people_who_can_sign
-from bot.checks.check import (
-    FIX_ERRORS_ABOVE_REMEDY,
-    NO_REVIEWER_FINDING,
-    CheckResult,
-    CheckSubject,
-    build_rule_subject,
-)
+from bot.checks import check
 from bot.checks.slack import SignInAnswer, Workspace, check_card_channels, check_token_and_clock
 from bot.config.connection_settings import get_page_host
 from bot.config.settings import Settings
@@ -43,7 +37,7 @@ RequestCounts = dict[str, Counter[str]]  # rule -> how often each person asked
 
 def check_workspace(
     found: SignInAnswer, settings: Settings, policy: Policy, store: Store, now: datetime
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield all checks that ask Slack: of token, clock, channels, people, operator and signers."""
     workspace = found.workspace
     yield from check_token_and_clock(found, settings, policy)
@@ -69,7 +63,7 @@ def count_requests_by_rule(store: Store, now: datetime) -> RequestCounts:
 
 def check_names_used_in_policy(
     policy: Policy, workspace: Workspace, usual: RequestCounts
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield checks of the people, groups and channels that the policy names, then of each rule.
 
     `usual`: who asked how often under which rule.
@@ -112,14 +106,14 @@ def check_names_used_in_policy(
 
 
 def _run_lookup_check(
-    subject: str, make: Callable[..., Iterator[CheckResult]], *of: Any
-) -> Iterator[CheckResult]:
+    subject: str, make: Callable[..., Iterator[check.CheckResult]], *of: Any
+) -> Iterator[check.CheckResult]:
     """Yield the results of a check of `subject`, or a failure if Slack cannot be asked."""
-    about = CheckSubject(subject)
+    about = check.CheckSubject(subject)
     try:
         yield from make(about, *of)
     except LookupFailedError as error:
-        yield about.fail(f"Slack cannot be asked ({error})", FIX_ERRORS_ABOVE_REMEDY)
+        yield about.fail(f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY)
 
 
 def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
@@ -149,8 +143,8 @@ UNKNOWN_PERSON_FINDING = (
 
 
 def _check_is_known(
-    subject: CheckSubject, find: Callable[[str], object], name: str, text: str, remedy: str
-) -> Iterator[CheckResult]:
+    subject: check.CheckSubject, find: Callable[[str], object], name: str, text: str, remedy: str
+) -> Iterator[check.CheckResult]:
     """Yield a failure with this text and remedy if `find` finds nothing by the name."""
     if not find(name):
         yield subject.fail(text, remedy)
@@ -162,8 +156,8 @@ def _is_handle_unique(directory: SlackDirectory, handle: str) -> bool:
 
 
 def _check_managers(
-    subject: CheckSubject, field: str, known: list[str], directory: SlackDirectory
-) -> Iterator[CheckResult]:
+    subject: check.CheckSubject, field: str, known: list[str], directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a check whether a Slack profile field names the managers of some recent requesters."""
     having = sum(bool(directory.find_owners(MANAGER_OF_REQUESTER, field, user)) for user in known)
     if known and not having:
@@ -174,8 +168,8 @@ def _check_managers(
 
 
 def _check_condition_group(
-    subject: CheckSubject, handle: str, directory: SlackDirectory
-) -> Iterator[CheckResult]:
+    subject: check.CheckSubject, handle: str, directory: SlackDirectory
+) -> Iterator[check.CheckResult]:
     """Yield a check that a user group, named in conditions only, exists and has members."""
     group = directory.find_group(handle)
     if group is None:
@@ -189,7 +183,7 @@ def _check_condition_group(
 
 def _check_public_channel_approvers(
     ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield a warning if people can make themselves approvers by joining a public channel."""
     where = "the channel where it is asked may decide, and anybody can join a public channel"
     if rule and rule.channels:
@@ -198,7 +192,7 @@ def _check_public_channel_approvers(
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield build_rule_subject(ask.rule).warn(f"the members of {where}", remedy)
+    yield check.build_rule_subject(ask.rule).warn(f"the members of {where}", remedy)
 
 
 def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) -> bool:
@@ -221,7 +215,7 @@ class _ApproverChecks:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def check_approver(self, subject: CheckSubject, user: str) -> Iterator[CheckResult]:
+    def check_approver(self, subject: check.CheckSubject, user: str) -> Iterator[check.CheckResult]:
         """Yield the check of one approver by Slack user id."""
         person = self._directory.find_person(user)
         if person is None or not is_colleague(person, self._team):
@@ -230,7 +224,9 @@ class _ApproverChecks:
         else:
             yield subject.confirm(f"{person.name} may decide")
 
-    def check_approver_group(self, subject: CheckSubject, handle: str) -> Iterator[CheckResult]:
+    def check_approver_group(
+        self, subject: check.CheckSubject, handle: str
+    ) -> Iterator[check.CheckResult]:
         """Yield the check of one user group by handle."""
         group = self._directory.find_group(handle)
         members = group.members if group else frozenset[str]()
@@ -246,12 +242,12 @@ class _ApproverChecks:
             text = f"{len(able)} of {len(members)} members may decide"
             yield subject.confirm(text)
 
-    def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[CheckResult]:
+    def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[check.CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.
 
         `asked`: how often each person asked under it.
         """
-        about = build_rule_subject(ask.rule, ask.added)
+        about = check.build_rule_subject(ask.rule, ask.added)
         if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
             return  # depends on channel, requester and arguments
         try:
@@ -288,7 +284,7 @@ class _ApproverChecks:
             text = "no approver who is notified can decide, so the silent ones are notified"
             yield about.warn(text, "Name somebody else in approvers")
         if able and able <= alone and ask.break_glass != ask.approvers:  # else warned about already
-            yield about.warn(*NO_REVIEWER_FINDING)
+            yield about.warn(*check.NO_REVIEWER_FINDING)
         if ask.post_to == "approvers" and len(meant) > MAX_DIRECT_MESSAGE_RECIPIENTS:
             text = (
                 f"more than {MAX_DIRECT_MESSAGE_RECIPIENTS} people would each get a direct message"
@@ -334,13 +330,13 @@ def describe_why_cannot_decide(person: Person | None, team: str) -> str:
     )
 
 
-OPERATOR_SUBJECT = CheckSubject("operator")
+OPERATOR_SUBJECT = check.CheckSubject("operator")
 OPERATOR_REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
 def check_operator(
     settings: Settings, policy: Policy, workspace: Workspace
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield the checks of the operator whom the settings name; none if they name nobody."""
     if settings.operator is None:
         return
@@ -354,8 +350,8 @@ def check_operator(
 
 
 def _check_operator_person(
-    subject: CheckSubject, operator: str, policy: Policy, workspace: Workspace
-) -> Iterator[CheckResult]:
+    subject: check.CheckSubject, operator: str, policy: Policy, workspace: Workspace
+) -> Iterator[check.CheckResult]:
     directory, team = workspace.directory, workspace.team
     person = directory.find_person(operator)
     if person is None or not is_colleague(person, team):
@@ -383,11 +379,11 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     )
 
 
-PASSKEYS_SUBJECT = CheckSubject("passkeys")
+PASSKEYS_SUBJECT = check.CheckSubject("passkeys")
 MAX_LISTED_NAMES = 10
 
 
-def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
+def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.CheckResult]:
     """Yield checks of the page on which people sign, and of what the policy says of passkeys.
 
     Nobody is looked up; nothing is said where no rule asks for signatures.
@@ -422,7 +418,7 @@ def _can_read_certificates(text: str) -> bool:
 
 def check_signers(
     settings: Settings, policy: Policy, workspace: Workspace, store: Store, now: datetime
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield a warning for each rule that takes more signatures than its approvers can give.
 
     Also one for passkeys of models that the policy does not accept, or made at another address.
@@ -455,8 +451,10 @@ def check_signers(
             continue
 
 
-def _check_gate(ask: Ask, authority: Authority, able: frozenset[str]) -> Iterator[CheckResult]:
-    about = build_rule_subject(ask.rule, ask.added)
+def _check_gate(
+    ask: Ask, authority: Authority, able: frozenset[str]
+) -> Iterator[check.CheckResult]:
+    about = check.build_rule_subject(ask.rule, ask.added)
     for index, stage in enumerate(ask.stages):
         who = ask.get_stage_approvers(index, timedelta(seconds=ask.deadline))
         if not stage.signature or who.channel or who.requester or who.owners:

@@ -18,12 +18,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.checks.check import (
-    CHECK_TIMEOUT_SECONDS,
-    FIX_ERRORS_ABOVE_REMEDY,
-    CheckResult,
-    CheckSubject,
-)
+from bot.checks import check
 from bot.clock import Clock, get_lead_over_machine_time, get_machine_time
 from bot.config.connection_settings import AttachedFilesMode
 from bot.config.settings import Settings
@@ -47,7 +42,9 @@ def build_retrying_client(
     `list_granted`: for an organisation's token, returns the workspaces that it may be used in.
     """
     token = settings.slack_bot_token.get_secret_value()
-    client = SlackClient(token, base_url=settings.slack_api_url, timeout=int(CHECK_TIMEOUT_SECONDS))
+    client = SlackClient(
+        token, base_url=settings.slack_api_url, timeout=int(check.CHECK_TIMEOUT_SECONDS)
+    )
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     client.list_granted = list_granted
     return client
@@ -96,7 +93,7 @@ class SignInAnswer:
 
 def sign_in_to_slack(
     client: SlackClient, clock: Clock, workspace: str | None = None
-) -> SignInAnswer | CheckResult:
+) -> SignInAnswer | check.CheckResult:
     """Ask Slack whose token it is; return the answer, or a failed check if there is none.
 
     `workspace`: the id of this workspace, if it is one of many; the remedy then names it.
@@ -112,7 +109,7 @@ def sign_in_to_slack(
                 f" `countersign workspaces remove {workspace}`"
             )
         remedy += ", or check the network and SLACK_API_URL"
-        return CheckSubject("bot token").fail(describe_slack_failure(error), remedy)
+        return check.CheckSubject("bot token").fail(describe_slack_failure(error), remedy)
     between = before + (get_machine_time(clock) - before) / 2
     return SignInAnswer(
         Workspace(
@@ -130,14 +127,14 @@ def sign_in_to_slack(
 
 def check_token_and_clock(
     found: SignInAnswer, settings: Settings, policy: Policy
-) -> Iterator[CheckResult]:
+) -> Iterator[check.CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
-    yield CheckSubject("bot token").confirm(found.name)
+    yield check.CheckSubject("bot token").confirm(found.name)
     yield _check_scopes(found.headers, list_unneeded_scopes(settings, policy))
     yield _check_clock(found.headers, found.asked_at)
     if found.lead.total_seconds() >= MAX_CLOCK_DRIFT_SECONDS:
         ahead = format_rough_duration(found.lead)
-        yield CheckSubject("clock").warn(
+        yield check.CheckSubject("clock").warn(
             f"the record's time is {ahead} ahead of this machine's clock, which was set back",
             "Business hours, freezes and run_at come that much early until the bot has been"
             " stopped for as long",
@@ -159,12 +156,12 @@ def read_manifest_scopes() -> list[str]:
     return found
 
 
-def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> CheckResult:
+def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckResult:
     """Return the check of the token's scopes, from a header of Slack's, against the manifest's.
 
     The token may lack those in `unused`.
     """
-    about, granted = CheckSubject("scopes"), list_granted_scopes(headers)
+    about, granted = check.CheckSubject("scopes"), list_granted_scopes(headers)
     if granted is None:
         return about.warn("not compared: Slack named no scopes")
     required = set(read_manifest_scopes())
@@ -178,12 +175,12 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> CheckResult:
     return about.confirm(f"those of manifest.yml{without}")
 
 
-def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
+def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
     """Return the check of our clock (`now`, Unix seconds) against the Date of Slack's answer.
 
     The Date counts whole seconds.
     """
-    about = CheckSubject("clock")
+    about = check.CheckSubject("clock")
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
@@ -196,25 +193,27 @@ def _check_clock(headers: Mapping[str, str], now: float) -> CheckResult:
     return about.confirm(f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[CheckResult]:
+def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
     """Yield checks that cards can be posted to the channels that the policy names for them."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
         yield _check_posting_channel(place, workspace.client, workspace.directory)
 
 
-def _check_posting_channel(place: str, client: WebClient, directory: SlackDirectory) -> CheckResult:
+def _check_posting_channel(
+    place: str, client: WebClient, directory: SlackDirectory
+) -> check.CheckResult:
     """Return the check that cards can be posted to a channel that a rule names."""
-    about = CheckSubject(f"channel {place}")
+    about = check.CheckSubject(f"channel {place}")
     try:
         channel_id = directory.find_channel_id(place)
         channel: dict[str, Any] = (
             client.conversations_info(channel=channel_id)["channel"] if channel_id else {}
         )
     except LookupFailedError as error:
-        return about.fail(f"Slack cannot be asked ({error})", FIX_ERRORS_ABOVE_REMEDY)
+        return about.fail(f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY)
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
-        return about.fail(describe_slack_failure(error), FIX_ERRORS_ABOVE_REMEDY)
+        return about.fail(describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY)
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot in it"
         return about.fail(text, "Invite the bot, or name another channel in the policy")

@@ -20,13 +20,8 @@ from pydantic import SecretStr
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 
+from bot import slack_codes
 from bot.clock import Clock
-from bot.slack_codes import (
-    HTTP_TOO_MANY_REQUESTS,
-    TEMPORARY_ERROR_CODES,
-    UNKNOWN_OUTCOME_CODES,
-    extract_error_code,
-)
 from bot.workspaces.tokens import TokenCipher, TokenKeyError, Tokens
 from storage.installations import Installation, InstallationRecord
 from storage.states import InstallationState
@@ -138,12 +133,15 @@ def _ask(request: Callable[[], Any]) -> Any:
     try:
         return request()
     except SlackApiError as error:
-        code, status = extract_error_code(error), int(getattr(error.response, "status_code", 200))
+        code, status = (
+            slack_codes.extract_error_code(error),
+            int(getattr(error.response, "status_code", 200)),
+        )
         if not code:  # an error page of a proxy, or of Slack's outage
             raise OAuthError("", is_passing=True) from None
         is_passing = (
-            status >= HTTP_TOO_MANY_REQUESTS
-            or code in TEMPORARY_ERROR_CODES | UNKNOWN_OUTCOME_CODES
+            status >= slack_codes.HTTP_TOO_MANY_REQUESTS
+            or code in slack_codes.TEMPORARY_ERROR_CODES | slack_codes.UNKNOWN_OUTCOME_CODES
         )
         raise OAuthError(code, is_passing=is_passing) from None
     except (SlackClientError, HTTPException, OSError, ValueError):  # ValueError: it is not JSON

@@ -26,14 +26,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from bot import version
 from bot.checks.check import CheckResult, CheckSubject
 from bot.checks.slack import SLACK_UNREACHABLE_ERRORS, describe_slack_failure
-from bot.cli.doctor.live_workspace import (
-    OK,
-    LiveStepRunner,
-    LiveTrial,
-    UploadTrackingClient,
-    describe_step_error,
-    render_live_report,
-)
+from bot.cli.doctor import live_workspace
 from bot.clock import SystemClock
 from bot.config.environment import remove_variables_slack_misreads, split_url
 from bot.config.settings import Settings
@@ -100,7 +93,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: LiveStepRunner, token: str, key: str
+    client: WebClient, steps: live_workspace.LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which the report then says."""
     line = ClickListener(client, token, key)
@@ -111,7 +104,9 @@ def open_click_listener(
     return line, hello
 
 
-def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def run_button_click_step(
+    visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
+) -> None:
     """Ask for a click and record its delay; without a connection, record `why` it is left out."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -134,23 +129,26 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
             CLICK_STEP, "block_actions", f"no click within {WAIT_SECONDS:.0f} s", WAIT_SECONDS
         )
         return
-    steps.record_step(CLICK_STEP, "block_actions", OK, arrived - begun)
+    steps.record_step(CLICK_STEP, "block_actions", live_workspace.OK, arrived - begun)
     steps.record_step(
-        "acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived
+        "acknowledge it (from its arrival)",
+        "block_actions",
+        live_workspace.OK,
+        acknowledged - arrived,
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(
             channel=visit.channel, ts=message_ts, text=CLICK_RECEIVED_TEXT, blocks=[]
         )
-        result = OK
+        result = live_workspace.OK
     except (SlackApiError, OSError) as error:
-        result = describe_step_error(error)
+        result = live_workspace.describe_step_error(error)
     took = time.perf_counter() - arrived
     steps.record_step("show its effect (from its arrival)", "chat.update", result, took)
 
 
-def _open_dialog(visit: LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
     view = _render_dialog(visit.key, CLICK_RECEIVED_TEXT)
     opened = visit.call_method("open a dialog", "views.open", trigger_id=trigger, view=view)
@@ -243,14 +241,16 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSE_EXIT_CODE
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    client = UploadTrackingClient(
+    client = live_workspace.UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=CALL_TIMEOUT_SECONDS, retry_handlers=[]
     )
-    steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
+    steps = live_workspace.LiveStepRunner(
+        lambda tried: print_error(f"{tried.step}: {tried.result}")
+    )
     me = steps.run_step("look up the bot", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            render_live_report(
+            live_workspace.render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -261,11 +261,11 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error(error)
         return MISUSE_EXIT_CODE
     key = f"live-{secrets.token_hex(8)}"
-    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
     """Run the live check's steps, clean up in any case and report; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -300,13 +300,13 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(render_live_report(steps.all_steps, facts, cut_short))
+    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.run_message_steps()
     if visit.channel:
         visit.show_status_and_stream()
