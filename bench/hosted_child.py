@@ -26,7 +26,7 @@ with pause_garbage_collection():
     from bot.clock import SystemClock
     from bot.config.environment import remove_variables_slack_misreads
     from bot.config.startup import read_settings_and_policy
-    from bot.workspaces.app_starter import AppSource
+    from bot.workspaces.hosted import AppSource
 from bot.workspaces.host import WorkspaceHost
 
 

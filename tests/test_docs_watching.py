@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client import Histogram
 
-from bot.monitoring.metrics import ALL_METRICS, INSTALLATION_METRICS, MetricDefinition
+from bot.monitoring.metrics import INSTALLATION_METRICS, Metric
 from storage.states import CallStatus
 from tests.pages import ROOT, section, table
 
@@ -32,7 +32,7 @@ def list_strings() -> frozenset[str]:
     )
 
 
-def describe_metric(measure: MetricDefinition) -> list[str]:
+def describe_metric(measure: Metric) -> list[str]:
     """The cells of a metric's row in the table."""
     labels = ", ".join(f"`{each}`" for each in measure.labels)
     if measure.values:
@@ -44,20 +44,20 @@ def describe_metric(measure: MetricDefinition) -> list[str]:
 def test_every_metric_is_in_the_table() -> None:
     """With type, labels, their values and help text; and no other metric is."""
     assert table(section(PAGE, "Metrics")) == {
-        each.name: describe_metric(each) for each in ALL_METRICS
+        each.full_name: describe_metric(each) for each in Metric
     }
 
 
-def list_series(measure: MetricDefinition) -> set[str]:
+def list_series(measure: Metric) -> set[str]:
     """The names under which Prometheus keeps a metric's values."""
     if measure.metric_type is Histogram:
-        return {f"{measure.name}_{each}" for each in ("bucket", "sum", "count")}
-    return {measure.name}
+        return {f"{measure.full_name}_{each}" for each in ("bucket", "sum", "count")}
+    return {measure.full_name}
 
 
 def test_alerts_name_metrics_and_labels_that_exist() -> None:
     """So do the values that they compare labels with."""
-    known = {name: each for each in ALL_METRICS for name in list_series(each)}
+    known = {name: each for each in Metric for name in list_series(each)}
     for alert in ALERTS:
         expression = alert["expr"]
         found = re.findall(r"\b(countersign_\w+|up)(?:\{([^}]*)\})?", expression)

@@ -17,8 +17,8 @@ from bot.config.settings import Settings
 from bot.demo.demo import DEMO_POLICY_PATH, MANIFEST_PATH
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import AppSource
 from bot.workspaces.install_pages import INSTALL_PATH, REDIRECT_PATH
 from slack_sandbox.ports import any_free
 from slack_sandbox.server import Sandbox

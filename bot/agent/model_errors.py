@@ -10,13 +10,7 @@ from typing import Any, NoReturn
 
 import openai
 
-from bot.agent.turn import (
-    Dialect,
-    ModelRequestRefusedError,
-    ModelRequestTooLongError,
-    PlannerError,
-    UnusableReasoningError,
-)
+from bot.agent import turn
 
 MIN_SERVER_ERROR_STATUS = 500
 MAX_ERROR_REASON_CHARS = 300
@@ -165,7 +159,7 @@ def is_tool_use_unsupported(error: BaseException) -> bool:
 
 
 def find_refused_parameter(
-    error: openai.APIStatusError, dialect: Dialect, body: Mapping[str, Any]
+    error: openai.APIStatusError, dialect: turn.Dialect, body: Mapping[str, Any]
 ) -> str:
     """Return the optional parameter of this body that the server does not have, else "".
 
@@ -224,15 +218,15 @@ def raise_stream_error(error: Mapping[str, Any]) -> NoReturn:
     """
     code, why = error.get("code"), _format_reason(error) or "no reason given"
     if code == CONTEXT_EXCEEDED_CODE:
-        raise ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(why))
+        raise turn.ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, parse_context_window(why))
     if code == UNUSABLE_REASONING_CODE:
-        raise UnusableReasoningError(f"The model refused the request: {why}.")
+        raise turn.UnusableReasoningError(f"The model refused the request: {why}.")
     busy = isinstance(code, int) and (
         code == HTTPStatus.TOO_MANY_REQUESTS or code >= MIN_SERVER_ERROR_STATUS
     )
     if busy or code in ("server_error", "rate_limit_exceeded"):
         raise CutStreamError(why)
-    raise ModelRequestRefusedError(f"The model refused the request: {why}.")
+    raise turn.ModelRequestRefusedError(f"The model refused the request: {why}.")
 
 
 def extract_error_reason(error: openai.APIStatusError) -> str:
@@ -267,19 +261,19 @@ def parse_context_window(why: str) -> int:
     return int(found[1] or found[2]) if found else 0
 
 
-def build_planner_error(error: Exception, model: str) -> PlannerError:
+def build_planner_error(error: Exception, model: str) -> turn.PlannerError:
     """Return the PlannerError to raise for an error, with a sentence for people."""
     if is_model_request_too_long(error):
         said = extract_error_reason(error) if isinstance(error, openai.APIStatusError) else ""
         window = parse_context_window(said or str(error))
-        return ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, window)
+        return turn.ModelRequestTooLongError(THREAD_TOO_LONG_ERROR, window)
     if is_tool_use_unsupported(error):
-        return PlannerError(tools_unsupported_sentence(model))
+        return turn.PlannerError(tools_unsupported_sentence(model))
     if _is_reasoning_unusable(error):
-        return UnusableReasoningError(model_error_sentence(error))
-    return (ModelRequestRefusedError if is_model_request_refused(error) else PlannerError)(
-        model_error_sentence(error)
-    )
+        return turn.UnusableReasoningError(model_error_sentence(error))
+    return (
+        turn.ModelRequestRefusedError if is_model_request_refused(error) else turn.PlannerError
+    )(model_error_sentence(error))
 
 
 def model_error_sentence(error: Exception) -> str:

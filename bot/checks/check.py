@@ -37,19 +37,28 @@ class CheckResult:
         return f"{line}. {self.remedy}" if self.remedy else line
 
 
-def build_ok_result(subject: str, text: str) -> CheckResult:
-    """Return a check's result that says all is well."""
-    return CheckResult(CheckLevel.OK, subject, text)
+@dataclass(frozen=True, slots=True)
+class CheckSubject:
+    """What a check is about, such as "rule 'refunds'", which gives the results of that check."""
+
+    name: str
+
+    def confirm(self, text: str) -> CheckResult:
+        """Return a result that says all is well."""
+        return CheckResult(CheckLevel.OK, self.name, text)
+
+    def warn(self, text: str, remedy: str = "") -> CheckResult:
+        """Return a result that somebody should look at, though the bot works."""
+        return CheckResult(CheckLevel.WARN, self.name, text, remedy)
+
+    def fail(self, text: str, remedy: str = "") -> CheckResult:
+        """Return the result of a check that failed: Countersign would not work like this."""
+        return CheckResult(CheckLevel.FAIL, self.name, text, remedy)
 
 
-def build_warning_result(subject: str, text: str, remedy: str = "") -> CheckResult:
-    """Return a check's result that somebody should look at, though the bot works."""
-    return CheckResult(CheckLevel.WARN, subject, text, remedy)
-
-
-def build_failure_result(subject: str, text: str, remedy: str = "") -> CheckResult:
-    """Return the result of a check that failed: Countersign would not work like this."""
-    return CheckResult(CheckLevel.FAIL, subject, text, remedy)
+def build_rule_subject(rule: str, added: Iterable[str] = ()) -> CheckSubject:
+    """Return the subject of a check of a rule, with the names of the rules that add to it."""
+    return CheckSubject(f"rule {' with '.join(map(repr, (rule, *added)))}")
 
 
 def print_checks(checks: Iterable[CheckResult], say: Callable[[str], None]) -> int:

@@ -18,7 +18,13 @@ from functools import partial
 from typing import Any
 
 from bot.cards.slack_text import format_in_utc
-from bot.checks import check
+from bot.checks.check import (
+    NO_REVIEWER_FINDING,
+    CheckLevel,
+    CheckResult,
+    CheckSubject,
+    build_rule_subject,
+)
 from bot.clock import Clock
 from bot.config.entry_points import import_owner_function
 from bot.config.settings import Settings
@@ -46,9 +52,7 @@ _SAMPLE_TIME_BY_FORMAT: dict[str, Any] = {
 }
 
 
-def check_policy_rules(
-    registered: Iterable[Tool[Any]], policy: Policy
-) -> Iterator[check.CheckResult]:
+def check_policy_rules(registered: Iterable[Tool[Any]], policy: Policy) -> Iterator[CheckResult]:
     """Yield checks that each rule fits a tool, and that its condition fits that tool's fields.
 
     Then come the checks of rules that let a tool change something without asking anybody.
@@ -63,13 +67,13 @@ def check_policy_rules(
     yield from rule_problems
     yield from _check_owner_functions(policy)
     if not rule_problems:
-        yield check.build_ok_result("rules", f"each matches a tool; there are {len(tools)} tools")
+        yield CheckSubject("rules").confirm(f"each matches a tool; there are {len(tools)} tools")
     yield from _check_unasked_changes(policy, tools)
     for ask in (each for each in policy.asks() if each.break_glass == each.approvers):
-        yield check.build_warning_result(f"rule {ask.rule!r}", *check.NO_REVIEWER_FINDING)
+        yield build_rule_subject(ask.rule).warn(*NO_REVIEWER_FINDING)
 
 
-def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
+def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[CheckResult]:
     """Yield a check of each rule that lets tools change something without asking anybody.
 
     It is a warning if one of these tools is not named in the rule.
@@ -87,17 +91,15 @@ def _check_unasked_changes(policy: Policy, tools: ToolsByName) -> Iterator[check
                 for at in range(len(policy.rules))
             )
         )
-        about, text = f"rule {rule.name!r}", "these changes run without approval"
+        about, text = build_rule_subject(rule.name), "these changes run without approval"
         if any(name not in rule.tools for name in names):
             remedy = 'Name the tools that are meant, or say effect = "read"'
-            yield check.build_warning_result(about, f"{text}: {', '.join(names)}", remedy)
+            yield about.warn(f"{text}: {', '.join(names)}", remedy)
         elif names:
-            yield check.build_ok_result(
-                about, f"{text}, as the rule names them: {', '.join(names)}"
-            )
+            yield about.confirm(f"{text}, as the rule names them: {', '.join(names)}")
 
 
-def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[check.CheckResult]:
+def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[CheckResult]:
     """Yield a warning for each rule whose calls are all taken by rules before it."""
     for index, rule in enumerate(policy.rules):
         if isinstance(rule.gate, Deny | GateAddOn):  # these apply wherever they stand in the policy
@@ -113,9 +115,7 @@ def _check_rules_behind_others(policy: Policy, tools: ToolsByName) -> Iterator[c
         if takers and all(takers) and (not to_come or "*" in covered_tools):
             names = " and ".join(dict.fromkeys(repr(each.name) for each in takers if each))
             text = f"never applies: every call that it is about already matches {names} above it"
-            yield check.build_warning_result(
-                f"rule {rule.name!r}", text, "Move it up, or remove one of them"
-            )
+            yield build_rule_subject(rule.name).warn(text, "Move it up, or remove one of them")
 
 
 def _takes_every_call(rule: rules.Rule, tool: Tool[Any]) -> bool:
@@ -143,46 +143,43 @@ def _is_unasked_run_prevented(policy: Policy, at: int, index: int, tool: Tool[An
     return (first or stricter) and rule.can_match(tool.name, tool.does, tool.risk)
 
 
-def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[check.CheckResult]:
+def check_freezes_and_business_hours(policy: Policy, now: datetime) -> Iterator[CheckResult]:
     """Yield a check of each freeze (a time of fewer changes), and of holidays in business hours.
 
     It is a warning if a freeze is over, or no holiday is left out.
     """
     calendar = policy.calendar
     for each in calendar.freezes if calendar else ():
-        about = f"freeze {each.name}"
+        about = CheckSubject(f"freeze {each.name}")
         if each.ends <= now:
             text = f"ended {format_in_utc(each.ends)}"
-            yield check.build_warning_result(about, text, "Remove it, or write its next dates")
+            yield about.warn(text, "Remove it, or write its next dates")
         else:
             begins = "is in force" if each.starts <= now else f"from {format_in_utc(each.starts)}"
-            yield check.build_ok_result(about, f"{begins} until {format_in_utc(each.ends)}")
+            yield about.confirm(f"{begins} until {format_in_utc(each.ends)}")
     all_hours = [gate.hours for gate in policy.asks()] + [calendar.hours if calendar else None]
     hours = next(filter(None, all_hours), None)
     if hours is None:
         return
+    about = CheckSubject("business hours")
     if off := describe_next_holidays(hours, now):
-        yield check.build_ok_result("business hours", f"the next days off are {off}")
+        yield about.confirm(f"the next days off are {off}")
     else:
         remedy = 'List them under [hours], or name a calendar, such as calendar = "DE-BY"'
-        yield check.build_warning_result(
-            "business hours", "no holidays are listed for the next year", remedy
-        )
+        yield about.warn("no holidays are listed for the next year", remedy)
 
 
 def _check_rule(
     rule: rules.Rule, tools: ToolsByName, lines: Mapping[str, int]
-) -> Iterator[check.CheckResult]:
-    about = f"rule {rule.name!r}"
+) -> Iterator[CheckResult]:
+    about = build_rule_subject(rule.name)
     refused = list(
         rules.list_tool_mismatches(
             rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()}
         )
     )
     for key, wrong, remedy in refused:  # with these the bot does not start
-        yield check.build_failure_result(
-            about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:]
-        )
+        yield about.fail(f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:])
     named = [
         each
         for each in tools.values()
@@ -190,21 +187,19 @@ def _check_rule(
     ]
     for pattern in rules.list_unmatched_patterns(rule, tools) if named else ():
         remedy = "Correct the pattern, or remove it" + nearest_name_hint([pattern], tools)
-        yield check.build_warning_result(about, f"its pattern {pattern} matches no tool", remedy)
+        yield about.warn(f"its pattern {pattern} matches no tool", remedy)
     matching = [each for each in named if rule.can_match(each.name, each.does, each.risk)]
     if not named and any(key == "tool" for key, *_ in refused):
         return
     if not named:
         remedy = "Unless programs ask for it, correct the name, or remove the rule"
         remedy += nearest_name_hint(rule.tools, tools)
-        yield check.build_warning_result(
-            about, f"matches no tool ({', '.join(rule.tools)})", remedy
-        )
+        yield about.warn(f"matches no tool ({', '.join(rule.tools)})", remedy)
     elif not matching:
         text = (
             f"matches no call: {', '.join(each.name for each in named)} have other effects or risks"
         )
-        yield check.build_warning_result(about, text, "Correct effect or risk, or remove the rule")
+        yield about.warn(text, "Correct effect or risk, or remove the rule")
     else:
         yield from _check_named_fields(rule, matching)
         yield from _check_rule_condition(rule, matching, tools)
@@ -212,10 +207,10 @@ def _check_rule(
 
 def _check_rule_condition(
     rule: rules.Rule, matching: list[Tool[Any]], tools: ToolsByName
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     if not rule.when:
         return
-    about, condition = f"rule {rule.name!r}", rules.parse_cached_condition(rule.when)
+    about, condition = build_rule_subject(rule.name), rules.parse_cached_condition(rule.when)
     lacking = {
         each.name: sorted(condition.fields - set(each.arguments.model_fields)) for each in matching
     }
@@ -228,8 +223,8 @@ def _check_rule_condition(
             "its condition cannot be evaluated for any tool it is about: they lack"
             f" {', '.join(blind)}"
         )
-        yield check.build_failure_result(
-            about, text, "What cannot be evaluated is never allowed: correct the field" + near
+        yield about.fail(
+            text, "What cannot be evaluated is never allowed: correct the field" + near
         )
     else:
         unasked = {
@@ -239,31 +234,29 @@ def _check_rule_condition(
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
-            yield check.build_warning_result(
-                about,
-                f"its condition cannot be evaluated for some tools: {'; '.join(some)}",
-                remedy,
+            yield about.warn(
+                f"its condition cannot be evaluated for some tools: {'; '.join(some)}", remedy
             )
         else:
             yield from _check_condition_with_samples(rule, matching)
     yield from _check_mixed_currencies(rule, tools)
 
 
-def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[check.CheckResult]:
+def _check_mixed_currencies(rule: rules.Rule, tools: ToolsByName) -> Iterator[CheckResult]:
     """Yield a warning for each sum of a rule that adds up amounts in different currencies."""
     for each in sorted(rules.parse_cached_condition(rule.when).spent):
         tool = tools.get(each.tool)
         there = tool.arguments.model_fields if tool else {}
         if each.field and CURRENCY_FIELD in there and CURRENCY_FIELD not in each.same:
             text = f"it sums {each.field} of {each.tool} across currencies"
-            yield check.build_warning_result(
-                f"rule {rule.name!r}", text, f'Add "same {CURRENCY_FIELD}" after the window'
+            yield build_rule_subject(rule.name).warn(
+                text, f'Add "same {CURRENCY_FIELD}" after the window'
             )
 
 
 def _check_condition_with_samples(
     rule: rules.Rule, matching: list[Tool[Any]]
-) -> Iterator[check.CheckResult]:
+) -> Iterator[CheckResult]:
     """Yield a warning if the rule's condition raises an error with made-up values for every tool.
 
     Such a condition compares values of different kinds.
@@ -278,9 +271,7 @@ def _check_condition_with_samples(
             else:
                 return
     text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
-    yield check.build_warning_result(
-        f"rule {rule.name!r}", text, "Check that it compares values of the same kind"
-    )
+    yield build_rule_subject(rule.name).warn(text, "Check that it compares values of the same kind")
 
 
 def _build_sample_facts(rule: rules.Rule, tool: Tool[Any], spent: Decimal) -> Facts:
@@ -333,7 +324,7 @@ def _build_sample_value(field: dict[str, Any], schema: dict[str, Any], depth: in
     return _SAMPLE_TIME_BY_FORMAT.get(field.get("format", ""), "TEXT")
 
 
-def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[check.CheckResult]:
+def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator[CheckResult]:
     """Yield a warning for each field that a rule's editable or remember names, and no tool has."""
     if not isinstance(rule.gate, Ask | GateAddOn):
         return
@@ -342,26 +333,22 @@ def _check_named_fields(rule: rules.Rule, matching: list[Tool[Any]]) -> Iterator
     offered = (field for offer in offers for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield check.build_warning_result(
-            f"rule {rule.name!r}", text, "Correct it" + nearest_name_hint([field], there)
+        yield build_rule_subject(rule.name).warn(
+            text, "Correct it" + nearest_name_hint([field], there)
         )
 
 
-def _check_owners(
-    rule: rules.Rule, tools: ToolsByName, policy: Policy
-) -> Iterator[check.CheckResult]:
+def _check_owners(rule: rules.Rule, tools: ToolsByName, policy: Policy) -> Iterator[CheckResult]:
     """Yield a problem where a rule asks the owner of a field that a tool lacks or nobody owns."""
     for field in set(list_fields_with_owners(rule.gate)) - {MANAGER_OF_REQUESTER}:
         for tool in tools.values():
             if not rule.can_match(tool.name, tool.does, tool.risk):
                 continue
-            about, fields = f"rule {rule.name!r}", tool.arguments.model_fields
+            about, fields = build_rule_subject(rule.name), tool.arguments.model_fields
             if field not in fields:
                 text = f"it asks the owner of args.{field}, which {tool.name} lacks"
                 remedy = "Nobody could decide: correct the field, or name the tools that have it"
-                yield check.build_failure_result(
-                    about, text, remedy + nearest_name_hint([field], fields)
-                )
+                yield about.fail(text, remedy + nearest_name_hint([field], fields))
                 continue
             schema = tool.arguments.model_json_schema(by_alias=False)
             own = schema.get("properties", {}).get(field, {})
@@ -370,10 +357,10 @@ def _check_owners(
             if nobodys := sorted(str(e) for e in choices if str(e) not in policy.owners[field]):
                 text = f"nobody owns {', '.join(nobodys)}, a possible {field} of {tool.name}"
                 remedy = f"Nobody could decide about them: name owners in [owners.{field}]"
-                yield check.build_warning_result(about, text, remedy)
+                yield about.warn(text, remedy)
 
 
-def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
+def _check_owner_functions(policy: Policy) -> Iterator[CheckResult]:
     """Yield a check that each function which finds owners can be imported."""
     for field in sorted(policy.owner_functions.keys() - {MANAGER_OF_REQUESTER}):
         name = policy.owner_functions[field]
@@ -384,9 +371,9 @@ def _check_owner_functions(policy: Policy) -> Iterator[check.CheckResult]:
                 "Values that the table does not name have no owner: install the function,"
                 " or correct its name"
             )
-            yield check.build_failure_result(f"owners of {field}", str(error), remedy)
+            yield CheckSubject(f"owners of {field}").fail(str(error), remedy)
         else:
-            yield check.build_ok_result(f"owners of {field}", f"{name} is installed")
+            yield CheckSubject(f"owners of {field}").confirm(f"{name} is installed")
 
 
 log = logging.getLogger("countersign.setup")
@@ -446,13 +433,11 @@ class SetupInspector:
             if changed.is_set():
                 already_logged = frozenset()  # after a change of policy, everything is logged again
 
-    def find_setup_problems(self) -> list[check.CheckResult]:
+    def find_setup_problems(self) -> list[CheckResult]:
         """Make all checks of the setup; return the results that are warnings or failures."""
-        return [each for each in self._run_all_checks() if each.level is not check.CheckLevel.OK]
+        return [each for each in self._run_all_checks() if each.level is not CheckLevel.OK]
 
-    def _log_new_findings(
-        self, found: list[check.CheckResult], known: frozenset[str]
-    ) -> frozenset[str]:
+    def _log_new_findings(self, found: list[CheckResult], known: frozenset[str]) -> frozenset[str]:
         """Log the problems not in `known`, and report how many there are; return all as lines."""
         lines = [" ".join(str(each).split()) for each in found]
         for line in lines:
@@ -462,17 +447,17 @@ class SetupInspector:
             log.info("the setup: no problems")
         levels = [each.level for each in found]
         counts: Mapping[str, int] = {
-            each: levels.count(each) for each in (check.CheckLevel.FAIL, check.CheckLevel.WARN)
+            each: levels.count(each) for each in (CheckLevel.FAIL, CheckLevel.WARN)
         }
         self._signals.tracer.report_setup_problems(counts)
         return frozenset(lines)
 
-    def _run_all_checks(self) -> Iterator[check.CheckResult]:
+    def _run_all_checks(self) -> Iterator[CheckResult]:
         from bot.checks import people_checks, slack
 
         settings, policy, now = self._settings, self._policy.policy, self._clock.now()
         found = slack.sign_in_to_slack(self._client, self._clock, settings.workspace)
-        if isinstance(found, check.CheckResult):
+        if isinstance(found, CheckResult):
             yield found
         else:
             with closing(found.workspace.directory):

@@ -83,22 +83,16 @@ def check_names_used_in_policy(
     for handle in sorted(needs.groups - set(handles)):
         yield from _run_lookup_check(f"group @{handle}", _check_condition_group, handle, directory)
     of_rules = {name for rule in policy.rules for name in rule.channels}
-    for name in sorted(needs.channels | of_rules | {*policy.shared_channels}):
-        find = directory.find_channel_id
-        yield from _run_lookup_check(
-            f"channel {name}", _check_is_known, find, name, *UNKNOWN_CHANNEL_FINDING
-        )
-    for handle in sorted(needs.people):
-        only = partial(_is_handle_unique, directory)
-        yield from _run_lookup_check(
-            f"person @{handle}", _check_is_known, only, handle, *UNKNOWN_HANDLE_FINDING
-        )
     asking = {each for rule in policy.rules for each in rule.requesters if each[:1] != "@"}
-    for user in sorted(asking - users.keys()):
-        who = directory.find_person
-        yield from _run_lookup_check(
-            f"requester {user}", _check_is_known, who, user, *UNKNOWN_PERSON_FINDING
-        )
+    channels = needs.channels | of_rules | {*policy.shared_channels}
+    has_handle = partial(_is_handle_unique, directory)
+    for kind, names, find, finding in (
+        ("channel ", channels, directory.find_channel_id, UNKNOWN_CHANNEL_FINDING),
+        ("person @", needs.people, has_handle, UNKNOWN_HANDLE_FINDING),
+        ("requester ", asking - users.keys(), directory.find_person, UNKNOWN_PERSON_FINDING),
+    ):
+        for name in sorted(names):
+            yield from _run_lookup_check(f"{kind}{name}", _check_is_known, find, name, *finding)
     if field := policy.owner_functions.get(MANAGER_OF_REQUESTER):
         recent_requesters = sorted({user for counted in usual.values() for user in counted})[:5]
         yield from _run_lookup_check(
@@ -115,12 +109,11 @@ def _run_lookup_check(
     subject: str, make: Callable[..., Iterator[check.CheckResult]], *of: Any
 ) -> Iterator[check.CheckResult]:
     """Yield the results of a check of `subject`, or a failure if Slack cannot be asked."""
+    about = check.CheckSubject(subject)
     try:
-        yield from make(subject, *of)
+        yield from make(about, *of)
     except LookupFailedError as error:
-        yield check.build_failure_result(
-            subject, f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY
-        )
+        yield about.fail(f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY)
 
 
 def _list_gate_approvers(ask: Ask) -> Iterator[Approvers]:
@@ -150,11 +143,11 @@ UNKNOWN_PERSON_FINDING = (
 
 
 def _check_is_known(
-    subject: str, find: Callable[[str], object], name: str, text: str, remedy: str
+    subject: check.CheckSubject, find: Callable[[str], object], name: str, text: str, remedy: str
 ) -> Iterator[check.CheckResult]:
     """Yield a failure with this text and remedy if `find` finds nothing by the name."""
     if not find(name):
-        yield check.build_failure_result(subject, text, remedy)
+        yield subject.fail(text, remedy)
 
 
 def _is_handle_unique(directory: SlackDirectory, handle: str) -> bool:
@@ -163,31 +156,29 @@ def _is_handle_unique(directory: SlackDirectory, handle: str) -> bool:
 
 
 def _check_managers(
-    subject: str, field: str, known: list[str], directory: SlackDirectory
+    subject: check.CheckSubject, field: str, known: list[str], directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a check whether a Slack profile field names the managers of some recent requesters."""
     having = sum(bool(directory.find_owners(MANAGER_OF_REQUESTER, field, user)) for user in known)
     if known and not having:
         text = f"none of {len(known)} recent requesters has a person in the profile field {field!r}"
-        yield check.build_failure_result(subject, text, "Correct the field, or fill in profiles")
+        yield subject.fail(text, "Correct the field, or fill in profiles")
     else:
-        yield check.build_ok_result(subject, f"{having} of {len(known)} recent requesters have one")
+        yield subject.confirm(f"{having} of {len(known)} recent requesters have one")
 
 
 def _check_condition_group(
-    subject: str, handle: str, directory: SlackDirectory
+    subject: check.CheckSubject, handle: str, directory: SlackDirectory
 ) -> Iterator[check.CheckResult]:
     """Yield a check that a user group, named in conditions only, exists and has members."""
     group = directory.find_group(handle)
     if group is None:
         text = "there is no such user group, so the rules that name it cannot be evaluated"
-        yield check.build_failure_result(subject, text, "Correct the handle in the policy")
+        yield subject.fail(text, "Correct the handle in the policy")
     elif not group.members:
-        yield check.build_warning_result(
-            subject, "is empty", "Add people to it, or remove it from the policy"
-        )
+        yield subject.warn("is empty", "Add people to it, or remove it from the policy")
     else:
-        yield check.build_ok_result(subject, f"{len(group.members)} members")
+        yield subject.confirm(f"{len(group.members)} members")
 
 
 def _check_public_channel_approvers(
@@ -201,7 +192,7 @@ def _check_public_channel_approvers(
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield check.build_warning_result(f"rule {ask.rule!r}", f"the members of {where}", remedy)
+    yield check.build_rule_subject(ask.rule).warn(f"the members of {where}", remedy)
 
 
 def _is_public_channel(name: str, client: WebClient, directory: SlackDirectory) -> bool:
@@ -224,37 +215,39 @@ class _ApproverChecks:
         self._team = team
         self._authority = Authority(directory, team)
 
-    def check_approver(self, subject: str, user: str) -> Iterator[check.CheckResult]:
+    def check_approver(self, subject: check.CheckSubject, user: str) -> Iterator[check.CheckResult]:
         """Yield the check of one approver by Slack user id."""
         person = self._directory.find_person(user)
         if person is None or not is_colleague(person, self._team):
             why = describe_why_cannot_decide(person, self._team)
-            yield check.build_failure_result(subject, why, "Name somebody else in the policy")
+            yield subject.fail(why, "Name somebody else in the policy")
         else:
-            yield check.build_ok_result(subject, f"{person.name} may decide")
+            yield subject.confirm(f"{person.name} may decide")
 
-    def check_approver_group(self, subject: str, handle: str) -> Iterator[check.CheckResult]:
+    def check_approver_group(
+        self, subject: check.CheckSubject, handle: str
+    ) -> Iterator[check.CheckResult]:
         """Yield the check of one user group by handle."""
         group = self._directory.find_group(handle)
         members = group.members if group else frozenset[str]()
         able = self._authority.list_first_colleagues(members, len(members))
         if group is None:
             text = "there is no such user group"
-            yield check.build_failure_result(subject, text, "Correct the handle in the policy")
+            yield subject.fail(text, "Correct the handle in the policy")
         elif not able:
             text = "none of its members may decide" if members else "is empty"
             remedy = "Add active, full members of this workspace to it"
-            yield check.build_failure_result(subject, text, remedy)
+            yield subject.fail(text, remedy)
         else:
             text = f"{len(able)} of {len(members)} members may decide"
-            yield check.build_ok_result(subject, text)
+            yield subject.confirm(text)
 
     def check_rule_approvers(self, ask: Ask, asked: Counter[str]) -> Iterator[check.CheckResult]:
         """Yield checks of all approvers of a rule together: whether they are too few or too many.
 
         `asked`: how often each person asked under it.
         """
-        about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
+        about = check.build_rule_subject(ask.rule, ask.added)
         if any(e.channel or e.requester or e.owners for e in _list_gate_approvers(ask)):
             return  # depends on channel, requester and arguments
         try:
@@ -283,22 +276,20 @@ class _ApproverChecks:
             )
             text = f"needs {ask.required_approvers} to approve in {steps}, but {can} can"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
-            yield check.build_failure_result(about, text, remedy)
+            yield about.fail(text, remedy)
         if stuck:
             text = _describe_unapprovable_requesters(stuck, able, asked)
-            yield check.build_warning_result(about, text, "Name another approver")
+            yield about.warn(text, "Name another approver")
         if notified is not ask.approvers and not self._list_able_approvers(ask, notified):
             text = "no approver who is notified can decide, so the silent ones are notified"
-            yield check.build_warning_result(about, text, "Name somebody else in approvers")
+            yield about.warn(text, "Name somebody else in approvers")
         if able and able <= alone and ask.break_glass != ask.approvers:  # else warned about already
-            yield check.build_warning_result(about, *check.NO_REVIEWER_FINDING)
+            yield about.warn(*check.NO_REVIEWER_FINDING)
         if ask.post_to == "approvers" and len(meant) > MAX_DIRECT_MESSAGE_RECIPIENTS:
             text = (
                 f"more than {MAX_DIRECT_MESSAGE_RECIPIENTS} people would each get a direct message"
             )
-            yield check.build_warning_result(
-                about, text, 'Set post_to to a channel, or to "thread"'
-            )
+            yield about.warn(text, 'Set post_to to a channel, or to "thread"')
 
     def _list_able_approvers(self, ask: Ask, who: Approvers) -> frozenset[str]:
         return self._authority.list_able_approvers(ask, who, requester="", channel="")
@@ -339,7 +330,7 @@ def describe_why_cannot_decide(person: Person | None, team: str) -> str:
     )
 
 
-OPERATOR_SUBJECT = "operator"
+OPERATOR_SUBJECT = check.CheckSubject("operator")
 OPERATOR_REMEDY = "Set COUNTERSIGN_OPERATOR to an approver's Slack user id, or unset it"
 
 
@@ -350,29 +341,27 @@ def check_operator(
     if settings.operator is None:
         return
     yield from _run_lookup_check(
-        OPERATOR_SUBJECT, _check_operator_person, settings.operator, policy, workspace
+        OPERATOR_SUBJECT.name, _check_operator_person, settings.operator, policy, workspace
     )
     path = socket_path(settings.database_path).absolute()
     if len(str(path).encode()) > MAX_SOCKET_PATH_BYTES:
         text = f"{path} is too long for a socket, so no command reaches the bot"
-        yield check.build_failure_result(
-            OPERATOR_SUBJECT, text, "Keep the database under a shorter path"
-        )
+        yield OPERATOR_SUBJECT.fail(text, "Keep the database under a shorter path")
 
 
 def _check_operator_person(
-    subject: str, operator: str, policy: Policy, workspace: Workspace
+    subject: check.CheckSubject, operator: str, policy: Policy, workspace: Workspace
 ) -> Iterator[check.CheckResult]:
     directory, team = workspace.directory, workspace.team
     person = directory.find_person(operator)
     if person is None or not is_colleague(person, team):
         why = describe_why_cannot_decide(person, team)
-        yield check.build_failure_result(subject, why, OPERATOR_REMEDY)
+        yield subject.fail(why, OPERATOR_REMEDY)
     elif _may_operator_decide(operator, policy, Authority(directory, team)):
-        yield check.build_ok_result(subject, f"{person.name} also decides at the terminal")
+        yield subject.confirm(f"{person.name} also decides at the terminal")
     else:
         text = f"{person.name} is not an approver under any rule"
-        yield check.build_warning_result(subject, text, OPERATOR_REMEDY)
+        yield subject.warn(text, OPERATOR_REMEDY)
 
 
 def _may_operator_decide(operator: str, policy: Policy, authority: Authority) -> bool:
@@ -390,7 +379,7 @@ def _may_operator_decide(operator: str, policy: Policy, authority: Authority) ->
     )
 
 
-PASSKEYS_SUBJECT = "passkeys"
+PASSKEYS_SUBJECT = check.CheckSubject("passkeys")
 MAX_LISTED_NAMES = 10
 
 
@@ -404,20 +393,20 @@ def check_signing_setup(settings: Settings, policy: Policy) -> Iterator[check.Ch
     links, terms = SigningLinks(b"", settings.url), policy.passkeys
     if problem := links.describe_problem():
         remedy = "Until then nothing that has to be signed can be approved"
-        yield check.build_failure_result(PASSKEYS_SUBJECT, problem, remedy)
+        yield PASSKEYS_SUBJECT.fail(problem, remedy)
     elif links.address:
-        yield check.build_ok_result(PASSKEYS_SUBJECT, f"people sign at {links.address.url}")
+        yield PASSKEYS_SUBJECT.confirm(f"people sign at {links.address.url}")
     if settings.http is None and not settings.slack_signing_secret.get_secret_value():
         text = "nothing serves the page on which people sign: COUNTERSIGN_HTTP is not set"
         remedy = "Set it, and point COUNTERSIGN_URL at it"
-        yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
+        yield PASSKEYS_SUBJECT.fail(text, remedy)
     if terms.enrol == "countersigned" and not policy.list_signers().names:
         text = "nobody could approve a new passkey: no rule that asks for signatures names people"
         remedy = 'Name people or groups in one, or set enrol = "self" under [passkeys]'
-        yield check.build_failure_result(PASSKEYS_SUBJECT, text, remedy)
+        yield PASSKEYS_SUBJECT.fail(text, remedy)
     if terms.roots and not _can_read_certificates(terms.roots):
         text = "the certificates in roots cannot be read, so no passkey can be added"
-        yield check.build_failure_result(PASSKEYS_SUBJECT, text, "Correct roots under [passkeys]")
+        yield PASSKEYS_SUBJECT.fail(text, "Correct roots under [passkeys]")
 
 
 def _can_read_certificates(text: str) -> bool:
@@ -450,13 +439,11 @@ def check_signers(
     if odd:
         people = _format_names(authority, odd)
         text = f"the policy does not accept the models of some passkeys of {people}"
-        yield check.build_warning_result(PASSKEYS_SUBJECT, text, "Those do not count: add others")
+        yield PASSKEYS_SUBJECT.warn(text, "Those do not count: add others")
     moved = {e.person for e in rows if e.rp_id != host}
     if moved:
         text = f"some passkeys of {_format_names(authority, moved)} were made at another address"
-        yield check.build_warning_result(
-            PASSKEYS_SUBJECT, text, "Those do not count at COUNTERSIGN_URL: add others"
-        )
+        yield PASSKEYS_SUBJECT.warn(text, "Those do not count at COUNTERSIGN_URL: add others")
     for gate in gates:
         try:
             yield from _check_gate(gate, authority, able)
@@ -467,7 +454,7 @@ def check_signers(
 def _check_gate(
     ask: Ask, authority: Authority, able: frozenset[str]
 ) -> Iterator[check.CheckResult]:
-    about = " with ".join([f"rule {ask.rule!r}", *(repr(each) for each in ask.added)])
+    about = check.build_rule_subject(ask.rule, ask.added)
     for index, stage in enumerate(ask.stages):
         who = ask.get_stage_approvers(index, timedelta(seconds=ask.deadline))
         if not stage.signature or who.channel or who.requester or who.owners:
@@ -480,7 +467,7 @@ def _check_gate(
         people = _format_names(authority, named - able)
         text = f"needs {stage.quorum} signed with a passkey, but {can}"
         remedy = f"Have them add one on the Home tab: {people}"
-        yield check.build_warning_result(about, text, remedy)
+        yield about.warn(text, remedy)
 
 
 def _format_names(authority: Authority, people: Collection[str]) -> str:

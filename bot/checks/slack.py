@@ -109,7 +109,7 @@ def sign_in_to_slack(
                 f" `countersign workspaces remove {workspace}`"
             )
         remedy += ", or check the network and SLACK_API_URL"
-        return check.build_failure_result("bot token", describe_slack_failure(error), remedy)
+        return check.CheckSubject("bot token").fail(describe_slack_failure(error), remedy)
     between = before + (get_machine_time(clock) - before) / 2
     return SignInAnswer(
         Workspace(
@@ -129,13 +129,12 @@ def check_token_and_clock(
     found: SignInAnswer, settings: Settings, policy: Policy
 ) -> Iterator[check.CheckResult]:
     """Yield the checks of the token, of its scopes, and of our clock against Slack's."""
-    yield check.build_ok_result("bot token", found.name)
+    yield check.CheckSubject("bot token").confirm(found.name)
     yield _check_scopes(found.headers, list_unneeded_scopes(settings, policy))
     yield _check_clock(found.headers, found.asked_at)
     if found.lead.total_seconds() >= MAX_CLOCK_DRIFT_SECONDS:
         ahead = format_rough_duration(found.lead)
-        yield check.build_warning_result(
-            "clock",
+        yield check.CheckSubject("clock").warn(
             f"the record's time is {ahead} ahead of this machine's clock, which was set back",
             "Business hours, freezes and run_at come that much early until the bot has been"
             " stopped for as long",
@@ -162,22 +161,18 @@ def _check_scopes(headers: Mapping[str, str], unused: set[str]) -> check.CheckRe
 
     The token may lack those in `unused`.
     """
-    granted = list_granted_scopes(headers)
+    about, granted = check.CheckSubject("scopes"), list_granted_scopes(headers)
     if granted is None:
-        return check.build_warning_result("scopes", "not compared: Slack named no scopes")
+        return about.warn("not compared: Slack named no scopes")
     required = set(read_manifest_scopes())
     if missing := required - granted - unused:
         remedy = "Update the app on its page at Slack with manifest.yml, and install it again"
-        return check.build_failure_result(
-            "scopes", f"missing: {', '.join(sorted(missing))}", remedy
-        )
+        return about.fail(f"missing: {', '.join(sorted(missing))}", remedy)
     if more := granted - required:
         remedy = "Remove them: Countersign does not use them"
-        return check.build_warning_result(
-            "scopes", f"more than needed: {', '.join(sorted(more))}", remedy
-        )
+        return about.warn(f"more than needed: {', '.join(sorted(more))}", remedy)
     without = "".join(f", without {scope}" for scope in sorted(required - granted))
-    return check.build_ok_result("scopes", f"those of manifest.yml{without}")
+    return about.confirm(f"those of manifest.yml{without}")
 
 
 def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
@@ -185,18 +180,17 @@ def _check_clock(headers: Mapping[str, str], now: float) -> check.CheckResult:
 
     The Date counts whole seconds.
     """
+    about = check.CheckSubject("clock")
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return check.build_warning_result("clock", "not compared: Slack's answer had no date")
+        return about.warn("not compared: Slack's answer had no date")
     if abs(drift) >= MAX_CLOCK_DRIFT_SECONDS:
         remedy = "Set the clock (NTP): deadlines and expiry depend on it"
-        return check.build_failure_result(
-            "clock",
-            f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
-            remedy,
+        return about.fail(
+            f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's", remedy
         )
-    return check.build_ok_result("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
+    return about.confirm(f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
 def check_card_channels(policy: Policy, workspace: Workspace) -> Iterator[check.CheckResult]:
@@ -210,33 +204,23 @@ def _check_posting_channel(
     place: str, client: WebClient, directory: SlackDirectory
 ) -> check.CheckResult:
     """Return the check that cards can be posted to a channel that a rule names."""
-    about = f"channel {place}"
+    about = check.CheckSubject(f"channel {place}")
     try:
         channel_id = directory.find_channel_id(place)
         channel: dict[str, Any] = (
             client.conversations_info(channel=channel_id)["channel"] if channel_id else {}
         )
     except LookupFailedError as error:
-        return check.build_failure_result(
-            about, f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY
-        )
+        return about.fail(f"Slack cannot be asked ({error})", check.FIX_ERRORS_ABOVE_REMEDY)
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
-        return check.build_failure_result(
-            about, describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY
-        )
+        return about.fail(describe_slack_failure(error), check.FIX_ERRORS_ABOVE_REMEDY)
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot in it"
-        return check.build_failure_result(
-            about, text, "Invite the bot, or name another channel in the policy"
-        )
+        return about.fail(text, "Invite the bot, or name another channel in the policy")
     if not channel.get("is_member"):
-        return check.build_failure_result(
-            about, "the bot is not in it", f"Write /invite @countersign in {place}"
-        )
+        return about.fail("the bot is not in it", f"Write /invite @countersign in {place}")
     if channel.get("is_ext_shared"):
-        return check.build_warning_result(
-            about,
-            "is shared with another company, which would see the cards",
-            "Name another channel",
+        return about.warn(
+            "is shared with another company, which would see the cards", "Name another channel"
         )
-    return check.build_ok_result(about, "the bot is in it")
+    return about.confirm("the bot is in it")

@@ -7,15 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.cards import call_pieces
-from bot.cli.chat_painter import (
-    COMMAND_BY_ALIAS,
-    HELP_TEXT,
-    NOT_APPROVED_NOTICE,
-    NUMBER_MISSING_ERROR,
-    SLACK_HINT_BY_COMMAND,
-    YES_ANSWERS,
-    Painter,
-)
+from bot.cli import chat_painter
 from bot.terminal.terminal_messages import (
     AllowedAction,
     CommandKind,
@@ -31,7 +23,7 @@ EDIT_INSTRUCTIONS_TEXT = "Enter keeps the value; type - alone to clear it, or / 
 
 
 def ask_for_field_values(
-    fields: Sequence[TerminalField], ask: AskForLine, painter: Painter
+    fields: Sequence[TerminalField], ask: AskForLine, painter: chat_painter.Painter
 ) -> dict[str, str] | None:
     """Ask for each field, and return the typed values by name; None if the person broke off."""
     if not fields:
@@ -100,12 +92,16 @@ class ChatCommands:
     """The "/" commands of one chat, by name."""
 
     def __init__(
-        self, painter: Painter, numbers: CallNumbers, ask: SendCommand, line: AskForLine
+        self,
+        painter: chat_painter.Painter,
+        numbers: CallNumbers,
+        ask: SendCommand,
+        line: AskForLine,
     ) -> None:
         """`ask` sends a message to the bot; `line` asks the person for a line."""
         self._painter, self._numbers, self._ask, self._line = painter, numbers, ask, line
         self._acts: Mapping[str, Callable[[str], None]] = {
-            "/help": lambda _: painter.draw_program_sentence(HELP_TEXT),
+            "/help": lambda _: painter.draw_program_sentence(chat_painter.HELP_TEXT),
             "/pending": lambda _: self._list_pending_calls(),
             "/approve": partial(self._let_call_run, "/approve", "approve", ""),
             "/break-glass": partial(
@@ -123,12 +119,13 @@ class ChatCommands:
 
     def run_command(self, word: str, rest: str) -> None:
         """Run the command `word` with the text typed behind it."""
-        name = COMMAND_BY_ALIAS.get(word, word)
+        name = chat_painter.COMMAND_BY_ALIAS.get(word, word)
         if act := self._acts.get(name):
             act(rest.strip())
         else:
             self._painter.draw_program_sentence(
-                SLACK_HINT_BY_COMMAND.get(name) or f"There is no {word}; /help lists the commands."
+                chat_painter.SLACK_HINT_BY_COMMAND.get(name)
+                or f"There is no {word}; /help lists the commands."
             )
 
     def _list_pending_calls(self) -> None:
@@ -200,9 +197,9 @@ class ChatCommands:
     def _confirm(self, sure: call_pieces.ApprovalConfirmation) -> bool:
         self._painter.draw_program_sentence(f"{sure.title}\n{sure.text}")
         typed = self._line(f"{sure.yes}? (yes / no): ")
-        is_sure = typed is not None and typed.lower() in YES_ANSWERS
+        is_sure = typed is not None and typed.lower() in chat_painter.YES_ANSWERS
         if not is_sure:
-            self._painter.draw_program_sentence(NOT_APPROVED_NOTICE)
+            self._painter.draw_program_sentence(chat_painter.NOT_APPROVED_NOTICE)
         return is_sure
 
     def _edit_call(self, rest: str) -> None:
@@ -226,5 +223,7 @@ class ChatCommands:
     def _find_call(self, number: str, example: str) -> TerminalCall | None:
         found = self._numbers.find_call(number)
         if found is None:
-            self._painter.draw_program_sentence(NUMBER_MISSING_ERROR.format(example=example))
+            self._painter.draw_program_sentence(
+                chat_painter.NUMBER_MISSING_ERROR.format(example=example)
+            )
         return found

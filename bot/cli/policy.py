@@ -66,7 +66,7 @@ def _run_test(arguments: argparse.Namespace) -> int:
 
 def _run_check(arguments: argparse.Namespace) -> int:
     # here, since these imports take a moment and the other actions need none of them
-    from bot.checks.check import build_ok_result, print_checks
+    from bot.checks.check import CheckSubject, print_checks
     from bot.checks.inspection import check_freezes_and_business_hours
     from bot.checks.people_checks import check_signing_setup
     from bot.cli.doctor.checks import check_rules_against_tools, check_tools_can_be_built
@@ -77,7 +77,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     text = f"{policy.source}: {len(policy.rules)} rules, digest {policy.digest[:8]}"
 
     checks = (
-        build_ok_result("policy", text),
+        CheckSubject("policy").confirm(text),
         *check_tools_can_be_built(core.settings),
         *check_rules_against_tools(core.settings, policy),
         *check_signing_setup(core.settings, policy),

@@ -21,12 +21,7 @@ from pydantic import (
 )
 
 from bot.approvals import call_gates
-from bot.cli.read_only_core import (
-    FailingSlackDirectory,
-    PlainMentionStyle,
-    ReadOnlyCore,
-    check_imagined_time,
-)
+from bot.cli import read_only_core
 from bot.explain.explanation import describe_judgement
 from bot.explain.replay import FixedClock
 from bot.explain.typed_call import TypedCallError, describe_refused_arguments, find_tool
@@ -89,7 +84,7 @@ class CaseEntry(AskOptions):
     requester: PersonName
     channel: Annotated[str, StringConstraints(pattern=r"^(#\S{1,80}|[CGD][A-Z0-9]{2,30})$")] = ""
     client: str = ""
-    at: Annotated[datetime, AfterValidator(check_imagined_time)] | None = None
+    at: Annotated[datetime, AfterValidator(read_only_core.check_imagined_time)] | None = None
     earlier: list[EarlierCall] = Field(default_factory=list)
     expect: Literal["allow", "deny", "ask"]
     rule: str | None = None
@@ -101,7 +96,7 @@ class CaseEntry(AskOptions):
 class CaseFile(_Entry):
     """A whole file of policy cases."""
 
-    at: Annotated[datetime, AfterValidator(check_imagined_time)] | None = None
+    at: Annotated[datetime, AfterValidator(read_only_core.check_imagined_time)] | None = None
     people: dict[str, Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,30}$")]] = {}
     groups: dict[str, list[PersonName]] = {}
     channels: dict[str, Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,30}$")]] = {}
@@ -110,7 +105,7 @@ class CaseFile(_Entry):
     case: Annotated[list[CaseEntry], Field(min_length=1)]
 
 
-class CaseSlackDirectory(FailingSlackDirectory):
+class CaseSlackDirectory(read_only_core.FailingSlackDirectory):
     """A stand-in for look-ups in Slack that knows the names in a file of cases, and no others."""
 
     def __init__(self, file: CaseFile) -> None:
@@ -218,7 +213,9 @@ def _list_wrong_keys(case: CaseEntry, at: datetime | None) -> Iterator[tuple[str
 class PolicyCaseRunner:
     """Tries the cases of one file against the policy and the tools of the bot."""
 
-    def __init__(self, file: CaseFile, core: ReadOnlyCore, directory: CaseSlackDirectory) -> None:
+    def __init__(
+        self, file: CaseFile, core: read_only_core.ReadOnlyCore, directory: CaseSlackDirectory
+    ) -> None:
         """Add the tools that the file describes; raises TypedCallError if installed ones differ.
 
         `directory`: that of the file, which the core asks.
@@ -228,7 +225,7 @@ class PolicyCaseRunner:
             _add_described_tool(core.tools, each)
         asking = frozenset(each.name for each in core.tools if each.needs_approval)
         self._policy = CurrentPolicy(core.policy.policy.model_copy(update={"asking": asking}))
-        self._words = PlainMentionStyle(directory)
+        self._words = read_only_core.PlainMentionStyle(directory)
 
     def list_unmet_expectations(self, case: CaseEntry) -> list[str]:
         """Return lines on how the policy's verdict differs from the case, and why; [] if it fits.

@@ -88,6 +88,13 @@ class FailingSlackDirectory:
     find_quiet_hours = _fail
 
 
+def build_tools_without_slack(settings: Settings) -> Registry:
+    """Return the tools that these settings turn on, unable to call Slack; raises ToolsError."""
+    return build_tool_registry(
+        settings, None, FailingSlackDirectory("the tools check does not call Slack")
+    )
+
+
 _MAX_DURATION_SECONDS = 99_999 * DAY
 
 

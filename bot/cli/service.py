@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import shlex
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +53,8 @@ def run_bot(settings: Settings, policy: Policy) -> int:
         bot = build(settings, SystemClock(), policy)
     else:
         try:
-            from bot.workspaces.app_starter import AppSource
             from bot.workspaces.host import WorkspaceHost
+            from bot.workspaces.hosted import AppSource
         except ModuleNotFoundError as error:
             raise StartupError([NOT_INSTALLED_ERROR.format(error.name)], ()) from None
         bot = WorkspaceHost(
@@ -125,33 +122,15 @@ def _add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_demo(arguments: argparse.Namespace) -> int:
     try:
         # here, since aiohttp may be missing: only an extra brings it
-        from bot.app import build
         from bot.demo import demo
         from slack_sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
         return console.print_missing_package("demo", error, *_SANDBOX_PACKAGES_AND_EXTRA)
     try:
-        demo.run_demo(
-            DEMO_FOLDER,
-            arguments.port,
-            os.environ,
-            console.print_line,
-            build,
-            format_countersign_command,
-        )
+        demo.run_demo(DEMO_FOLDER, arguments.port, os.environ)
     except PortTakenError as error:
         return console.print_error(error)
     return 0
-
-
-def format_countersign_command(folder: Path) -> str:
-    """Return the shell command that runs this program from `folder`, at another terminal."""
-    program = Path(sys.argv[0])
-    if program.name != "countersign":
-        return f"{shlex.quote(sys.executable)} -m bot"
-    if shutil.which(program.name) == str(program):
-        return program.name
-    return shlex.quote(os.path.relpath(program, folder))
 
 
 DEMO = CommandFunctions(_add_demo_arguments, _run_demo)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -152,25 +151,6 @@ class ConnectionSettings(BaseModel):
         if found is None or int(found[3]) > 65_535:
             raise ValueError("it is not host:port, e.g. 127.0.0.1:8080 or [::]:8080")
         return ListeningAddress(found[1] or found[2], int(found[3]))
-
-
-def choose_transport(values: Mapping[str, Any], transport: Transport | None) -> Transport:
-    """Return the `transport` that the command named, else the one whose secret is in `values`.
-
-    If both or neither secret is given, that is the socket.
-    """
-    if transport is None:
-        only_http = "slack_signing_secret" in values and "slack_app_token" not in values
-        return Transport.HTTP if only_http else Transport.SOCKET
-    return transport
-
-
-def describe_missing_secret(values: Mapping[str, Any], transport: Transport) -> Iterator[str]:
-    """Yield a sentence if the secret that the transport needs is not given."""
-    need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
-    if need not in values:
-        field = ConnectionSettings.model_fields[need]
-        yield f"{field.title}: is missing. {field.description}"
 
 
 MIN_INTERVAL_SECONDS = 0.05  # with less, a loop would be busy all the time

@@ -13,15 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config import connection_settings, workspace_settings
-from bot.config.environment import (
-    DotenvError,
-    describe_misspelt_setting_names,
-    describe_odd_environment_variables,
-    describe_quoted_values,
-    read_environment_variables,
-    require_plain_url,
-)
+from bot.config import connection_settings, environment, workspace_settings
+from bot.config.connection_settings import Transport
 from bot.mcp.server_file import ServerFile, read_server_file
 from bot.monitoring.logs import LogFormat
 from bot.toml_file import TomlFileError, describe_invalid_value
@@ -89,7 +82,7 @@ class OperationSettings(BaseModel):
     @field_validator("traces")
     @classmethod
     def _validate_traces_address(cls, value: str | None) -> str | None:
-        return None if value is None else require_plain_url(value)
+        return None if value is None else environment.require_plain_url(value)
 
 
 def read_files_named_in_settings(
@@ -254,7 +247,7 @@ class Settings(
         dotenv_path: Path | str | None = None,
         *,
         reading: bool = False,
-        transport: connection_settings.Transport | None = connection_settings.Transport.SOCKET,
+        transport: Transport | None = Transport.SOCKET,
     ) -> Settings:
         """Read the settings from `environ` and the .env file; `environ` wins, blank means unset.
 
@@ -263,22 +256,25 @@ class Settings(
         secret is given. Raises SettingsError with all problems.
         """
         try:
-            variables = read_environment_variables(environ, dotenv_path)
-        except DotenvError as error:
+            variables = environment.read_environment_variables(environ, dotenv_path)
+        except environment.DotenvError as error:
             raise SettingsError([str(error)]) from None
         variables, problems = workspace_settings.read_workspace_variables(variables)
         values = cls._collect_values(variables, problems, reading=reading, transport=transport)
         setting_names = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            warning_texts = tuple(describe_odd_environment_variables(variables, setting_names))
+            warning_texts = tuple(
+                environment.describe_odd_environment_variables(variables, setting_names)
+            )
             settings = cls(**values, warnings=warning_texts)
         except ValidationError as error:
             errors = error.errors(include_input=False, include_url=False)
             problems += map(_describe_validation_error, errors)
         if problems:
-            problems = _sort_problems_by_setting(problems, setting_names)
-            problems += describe_misspelt_setting_names(variables, setting_names)
-            problems += describe_quoted_values(variables, setting_names)
+            place = {name: number for number, name in enumerate(setting_names)}  # others come last
+            problems.sort(key=lambda each: place.get(each.split(":")[0], len(place)))
+            problems += environment.describe_misspelt_setting_names(variables, setting_names)
+            problems += environment.describe_quoted_values(variables, setting_names)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -297,7 +293,7 @@ class Settings(
         problems: list[str],
         *,
         reading: bool,
-        transport: connection_settings.Transport | None,
+        transport: Transport | None,
     ) -> dict[str, Any]:
         """Return the fields' values as they were given; what is missing is added to `problems`."""
         values: dict[str, Any] = {
@@ -310,9 +306,14 @@ class Settings(
             values.setdefault("slack_bot_token", connection_settings.MISSING)
         if reading:
             values = dict.fromkeys(REQUIRED_CREDENTIALS, connection_settings.MISSING) | values
-        values["transport"] = connection_settings.choose_transport(values, transport)
-        if not reading:
-            problems += connection_settings.describe_missing_secret(values, values["transport"])
+        if transport is None:
+            only_http = "slack_signing_secret" in values and "slack_app_token" not in values
+            transport = Transport.HTTP if only_http else Transport.SOCKET
+        values["transport"] = transport
+        need = "slack_app_token" if transport is Transport.SOCKET else "slack_signing_secret"
+        if not reading and need not in values:
+            field = cls.model_fields[need]
+            problems.append(f"{field.title}: is missing. {field.description}")
         problems += read_files_named_in_settings(values, variables)
         return values
 
@@ -346,7 +347,7 @@ class Settings(
     @field_validator("slack_api_url", "openai_base_url")
     @classmethod
     def _normalize_url(cls, value: str | None) -> str | None:
-        return require_plain_url(value).rstrip("/") + "/" if value is not None else None
+        return environment.require_plain_url(value).rstrip("/") + "/" if value is not None else None
 
     @field_validator("database_url")
     @classmethod
@@ -381,12 +382,6 @@ def _split_names(value: object) -> tuple[str, ...]:
     if not isinstance(given, list | tuple):
         raise ValueError("it is not a list of names")
     return tuple(dict.fromkeys(str(each).strip() for each in given))
-
-
-def _sort_problems_by_setting(problems: list[str], known: list[str]) -> list[str]:
-    """Return the problems in the order of the settings that they name, those without one last."""
-    place = {name: number for number, name in enumerate(known)}
-    return sorted(problems, key=lambda each: place.get(each.split(":")[0], len(known)))
 
 
 _MESSAGE_BY_ERROR_TYPE = {

@@ -11,6 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -100,34 +101,23 @@ log = logging.getLogger("countersign.reload")
 POLICY_CHECK_INTERVAL = timedelta(seconds=3)
 
 
+@dataclass
 class PolicyReloader:
     """Replaces the policy when its file changes; one per process, used by the loop only."""
 
-    def __init__(
-        self,
-        path: Path,
-        current: CurrentPolicy,
-        store: Store,
-        clock: Clock,
-        misfits: Callable[[Policy], Sequence[str]],
-        tracer: Tracer,
-        taken: Callable[[], None],
-    ) -> None:
-        """`current` is replaced when the file at `path` has other content.
+    _path: Path
+    _current: CurrentPolicy  # replaced when the file at `_path` has other content
+    _store: Store
+    _clock: Clock
+    _list_policy_misfits: Callable[[Policy], Sequence[str]]  # what does not fit the bot's tools
+    _tracer: Tracer  # counts refused policies
+    _on_policy_replaced: Callable[[], None]  # called once a new policy is in force
+    _seen_fingerprint: str = ""  # of the file when last read
+    _settled_fingerprint: str = ""  # of the file when last applied or refused
 
-        `misfits` returns what in a policy does not fit the bot's tools; `tracer` counts refused
-        policies; `taken` is called once a new policy is in force.
-        """
-        self._on_policy_replaced = taken
-        self._list_policy_misfits, self._tracer = misfits, tracer
-        self._path = path
-        self._current = current
-        self._applied_digest = current.digest  # of the policy applied last
-        self._store = store
-        self._clock = clock
+    def __post_init__(self) -> None:
+        self._applied_digest = self._current.digest  # of the policy applied last
         self._looked_at = datetime.min.replace(tzinfo=UTC)
-        self._seen_fingerprint = ""  # of the file when last read
-        self._settled_fingerprint = ""  # of the file when last applied or refused
 
     def reload_if_changed(self) -> timedelta | None:
         """Read the policy file at most every 3 seconds; apply a change that two reads agree on.

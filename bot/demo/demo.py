@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bot.app import App, build
 from bot.config.connection_settings import DEFAULT_ADDRESS
 from bot.config.environment import remove_variables_slack_misreads
 from bot.config.settings import Settings
@@ -25,6 +29,7 @@ from bot.config.startup import read_policy
 from bot.demo import first_days
 from bot.demo.model_server import StandInPlanner
 from bot.tools.web_shop import Shop
+from countersign.cli.console import print_line, print_lines
 from slack_sandbox.ports import any_free, first_free, free_port
 from slack_sandbox.server import Sandbox
 from slack_sandbox.setup.manifests import read_manifest
@@ -34,12 +39,6 @@ from slack_sandbox.workspace.records import Message
 from slack_sandbox.workspace.state import World
 from storage.backend import socket_path
 from storage.sqlite import AlreadyRunningError, lock_database
-
-if TYPE_CHECKING:
-    from bot.app import App
-    from bot.clock import Clock
-    from bot.policy.evaluation import Policy
-
 
 # The guide for first-time visitors: what this is, what to ask for, and who can decide each card.
 
@@ -175,17 +174,8 @@ about = "the shop's products, orders and payments"
 """
 
 
-def run_demo(
-    folder: Path,
-    port: int | None,
-    environ: Mapping[str, str],
-    say: Callable[[str], None],
-    build: Callable[[Settings, Clock, Policy], App],
-    called: Callable[[Path], str],
-) -> None:
-    """Run the demo until Ctrl-C, whose KeyboardInterrupt is passed on; `build` makes the bot.
-
-    `called` returns the command that runs countersign for a folder, at another terminal.
+def run_demo(folder: Path, port: int | None, environ: Mapping[str, str]) -> None:
+    """Run the demo until Ctrl-C, whose KeyboardInterrupt is passed on.
 
     What earlier demos left in `folder` is deleted.
 
@@ -193,30 +183,41 @@ def run_demo(
     folder, SettingsError if OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     with ExitStack() as stack:
-        demo = start_demo(stack, folder, port, environ, build)
+        demo = start_demo(stack, folder, port, environ)
         mind = demo.settings.openai_model if demo.planner is None else "the offline stand-in"
         (folder / URL_FILE_NAME).write_text(demo.sandbox.url)
-        say(f"Countersign demo: {demo.sandbox.url}")
-        say(
+        print_line(f"Countersign demo: {demo.sandbox.url}")
+        print_line(
             "As Ben, ask in #support: "
             f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
         )
-        say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        print_line("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
         if demo.settings.policy_path != DEMO_POLICY_PATH:
-            say(f"Who decides is up to {demo.settings.policy_path}, so there is no history.")
-        say(f"At another terminal, be Ana: cd {folder} && {called(folder)} chat (or pending)")
-        for line in _program_instruction_lines(demo, folder, called(Path())):
-            say(line)
+            print_line(f"Who decides is up to {demo.settings.policy_path}, so there is no history.")
+        command = _format_command(folder)
+        print_line(f"At another terminal, be Ana: cd {folder} && {command} chat (or pending)")
+        print_lines(_program_instruction_lines(demo, folder))
         demo.app.wait()
 
 
-def _program_instruction_lines(demo: Demo, folder: Path, command: str) -> Iterator[str]:
+def _format_command(folder: Path) -> str:
+    """Return the shell command that runs this program from `folder`, at another terminal."""
+    program = Path(sys.argv[0])
+    if program.name != "countersign":
+        return f"{shlex.quote(sys.executable)} -m bot"
+    if shutil.which(program.name) == str(program):
+        return program.name
+    return shlex.quote(os.path.relpath(program, folder))
+
+
+def _program_instruction_lines(demo: Demo, folder: Path) -> Iterator[str]:
     """Yield lines that say how to send a program's request from another terminal."""
     if demo.missing_for_programs:
         yield f"For programs that ask, too: {demo.missing_for_programs}"
         return
     yield "Programs ask, too; then decide as Ana. At another terminal, a job:"
-    yield f"    . {folder / first_days.VARIABLES_FILE_NAME} && {command} {EXAMPLE_ASK_COMMAND}"
+    variables, command = folder / first_days.VARIABLES_FILE_NAME, _format_command(Path())
+    yield f"    . {variables} && {command} {EXAMPLE_ASK_COMMAND}"
     if Path(EXAMPLE_AGENT_PATH).exists():
         yield "or an agent of another framework, Pydantic AI, which is installed for it: make agent"
 
@@ -237,7 +238,6 @@ def start_demo(
     folder: Path,
     port: int | None,
     environ: Mapping[str, str],
-    build: Callable[[Settings, Clock, Policy], App],
     stand_in: type[StandInPlanner] = StandInPlanner,
 ) -> Demo:
     """Start all parts of the demo, which `stack` will stop; raises what `run_demo` raises.

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -24,13 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bot import __version__
 from bot.cards.field_inputs import UnreadableEntryError, parse_json_entry
 from bot.clock import Clock
-from bot.http.api_bodies import (
-    NO_STORE_HEADERS,
-    PROBLEM_MEDIA_TYPE,
-    Problem,
-    ProblemError,
-    build_retry_later_problem,
-)
+from bot.http import api_bodies
 from bot.http.claude_code import drop_tool_output, is_hook_request
 from bot.http.keys import parse_api_key
 from countersign.durations import format_count
@@ -69,10 +64,10 @@ def build_openapi_problem_responses(*statuses: int) -> dict[int | str, dict[str,
     """Return the OpenAPI descriptions of the problems that a path may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
     for status in (400, *statuses, 500):
-        schema = {"$ref": SCHEMA_REF_TEMPLATE.format(model=Problem.__name__)}
+        schema = {"$ref": SCHEMA_REF_TEMPLATE.format(model=api_bodies.Problem.__name__)}
         found[status] = {
             "description": HTTPStatus(status).phrase,
-            "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}},
+            "content": {api_bodies.PROBLEM_MEDIA_TYPE: {"schema": schema}},
         }
     return found
 
@@ -93,10 +88,10 @@ class ApiWithDescribedProblems(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI description; the same object each time."""
         found = super().openapi()
-        if Problem.__name__ not in found["components"]["schemas"]:
-            made = Problem.model_json_schema(ref_template=SCHEMA_REF_TEMPLATE)
+        if api_bodies.Problem.__name__ not in found["components"]["schemas"]:
+            made = api_bodies.Problem.model_json_schema(ref_template=SCHEMA_REF_TEMPLATE)
             found["components"]["schemas"] |= made.pop("$defs", {})
-            found["components"]["schemas"][Problem.__name__] = made
+            found["components"]["schemas"][api_bodies.Problem.__name__] = made
         return found
 
 
@@ -199,10 +194,10 @@ class ApiKeyChecker:
 
 def build_rate_limit_problem(
     key: programs.ProgramApiKey, since: datetime, now: datetime
-) -> ProblemError:
+) -> api_bodies.ProblemError:
     """Return the 429 problem of a key that may ask again one hour after `since`."""
     wait = since + programs.RATE_LIMIT_PERIOD - now
-    return build_retry_later_problem(
+    return api_bodies.build_retry_later_problem(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{key.name} has made {format_count(key.per_hour, 'request')} within an hour: its limit.",
         int(wait.total_seconds()) + 1,
@@ -210,8 +205,8 @@ def build_rate_limit_problem(
     )
 
 
-def _build_invalid_key_problem() -> ProblemError:
-    return ProblemError(
+def _build_invalid_key_problem() -> api_bodies.ProblemError:
+    return api_bodies.ProblemError(
         HTTPStatus.UNAUTHORIZED,
         _INVALID_KEY_ERROR,
         topic="keys",
@@ -226,24 +221,18 @@ JSON_MEDIA_TYPE = "application/json"
 NUL = "\x00"  # PostgreSQL stores no text with it
 
 
+@dataclass(eq=False)
 class ApiKeyMiddleware:
     """ASGI middleware that passes on requests with a valid key, after checking their bodies."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        callers: ApiKeyChecker,
-        turns: CapacityLimiter,
-        is_stopping: Callable[[], bool],
-        most: int = MAX_KEYED_REQUESTS,
-    ) -> None:
-        """`turns` limits concurrent key look-ups, `most` concurrent requests with a valid key."""
-        self._app = app
-        self._callers = callers
-        self._turns = turns
-        self._is_stopping = is_stopping
-        self._places = Semaphore(most)
+    app: ASGIApp
+    callers: ApiKeyChecker
+    turns: CapacityLimiter  # limits concurrent key look-ups
+    is_stopping: Callable[[], bool]
+    most: int = MAX_KEYED_REQUESTS  # concurrent requests with a valid key
+
+    def __post_init__(self) -> None:
+        self._places = Semaphore(self.most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or answer it with a problem."""
@@ -251,28 +240,28 @@ class ApiKeyMiddleware:
             await self._authenticate_request(scope)
             with reserve_place(self._places):
                 body = await self._read_checked_body(scope, receive)
-                await self._app(
-                    scope, build_replaying_receive(body, receive), _forbid_caching(send)
-                )
+                await self.app(scope, build_replaying_receive(body, receive), _forbid_caching(send))
         except WouldBlock:
             many = "Too many requests at once. Please repeat this one."
-            error = build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits")
+            error = api_bodies.build_retry_later_problem(
+                HTTPStatus.SERVICE_UNAVAILABLE, many, 1, "limits"
+            )
             await error.build_response()(scope, receive, send)
-        except ProblemError as error:
+        except api_bodies.ProblemError as error:
             if error.status is not HTTPStatus.UNAUTHORIZED:
                 log.info("refused a request: %d %s", error.status, error.problem.title)
             await error.build_response()(scope, receive, send)
 
     async def _authenticate_request(self, scope: Scope) -> None:
         """Put the request's key into its state; ProblemError if it is invalid or the bot stops."""
-        if self._is_stopping():
-            raise build_retry_later_problem(
+        if self.is_stopping():
+            raise api_bodies.build_retry_later_problem(
                 HTTPStatus.SERVICE_UNAVAILABLE, "This process is stopping.", 1
             )
         key = await to_thread.run_sync(
-            self._callers.get_authenticated_key,
+            self.callers.get_authenticated_key,
             Headers(scope=scope).getlist("authorization"),
-            limiter=self._turns,
+            limiter=self.turns,
         )
         scope["state"] = {**scope.get("state", {}), API_KEY_STATE_NAME: key}
 
@@ -298,20 +287,22 @@ async def read_request_body(receive: Receive, max_bytes: int, seconds: float) ->
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise ProblemError(HTTPStatus.BAD_REQUEST, "The body ended too early.")
+                    raise api_bodies.ProblemError(
+                        HTTPStatus.BAD_REQUEST, "The body ended too early."
+                    )
                 body += message.get("body", b"")
                 if len(body) > max_bytes:
                     raise _build_too_long_problem(max_bytes)
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise ProblemError(
+        raise api_bodies.ProblemError(
             HTTPStatus.REQUEST_TIMEOUT, f"The body did not arrive within {seconds:.0f} seconds."
         ) from None
 
 
-def _build_too_long_problem(max_bytes: int = MAX_BODY_BYTES) -> ProblemError:
-    return ProblemError(
+def _build_too_long_problem(max_bytes: int = MAX_BODY_BYTES) -> api_bodies.ProblemError:
+    return api_bodies.ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"A body may have at most {max_bytes:,} bytes.",
         topic="limits",
@@ -324,18 +315,20 @@ def check_json_body(body: bytes, headers: Headers) -> None:
         headers.get("content-encoding", "identity") != "identity"
         or get_media_type(headers) != JSON_MEDIA_TYPE
     ):
-        raise ProblemError(
+        raise api_bodies.ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"The body must be {JSON_MEDIA_TYPE}, without compression.",
         )
     try:
         value = parse_json_entry(body.decode())
     except UnicodeDecodeError:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
+        raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, "The body is not UTF-8.") from None
     except UnreadableEntryError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        raise api_bodies.ProblemError(HTTPStatus.BAD_REQUEST, str(error)) from None
     if any(NUL in each for each in _list_strings(value)):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body contains the character U+0000.")
+        raise api_bodies.ProblemError(
+            HTTPStatus.BAD_REQUEST, "The body contains the character U+0000."
+        )
 
 
 def get_media_type(headers: Headers) -> str:
@@ -361,7 +354,7 @@ def _list_strings(value: Any) -> list[str]:
 def _forbid_caching(send: Send) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(raw=message["headers"]).update(NO_STORE_HEADERS)
+            MutableHeaders(raw=message["headers"]).update(api_bodies.NO_STORE_HEADERS)
         await send(message)
 
     return sent

@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING
 from anyio import CapacityLimiter, to_thread
 from slack_bolt import App as BoltApp
 from slack_sdk.errors import SlackApiError
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.config.connection_settings import ListeningAddress
+from bot.http import api_gate
 from bot.http.api import HookDenialMiddleware, build_api_app
 from bot.http.api_bodies import ProblemError
-from bot.http.api_gate import (
-    MAX_PAGE_REQUESTS,
-    MAX_SIGNING_REQUESTS,
-    MAX_SLACK_REQUESTS,
-    MCP_PATH,
-    ApiKeyChecker,
-    ConcurrentRequestLimitMiddleware,
-)
 from bot.http.ask_route import ProgramRequestService
 from bot.http.server import WebServer
 from bot.http.signing_pages import SECURITY_HEADERS, SigningPages, render_page
@@ -80,23 +74,11 @@ log = logging.getLogger("countersign.http")
 UNAVAILABLE_ERROR = "Countersign cannot answer at the moment. Try again in a minute."
 
 
-class PageFailureMiddleware:
-    """ASGI middleware that answers with an error page, and logs why, if making a page failed."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """`app`: the app for the pages, each of which it sends whole."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, with 500 after a failure."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception:
-            log.exception("a page could not be built")
-            status = HTTPStatus.INTERNAL_SERVER_ERROR
-            await HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)(
-                scope, receive, send
-            )
+async def _show_page_failure(_: Request, error: Exception) -> Response:
+    """Answer with an error page, and log why, if making a page failed."""
+    log.error("a page could not be built", exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return HTMLResponse(render_page(UNAVAILABLE_ERROR), status, SECURITY_HEADERS)
 
 
 SLACK_EVENTS_PATH = "/slack/events"  # all that Slack sends: events, interactions, commands
@@ -129,18 +111,21 @@ def build_web_app(
         )
         routes.append(
             Route(
-                SLACK_EVENTS_PATH, ConcurrentRequestLimitMiddleware(delivered, MAX_SLACK_REQUESTS)
+                SLACK_EVENTS_PATH,
+                api_gate.ConcurrentRequestLimitMiddleware(delivered, api_gate.MAX_SLACK_REQUESTS),
             )
         )
     if api is not None:
         routes.append(_build_mount(API_PATH, api))
     if hosts is not None:
-        routes.append(Route(MCP_PATH, hosts))
+        routes.append(Route(api_gate.MCP_PATH, hosts))
     if signing:
-        shown = PageFailureMiddleware(_build_router(signing))
-        limited = ConcurrentRequestLimitMiddleware(shown, MAX_SIGNING_REQUESTS)
+        shown = ExceptionMiddleware(_build_router(signing), {Exception: _show_page_failure})
+        limited = api_gate.ConcurrentRequestLimitMiddleware(shown, api_gate.MAX_SIGNING_REQUESTS)
         routes += [Route(path, limited) for path in dict.fromkeys(each.path for each in signing)]
-    rest = ConcurrentRequestLimitMiddleware(_build_router(pages_alone), MAX_PAGE_REQUESTS)
+    rest = api_gate.ConcurrentRequestLimitMiddleware(
+        _build_router(pages_alone), api_gate.MAX_PAGE_REQUESTS
+    )
     return HookDenialMiddleware(LengthHeaderMiddleware(_build_router(routes, rest)))
 
 
@@ -296,7 +281,7 @@ class HttpServices:
     def start(self) -> None:
         """Begin to answer requests and to notify webhooks."""
         core = self._core
-        callers = ApiKeyChecker(core.store, core.clock, core.identity.team)
+        callers = api_gate.ApiKeyChecker(core.store, core.clock, core.identity.team)
         api = build_api_app(core.store, callers, self._program_requests, self.is_stopping)
         hosts = self._build_mcp_endpoint()
         signing = self.signing.list_routes() if self.signing else []

@@ -14,8 +14,10 @@ import re
 import secrets
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
+
+from fastapi import Body
 
 from bot.http.api_bodies import ProblemError, build_slack_unavailable_problem
 from bot.policy.authority import LookupFailedError, LookupPendingError
@@ -70,6 +72,7 @@ def derive_webhook_secret(installation: bytes, key_id: str) -> str:
 _KEY_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 _TOOL_GLOB_PATTERN = re.compile(r"[A-Za-z0-9_.*?-]{1,64}", re.ASCII)
 MAX_REQUESTS_PER_HOUR = 100_000
+Name = Annotated[str, Body(embed=True)]  # a field of a JSON object, which has no other
 SYSTEM_ACTOR = "system"  # who made a key, in the audit, if the settings name no operator
 
 
@@ -114,7 +117,7 @@ class KeyManager:
             ) from None
         return self._store_new_key(replace(spec, person=person))
 
-    def renew_key(self, name: str) -> CreatedKey:
+    def renew_key(self, name: Name) -> CreatedKey:
         """Make another key for the program `name`, with the same rights; older keys stay valid."""
         with self._host.store.read() as tx:
             old = programs.find_current_api_key(tx, self._host.identity.team, name)
@@ -149,7 +152,7 @@ class KeyManager:
         signing = derive_webhook_secret(host.store.signing_key, text.id) if spec.webhook else ""
         return CreatedKey(str(text), signing)
 
-    def revoke_key(self, name: str) -> None:
+    def revoke_key(self, name: Name) -> None:
         """Revoke all keys of the program `name`, or the one key that has that id.
 
         They are refused from the next request on.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict
-from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Body, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from bot.http.api import build_api_app
@@ -20,7 +18,7 @@ from bot.http.api_gate import ApiKeyChecker
 from bot.http.api_routes import Id
 from bot.http.ask_route import ProgramRequestService
 from bot.http.http_side import build_web_app
-from bot.http.keys import KeyManager, KeySpec
+from bot.http.keys import KeyManager, Name
 from bot.http.server import WebServer
 from bot.runs.surfaces import Host
 from bot.terminal import terminal_messages
@@ -28,13 +26,9 @@ from bot.terminal.terminal import OperatorCommandExecutor
 from storage import personal_data
 from storage.programs import ProgramApiKey, build_bot_account_key
 
-MAX_CONCURRENT_COMMANDS = 4  # commands of the operator
 MAX_OPEN_CHATS = 16
-MAX_CONCURRENT_RECORD_CHANGES = 2  # creating keys, and erasing people's data
 MAX_COMMAND_CHARS = 65_536
 JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
-T = TypeVar("T")
-Name = Annotated[str, Body(embed=True)]
 
 
 class BotAccountKeyChecker(ApiKeyChecker):
@@ -57,8 +51,6 @@ class SocketApiServer:
         self._terminal = OperatorCommandExecutor(host, operator) if operator else None
         self._keys = KeyManager(host)
         self._open_chat_count = 0
-        self._command_limiter = CapacityLimiter(MAX_CONCURRENT_COMMANDS)
-        self._key_limiter = CapacityLimiter(MAX_CONCURRENT_RECORD_CHANGES)
         self._chat_limiter = CapacityLimiter(MAX_OPEN_CHATS)
         callers = BotAccountKeyChecker(host.store, host.clock, host.identity.team)
         asking = ProgramRequestService(host.authority.directory, host.programs)
@@ -77,12 +69,15 @@ class SocketApiServer:
         return self._ending.is_set() or self._host.signals.stopping.is_set()
 
     def _build_router(self) -> APIRouter:
-        """Return the routes that only the socket has, for the command line of the same version."""
+        """Return the routes that only the socket has, for the command line of the same version.
+
+        What is no coroutine runs on the threads of the framework: it may block.
+        """
         router = APIRouter(include_in_schema=False)
         ways: tuple[tuple[str, Callable[..., Any]], ...] = (
-            ("POST /keys", self.create_key),
-            ("POST /keys/renew", self.renew_key),
-            ("POST /keys/revoke", self.revoke_key),
+            ("POST /keys", self._keys.create_key),
+            ("POST /keys/renew", self._keys.renew_key),
+            ("POST /keys/revoke", self._keys.revoke_key),
             ("POST /passkeys/revoke", self.revoke_passkey),
             ("POST /forget", self.erase_data_of_person),
             ("POST /terminal", self.handle_operator_command),
@@ -93,58 +88,36 @@ class SocketApiServer:
             router.add_api_route(path, answer, methods=[method], response_model=None)
         return router
 
-    async def create_key(self, spec: KeySpec) -> dict[str, Any]:
-        """Make a key for a program."""
-        return asdict(await self._run_on_thread(lambda: self._keys.create_key(spec)))
-
-    async def renew_key(self, name: Name) -> dict[str, Any]:
-        """Make a further key for a program."""
-        return asdict(await self._run_on_thread(lambda: self._keys.renew_key(name)))
-
-    async def revoke_key(self, name: Name) -> dict[str, Any]:
-        """Revoke all keys of the program of that name, or the one key with that id."""
-        await self._run_on_thread(lambda: self._keys.revoke_key(name))
-        return {}
-
-    async def revoke_passkey(self, id: Name) -> dict[str, Any]:
+    def revoke_passkey(self, id: Name) -> dict[str, Any]:
         """Revoke the passkey with this id; tell its person and those whom the policy wants told."""
         actor, now = self._host.settings.operator or "system", self._host.clock.now()
-        row = await self._run_on_thread(
-            lambda: self._host.passkeys.revoke_for_operator(id, actor, now)
-        )
+        row = self._host.passkeys.revoke_for_operator(id, actor, now)
         if row is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no passkey with that id to revoke.")
         self._host.signals.outbox.notify()  # so that the passkey's owner is notified at once
         self._host.signals.work.notify()  # the request to approve the passkey is over
         return {"person": row.person, "name": row.name}
 
-    async def erase_data_of_person(self, person: Name) -> dict[str, Any]:
+    def erase_data_of_person(self, person: Name) -> personal_data.ErasureResult:
         """Erase the stored texts of what a person asked and wrote; return what was erased."""
-        done = await self._run_on_thread(lambda: self._erase_person(person, self._host.clock.now()))
-        return asdict(done)
-
-    def _erase_person(self, person: str, now: datetime) -> personal_data.ErasureResult:
         actor, over = self._host.settings.operator or "system", self._ending.is_set
+        store, now = self._host.store, self._host.clock.now()
         done = personal_data.erase_personal_data(
-            self._host.store, person, at=now, actor=actor, should_stop=over
+            store, person, at=now, actor=actor, should_stop=over
         )
         if over():
             why = "The bot is stopping, and not everything was done. Please repeat the command."
             raise build_retry_later_problem(HTTPStatus.SERVICE_UNAVAILABLE, why, 1)
         return done
 
-    async def handle_operator_command(self, asking: terminal_messages.OperatorCommand) -> Response:
+    def handle_operator_command(self, asking: terminal_messages.OperatorCommand) -> Response:
         """Carry out an operator's command, and answer with its CommandResult."""
         terminal = self._get_terminal()
         if len(asking.words) + sum(map(len, asking.values.values())) > MAX_COMMAND_CHARS:
             why = f"A command may have at most {MAX_COMMAND_CHARS:,} characters."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-        answer = await to_thread.run_sync(
-            lambda: terminal.run_command(asking), limiter=self._command_limiter
-        )
-        return Response(
-            terminal_messages.encode_as_json_line(answer), media_type=JSONResponse.media_type
-        )
+        answer = terminal_messages.encode_as_json_line(terminal.run_command(asking))
+        return Response(answer, media_type=JSONResponse.media_type)
 
     async def stream_chat_events(self, run_id: Id, request: Request) -> Response:
         """Stream the events in the chat of a request, a line of JSON for each event."""
@@ -177,6 +150,3 @@ class SocketApiServer:
         if self._terminal is None:
             raise ProblemError(HTTPStatus.CONFLICT, terminal_messages.NO_OPERATOR)
         return self._terminal
-
-    async def _run_on_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._key_limiter)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import prometheus_client
@@ -32,19 +32,6 @@ from storage.audit_log import AuditLine
 from storage.record import Store
 from storage.schedule import Backlog, count_backlog
 from storage.states import LOOK_VERBS, CallStatus, CallVerb, RunStatus
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDefinition:
-    """The definition of one metric."""
-
-    name: str
-    metric_type: type[Counter | Gauge | Histogram]
-    help_text: str
-    labels: tuple[str, ...] = ()
-    values: Sequence[str] = ()  # all values of its only label, if they are known
-    buckets: tuple[float, ...] = ()
-
 
 FAST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0)
 SLOW_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -89,186 +76,139 @@ REFUSAL_KINDS = (
 POLICY_TAKEN = "taken"
 POLICY_REFUSED = "refused"
 
-DECISIONS_TOTAL = MetricDefinition(
-    "countersign_decisions_total", Counter, "decisions about calls", ("verb",), DECISION_VERBS
-)
-DECISION_SECONDS = MetricDefinition(
-    "countersign_decision_seconds",
-    Histogram,
-    "from the moment people are asked until a call is decided, or its deadline passes",
-    ("status",),
-    DECIDED_STATUSES,
-    DECISION_TIME_BUCKETS,
-)
-CALLS_TOTAL = MetricDefinition(
-    "countersign_calls_total",
-    Counter,
-    "calls that reached that status; `expired`: nobody answered in time",
-    ("status",),
-    SETTLED_STATUSES,
-)
-REFUSALS_TOTAL = MetricDefinition(
-    "countersign_refusals_total",
-    Counter,
-    "clicks that did not count, by reason; dialogs and modes refused; `call`: never asked about",
-    ("kind",),
-    REFUSAL_KINDS,
-)
-RUNS_TOTAL = MetricDefinition(
-    "countersign_runs_total", Counter, "requests that ended", ("status",), FINISHED_RUN_STATUSES
-)
-ACKNOWLEDGEMENT_SECONDS = MetricDefinition(
-    "countersign_acknowledgement_seconds",
-    Histogram,
-    "from a delivery's arrival until it is acknowledged; Slack waits three",
-    buckets=FAST_BUCKETS,
-)
-TICK_SECONDS = MetricDefinition(
-    "countersign_tick_seconds", Histogram, "one pass of the loop", buckets=FAST_BUCKETS
-)
-LOOKUP_SECONDS = MetricDefinition(
-    "countersign_lookup_seconds",
-    Histogram,
-    "look-ups of people, groups and channels at Slack",
-    ("topic",),
-    buckets=FAST_BUCKETS,
-)
-LOOKUP_FAILURES_TOTAL = MetricDefinition(
-    "countersign_lookup_failures_total", Counter, "those that failed", ("topic",)
-)
-TURN_SECONDS = MetricDefinition(
-    "countersign_turn_seconds",
-    Histogram,
-    "turns of the model, with all tries",
-    buckets=SLOW_BUCKETS,
-)
-MODEL_ERRORS_TOTAL = MetricDefinition(
-    "countersign_model_errors_total",
-    Counter,
-    "requests to the model that failed",
-    ("kind",),
-    ("key", "credit", "limit", "time", "connection", "server", "request"),
-)
-MODEL_TOKENS_TOTAL = MetricDefinition(
-    "countersign_model_tokens_total", Counter, "tokens used", ("direction",), ("in", "out")
-)
-TOOL_RUNS_TOTAL = MetricDefinition(
-    "countersign_tool_runs_total",
-    Counter,
-    "tools that ran, by how they ended",
-    ("tool", "outcome"),
-)
-TOOL_SECONDS = MetricDefinition(
-    "countersign_tool_seconds", Histogram, "how long tools ran", ("tool",), buckets=SLOW_BUCKETS
-)
-SLACK_REQUEST_SECONDS = MetricDefinition(
-    "countersign_slack_request_seconds",
-    Histogram,
-    "calls of Slack's Web API",
-    ("method",),
-    buckets=FAST_BUCKETS,
-)
-SLACK_ERRORS_TOTAL = MetricDefinition(
-    "countersign_slack_errors_total",
-    Counter,
-    "those that failed, by Slack's code or the kind of the error",
-    ("method", "code"),
-)
-SLACK_PAUSES_TOTAL = MetricDefinition(
-    "countersign_slack_pauses_total",
-    Counter,
-    "pauses that Slack asked for (Retry-After)",
-    ("method",),
-)
-POLICY_RELOADS_TOTAL = MetricDefinition(
-    "countersign_policy_reloads_total",
-    Counter,
-    "new policy files; `refused`: the old one stays in force",
-    ("result",),
-    (POLICY_TAKEN, POLICY_REFUSED),
-)
-UNSTORED_TOTAL = MetricDefinition(
-    "countersign_unstored_total",
-    Counter,
-    "what the database did not store: deliveries (not acknowledged then) and results (kept)",
-)
-LATE_RUNS_TOTAL = MetricDefinition(
-    "countersign_late_runs_total",
-    Counter,
-    "requests that no job had taken up within five seconds, with several processes: the loop did",
-)
-PENDING_CALLS = MetricDefinition("countersign_pending_calls", Gauge, "calls that wait for people")
-OLDEST_PENDING_CALL_SECONDS = MetricDefinition(
-    "countersign_oldest_pending_call_seconds", Gauge, "how long the longest of them has waited"
-)
-OPEN_RUNS = MetricDefinition(
-    "countersign_open_runs", Gauge, "requests that are not over", ("status",), OPEN_RUN_STATUSES
-)
-OUTBOX_MESSAGES = MetricDefinition(
-    "countersign_outbox_messages", Gauge, "messages that are still to be sent to Slack"
-)
-OUTBOX_LAG_SECONDS = MetricDefinition(
-    "countersign_outbox_lag_seconds",
-    Gauge,
-    "how long this process has seen the oldest of them wait, from one scrape to the next",
-)
-INBOX_DELIVERIES = MetricDefinition(
-    "countersign_inbox_deliveries", Gauge, "deliveries that are not yet processed"
-)
-INBOX_LAG_SECONDS = MetricDefinition(
-    "countersign_inbox_lag_seconds", Gauge, "how old the oldest of them is"
-)
-DATABASE_UP = MetricDefinition(
-    "countersign_database_up",
-    Gauge,
-    "1 where the database could be read and written for this scrape, and has room",
-)
-SETUP_PROBLEMS = MetricDefinition(
-    "countersign_setup_problems",
-    Gauge,
-    "what doctor finds about Slack, people and rules: how much is wrong (`fail`) or odd (`warn`)",
-    ("level",),
-    ("fail", "warn"),
-)
-BUILD_INFO = MetricDefinition(
-    "countersign_build_info", Gauge, "1, with version and commit", ("version", "commit")
-)
 
-RECORDED_METRICS = (
-    DECISIONS_TOTAL,
-    DECISION_SECONDS,
-    CALLS_TOTAL,
-    REFUSALS_TOTAL,
-    RUNS_TOTAL,
-    ACKNOWLEDGEMENT_SECONDS,
-    TICK_SECONDS,
-    LOOKUP_SECONDS,
-    LOOKUP_FAILURES_TOTAL,
-    TURN_SECONDS,
-    MODEL_ERRORS_TOTAL,
-    MODEL_TOKENS_TOTAL,
-    TOOL_RUNS_TOTAL,
-    TOOL_SECONDS,
-    SLACK_REQUEST_SECONDS,
-    SLACK_ERRORS_TOTAL,
-    SLACK_PAUSES_TOTAL,
-    POLICY_RELOADS_TOTAL,
-    UNSTORED_TOTAL,
-    LATE_RUNS_TOTAL,
-    SETUP_PROBLEMS,
-    BUILD_INFO,
-)
+class Metric(Enum):
+    """All metrics, each under its name in capitals, with its type, text, labels and values."""
+
+    DECISIONS_TOTAL = (Counter, "decisions about calls", ("verb",), DECISION_VERBS)
+    DECISION_SECONDS = (
+        Histogram,
+        "from the moment people are asked until a call is decided, or its deadline passes",
+        ("status",),
+        DECIDED_STATUSES,
+        DECISION_TIME_BUCKETS,
+    )
+    CALLS_TOTAL = (
+        Counter,
+        "calls that reached that status; `expired`: nobody answered in time",
+        ("status",),
+        SETTLED_STATUSES,
+    )
+    REFUSALS_TOTAL = (
+        Counter,
+        "clicks that did not count, by reason; dialogs and modes refused; `call`: never asked"
+        " about",
+        ("kind",),
+        REFUSAL_KINDS,
+    )
+    RUNS_TOTAL = (Counter, "requests that ended", ("status",), FINISHED_RUN_STATUSES)
+    ACKNOWLEDGEMENT_SECONDS = (
+        Histogram,
+        "from a delivery's arrival until it is acknowledged; Slack waits three",
+        (),
+        (),
+        FAST_BUCKETS,
+    )
+    TICK_SECONDS = (Histogram, "one pass of the loop", (), (), FAST_BUCKETS)
+    LOOKUP_SECONDS = (
+        Histogram,
+        "look-ups of people, groups and channels at Slack",
+        ("topic",),
+        (),
+        FAST_BUCKETS,
+    )
+    LOOKUP_FAILURES_TOTAL = (Counter, "those that failed", ("topic",))
+    TURN_SECONDS = (Histogram, "turns of the model, with all tries", (), (), SLOW_BUCKETS)
+    MODEL_ERRORS_TOTAL = (
+        Counter,
+        "requests to the model that failed",
+        ("kind",),
+        ("key", "credit", "limit", "time", "connection", "server", "request"),
+    )
+    MODEL_TOKENS_TOTAL = (Counter, "tokens used", ("direction",), ("in", "out"))
+    TOOL_RUNS_TOTAL = (Counter, "tools that ran, by how they ended", ("tool", "outcome"))
+    TOOL_SECONDS = (Histogram, "how long tools ran", ("tool",), (), SLOW_BUCKETS)
+    SLACK_REQUEST_SECONDS = (Histogram, "calls of Slack's Web API", ("method",), (), FAST_BUCKETS)
+    SLACK_ERRORS_TOTAL = (
+        Counter,
+        "those that failed, by Slack's code or the kind of the error",
+        ("method", "code"),
+    )
+    SLACK_PAUSES_TOTAL = (Counter, "pauses that Slack asked for (Retry-After)", ("method",))
+    POLICY_RELOADS_TOTAL = (
+        Counter,
+        "new policy files; `refused`: the old one stays in force",
+        ("result",),
+        (POLICY_TAKEN, POLICY_REFUSED),
+    )
+    UNSTORED_TOTAL = (
+        Counter,
+        "what the database did not store: deliveries (not acknowledged then) and results (kept)",
+    )
+    LATE_RUNS_TOTAL = (
+        Counter,
+        "requests that no job had taken up within five seconds, with several processes: the loop"
+        " did",
+    )
+    PENDING_CALLS = (Gauge, "calls that wait for people")
+    OLDEST_PENDING_CALL_SECONDS = (Gauge, "how long the longest of them has waited")
+    OPEN_RUNS = (Gauge, "requests that are not over", ("status",), OPEN_RUN_STATUSES)
+    OUTBOX_MESSAGES = (Gauge, "messages that are still to be sent to Slack")
+    OUTBOX_LAG_SECONDS = (
+        Gauge,
+        "how long this process has seen the oldest of them wait, from one scrape to the next",
+    )
+    INBOX_DELIVERIES = (Gauge, "deliveries that are not yet processed")
+    INBOX_LAG_SECONDS = (Gauge, "how old the oldest of them is")
+    DATABASE_UP = (
+        Gauge,
+        "1 where the database could be read and written for this scrape, and has room",
+    )
+    SETUP_PROBLEMS = (
+        Gauge,
+        "what doctor finds about Slack, people and rules: how much is wrong (`fail`) or odd"
+        " (`warn`)",
+        ("level",),
+        ("fail", "warn"),
+    )
+    BUILD_INFO = (Gauge, "1, with version and commit", ("version", "commit"))
+
+    def __init__(
+        self,
+        metric_type: type[Counter | Gauge | Histogram],
+        help_text: str,
+        labels: tuple[str, ...] = (),
+        values: Sequence[str] = (),
+        buckets: tuple[float, ...] = (),
+    ) -> None:
+        """`values`: all those of its only label, if they are known."""
+        self.metric_type, self.help_text = metric_type, help_text
+        self.labels, self.values, self.buckets = labels, values, buckets
+
+    @property
+    def full_name(self) -> str:
+        """Return the name that Prometheus knows: countersign_calls_total, for example."""
+        return f"countersign_{self.name.lower()}"
+
+
 # read from the record, so that each replica reports the same; all others are of one process
 INSTALLATION_METRICS = (
-    PENDING_CALLS,
-    OLDEST_PENDING_CALL_SECONDS,
-    OPEN_RUNS,
-    OUTBOX_MESSAGES,
-    INBOX_DELIVERIES,
-    INBOX_LAG_SECONDS,
+    Metric.PENDING_CALLS,
+    Metric.OLDEST_PENDING_CALL_SECONDS,
+    Metric.OPEN_RUNS,
+    Metric.OUTBOX_MESSAGES,
+    Metric.INBOX_DELIVERIES,
+    Metric.INBOX_LAG_SECONDS,
 )
-COLLECTED_METRICS = (*INSTALLATION_METRICS, OUTBOX_LAG_SECONDS, DATABASE_UP)
-ALL_METRICS = (*RECORDED_METRICS, *COLLECTED_METRICS)
+COLLECTED_METRICS = (*INSTALLATION_METRICS, Metric.OUTBOX_LAG_SECONDS, Metric.DATABASE_UP)
+_DURATION_METRIC_BY_WORK = {
+    WorkKind.ACKNOWLEDGE: Metric.ACKNOWLEDGEMENT_SECONDS,
+    WorkKind.TICK: Metric.TICK_SECONDS,
+    WorkKind.TURN: Metric.TURN_SECONDS,
+    WorkKind.TOOL: Metric.TOOL_SECONDS,
+    WorkKind.SLACK: Metric.SLACK_REQUEST_SECONDS,
+    WorkKind.LOOK_UP: Metric.LOOKUP_SECONDS,
+}
 _STATUS_BY_DECISION_EVENT = {f"call.{status}": status for status in DECIDED_STATUSES} | {
     "question.answered": CallStatus.ANSWERED
 }
@@ -291,19 +231,9 @@ class PrometheusMetrics(Exporter):
         self.registry = CollectorRegistry()  # holds all metrics; others may be added
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self._of = {each.name: self._create_metric(each) for each in RECORDED_METRICS}
-        self._of[BUILD_INFO.name].labels(__version__, commit_id()).set(1)
-        self._by_work: dict[WorkKind, Callable[[Span], None]] = {
-            WorkKind.ACKNOWLEDGE: lambda each: self._observe_duration(
-                ACKNOWLEDGEMENT_SECONDS, each
-            ),
-            WorkKind.TICK: lambda each: self._observe_duration(TICK_SECONDS, each),
-            WorkKind.TURN: lambda each: self._observe_duration(TURN_SECONDS, each),
-            WorkKind.MODEL: self._count_model_request,
-            WorkKind.TOOL: self._count_tool_run,
-            WorkKind.SLACK: self._count_slack_request,
-            WorkKind.LOOK_UP: self._count_look_up,
-        }
+        recorded = (each for each in Metric if each not in COLLECTED_METRICS)
+        self._of = {each: self._create_metric(each) for each in recorded}
+        self._of[Metric.BUILD_INFO].labels(__version__, commit_id()).set(1)
 
     def attach_store(self, store: Store) -> None:
         """Include gauges that are read from this store from now on."""
@@ -320,9 +250,24 @@ class PrometheusMetrics(Exporter):
         return prometheus_client.generate_latest(self.registry).decode()
 
     def report_span(self, span: Span) -> None:
-        """Count a span that has ended, and record its duration."""
-        if count := self._by_work.get(span.work):
-            count(span)
+        """Record the duration of a span that has ended, and count how it ended."""
+        subject = span.subject
+        if metric := _DURATION_METRIC_BY_WORK.get(span.work):
+            labels = [subject] if metric.labels else []
+            self._get_labelled_metric(metric, *labels).observe(span.seconds)
+        match span.work:
+            case WorkKind.MODEL:
+                for direction, number in span.amounts.items():
+                    self._increment_counter(Metric.MODEL_TOKENS_TOTAL, direction, number=number)
+                if span.end in Metric.MODEL_ERRORS_TOTAL.values:
+                    self._increment_counter(Metric.MODEL_ERRORS_TOTAL, span.end)
+            case WorkKind.TOOL:
+                end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
+                self._increment_counter(Metric.TOOL_RUNS_TOTAL, subject, end)
+            case WorkKind.SLACK if span.end:
+                self._increment_counter(Metric.SLACK_ERRORS_TOTAL, subject, span.end)
+            case WorkKind.LOOK_UP if span.end:
+                self._increment_counter(Metric.LOOKUP_FAILURES_TOTAL, subject)
 
     def report_audit_rows(self, facts: Sequence[AuditLine]) -> None:
         """Count the decisions, refusals and ends in these committed audit rows."""
@@ -333,85 +278,59 @@ class PrometheusMetrics(Exporter):
         """Count an incident: a momentary trouble, such as a pause that Slack asks for."""
         match what:
             case Incident.PAUSE:
-                self._increment_counter(SLACK_PAUSES_TOTAL, subject)
+                self._increment_counter(Metric.SLACK_PAUSES_TOTAL, subject)
             case Incident.POLICY_REFUSED:
-                self._increment_counter(POLICY_RELOADS_TOTAL, POLICY_REFUSED)
+                self._increment_counter(Metric.POLICY_RELOADS_TOTAL, POLICY_REFUSED)
             case Incident.UNSTORED:
-                self._increment_counter(UNSTORED_TOTAL)
+                self._increment_counter(Metric.UNSTORED_TOTAL)
             case Incident.LATE:
-                self._increment_counter(LATE_RUNS_TOTAL)
+                self._increment_counter(Metric.LATE_RUNS_TOTAL)
 
     def report_setup_problems(self, counts: Mapping[str, int]) -> None:
         """Set the gauges for setup problems, by level; they stay until the next inspection."""
         for level, number in counts.items():
-            self._of[SETUP_PROBLEMS.name].labels(level).set(number)
+            self._of[Metric.SETUP_PROBLEMS].labels(level).set(number)
 
-    def _create_metric(self, measure: MetricDefinition) -> Any:
+    def _create_metric(self, measure: Metric) -> Any:
         given: dict[str, Any] = {"labelnames": measure.labels, "registry": self.registry}
         if measure.buckets:
             given["buckets"] = measure.buckets
-        made = measure.metric_type(measure.name, measure.help_text, **given)
+        made = measure.metric_type(measure.full_name, measure.help_text, **given)
         for value in measure.values:
             made.labels(value)
         return made
 
-    def _get_labelled_metric(self, measure: MetricDefinition, *labels: str) -> Any:
-        metric = self._of[measure.name]
+    def _get_labelled_metric(self, measure: Metric, *labels: str) -> Any:
+        metric = self._of[measure]
         return metric.labels(*labels) if labels else metric
 
-    def _increment_counter(
-        self, measure: MetricDefinition, *labels: str, number: float = 1
-    ) -> None:
+    def _increment_counter(self, measure: Metric, *labels: str, number: float = 1) -> None:
         self._get_labelled_metric(measure, *labels).inc(number)
-
-    def _observe_duration(self, measure: MetricDefinition, span: Span, *labels: str) -> None:
-        self._get_labelled_metric(measure, *labels).observe(span.seconds)
-
-    def _count_model_request(self, span: Span) -> None:
-        for direction, number in span.amounts.items():
-            self._increment_counter(MODEL_TOKENS_TOTAL, direction, number=number)
-        if span.end in MODEL_ERRORS_TOTAL.values:
-            self._increment_counter(MODEL_ERRORS_TOTAL, span.end)
-
-    def _count_tool_run(self, span: Span) -> None:
-        self._observe_duration(TOOL_SECONDS, span, span.subject)
-        end = span.end if span.end in set(ToolStepOutcome) else ToolStepOutcome.UNKNOWN
-        self._increment_counter(TOOL_RUNS_TOTAL, span.subject, end)
-
-    def _count_slack_request(self, span: Span) -> None:
-        self._observe_duration(SLACK_REQUEST_SECONDS, span, span.subject)
-        if span.end:
-            self._increment_counter(SLACK_ERRORS_TOTAL, span.subject, span.end)
-
-    def _count_look_up(self, span: Span) -> None:
-        self._observe_duration(LOOKUP_SECONDS, span, span.subject)
-        if span.end:
-            self._increment_counter(LOOKUP_FAILURES_TOTAL, span.subject)
 
     def _count_audit_line(self, fact: AuditLine) -> None:
         data = fact.data
         if verb := _find_decision_verb(fact):
-            self._increment_counter(DECISIONS_TOTAL, verb)
+            self._increment_counter(Metric.DECISIONS_TOTAL, verb)
         if fact.call_id and data.get("to") in SETTLED_STATUSES:
-            self._increment_counter(CALLS_TOTAL, data["to"])
+            self._increment_counter(Metric.CALLS_TOTAL, data["to"])
         if fact.event in _STATUS_BY_DECISION_EVENT and fact.since is not None:
             waited = (fact.at - fact.since).total_seconds()
             status = _STATUS_BY_DECISION_EVENT[fact.event]
-            self._get_labelled_metric(DECISION_SECONDS, status).observe(waited)
+            self._get_labelled_metric(Metric.DECISION_SECONDS, status).observe(waited)
         if fact.event in _STATUS_BY_RUN_END_EVENT:
-            self._increment_counter(RUNS_TOTAL, _STATUS_BY_RUN_END_EVENT[fact.event])
+            self._increment_counter(Metric.RUNS_TOTAL, _STATUS_BY_RUN_END_EVENT[fact.event])
         if fact.event in _REFUSAL_KIND_BY_EVENT:
-            self._increment_counter(REFUSALS_TOTAL, _REFUSAL_KIND_BY_EVENT[fact.event])
+            self._increment_counter(Metric.REFUSALS_TOTAL, _REFUSAL_KIND_BY_EVENT[fact.event])
         match fact.event:
             case "decision.refused":
                 why = str(data.get("why", "")).rsplit(" ", 1)[-1]
                 self._increment_counter(
-                    REFUSALS_TOTAL, why if why in REFUSAL_KINDS else OTHER_REFUSAL
+                    Metric.REFUSALS_TOTAL, why if why in REFUSAL_KINDS else OTHER_REFUSAL
                 )
             case "call.born.refused":
-                self._increment_counter(CALLS_TOTAL, CallStatus.REFUSED)
+                self._increment_counter(Metric.CALLS_TOTAL, CallStatus.REFUSED)
             case "policy.reloaded":
-                self._increment_counter(POLICY_RELOADS_TOTAL, POLICY_TAKEN)
+                self._increment_counter(Metric.POLICY_RELOADS_TOTAL, POLICY_TAKEN)
 
 
 def _find_decision_verb(fact: AuditLine) -> str:
@@ -446,25 +365,29 @@ class BacklogCollector(Collector):
             with self._store.read() as tx:
                 found = count_backlog(tx)
         except SQLAlchemyError:
-            yield _build_gauge(DATABASE_UP, 0)
+            yield _build_gauge(Metric.DATABASE_UP, 0)
             return
-        yield _build_gauge(DATABASE_UP, self._written.get_valid_or_new_result() == OK)
+        yield _build_gauge(Metric.DATABASE_UP, self._written.get_valid_or_new_result() == OK)
         yield from self._build_gauges(found)
 
     def _build_gauges(self, backlog: Backlog) -> Iterator[GaugeMetricFamily]:
         now = self._now()
-        yield _build_gauge(PENDING_CALLS, backlog.pending)
+        yield _build_gauge(Metric.PENDING_CALLS, backlog.pending)
         yield _build_gauge(
-            OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(backlog.oldest_asked, now)
+            Metric.OLDEST_PENDING_CALL_SECONDS, _compute_age_seconds(backlog.oldest_asked, now)
         )
-        runs = _build_gauge(OPEN_RUNS)
+        runs = _build_gauge(Metric.OPEN_RUNS)
         for status in OPEN_RUN_STATUSES:
             runs.add_metric([status], backlog.runs.get(status, 0))
         yield runs
-        yield _build_gauge(OUTBOX_MESSAGES, backlog.unsent)
-        yield _build_gauge(OUTBOX_LAG_SECONDS, self._compute_outbox_lag(backlog.oldest_unsent, now))
-        yield _build_gauge(INBOX_DELIVERIES, backlog.unread)
-        yield _build_gauge(INBOX_LAG_SECONDS, _compute_age_seconds(backlog.oldest_unread, now))
+        yield _build_gauge(Metric.OUTBOX_MESSAGES, backlog.unsent)
+        yield _build_gauge(
+            Metric.OUTBOX_LAG_SECONDS, self._compute_outbox_lag(backlog.oldest_unsent, now)
+        )
+        yield _build_gauge(Metric.INBOX_DELIVERIES, backlog.unread)
+        yield _build_gauge(
+            Metric.INBOX_LAG_SECONDS, _compute_age_seconds(backlog.oldest_unread, now)
+        )
 
     def _compute_outbox_lag(self, oldest: int | None, now: datetime) -> float:
         """Return the seconds since this message was first seen as the oldest unsent one."""
@@ -476,8 +399,8 @@ class BacklogCollector(Collector):
             return _compute_age_seconds(self._oldest[1] if self._oldest else None, now)
 
 
-def _build_gauge(measure: MetricDefinition, value: float | None = None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(measure.name, measure.help_text, value, measure.labels or None)
+def _build_gauge(measure: Metric, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(measure.full_name, measure.help_text, value, measure.labels or None)
 
 
 def _compute_age_seconds(since: datetime | None, now: datetime) -> float:

@@ -31,23 +31,23 @@ from bot.replicas.shared_clock import DatabaseClock, open_installations_clock
 from bot.signals import UnacknowledgedDeliveries, wait_for_end
 from bot.slack.socket import SocketModeConnection, open_sole_slack_connection
 from bot.slack.socket_client import ACKNOWLEDGE_TIMEOUT_SECONDS
-from bot.workspaces.app_starter import AppSource, AppStarter
 from bot.workspaces.dispatcher import WorkspaceDispatcher
 from bot.workspaces.hosted import (
     QUIET_TIMEOUT_SECONDS,
+    AppSource,
+    AppStarter,
     HostedWorkspace,
     NotInstalledError,
     NotServedError,
     StoppingError,
 )
 from bot.workspaces.install_pages import InstallPages
-from bot.workspaces.oauth_client import OAuthClient
+from bot.workspaces.oauth_client import OAuthClient, TokenRotation
 from bot.workspaces.removals import (
     InstallationChanges,
     delete_workspace_data,
     empty_removed_workspaces,
 )
-from bot.workspaces.rotation import TokenRotation
 from bot.workspaces.tokens import TokenKeyError, open_installation_record, open_token_cipher
 from bot.workspaces.web import ProcessPages, WorkspacePaths, create_metrics
 from storage.installations import MAX_SLEEP, Installation, InstallationRecord

@@ -22,14 +22,7 @@ from pydantic import SecretStr
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
-from storage.digest import (
-    KEY_MIN_CHARS,
-    KeyFileError,
-    compute_key_id,
-    key_file_path,
-    list_current_and_older_keys,
-    load_or_create_signing_key,
-)
+from storage import digest
 from storage.installations import Installation, InstallationRecord
 
 INSTALLATIONS_FILE_NAME = "installations.db"  # in the workspaces' folder
@@ -63,8 +56,10 @@ class TokenCipher:
                 raise TokenKeyError(
                     f"{KEY_SETTING}: write id:secret,id:secret with ids such as 2026-11"
                 )
-            if len(secret) < KEY_MIN_CHARS:
-                short = f"the secret of key {number} is shorter than {KEY_MIN_CHARS} characters"
+            if len(secret) < digest.KEY_MIN_CHARS:
+                short = (
+                    f"the secret of key {number} is shorter than {digest.KEY_MIN_CHARS} characters"
+                )
                 raise TokenKeyError(f"{KEY_SETTING}: {short}")
         self._ciphers = {key_id: AESGCM(_derive_key(each)) for key_id, each in secrets.items()}
         self.key_id = next(iter(secrets))  # id of the key that encrypts
@@ -152,8 +147,8 @@ def open_token_cipher(settings: Settings, record: InstallationRecord) -> TokenCi
         if settings.token_keys is not None:
             return TokenCipher.parse(settings.token_keys)
         assert record.path is not None  # with a database server, the setting is required
-        key = load_or_create_signing_key(key_file_path(record.path))
-    except (TokenKeyError, KeyFileError) as error:
+        key = digest.load_or_create_signing_key(digest.key_file_path(record.path))
+    except (TokenKeyError, digest.KeyFileError) as error:
         raise StartupError([str(error)], ()) from None
-    secrets = list_current_and_older_keys(key)
-    return TokenCipher({compute_key_id(each): each.decode() for each in secrets})
+    secrets = digest.list_current_and_older_keys(key)
+    return TokenCipher({digest.compute_key_id(each): each.decode() for each in secrets})

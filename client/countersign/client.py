@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from countersign import context
+from countersign import context, wire
 from countersign.receipts import ReceiptError, ReceiptVerifier, read_public_keys
 from countersign.request import (
     CRYPTOGRAPHY_MISSING_ERROR,
@@ -37,12 +37,6 @@ from countersign.request import (
     parse_request,
 )
 from countersign.schema import replace_unstorable_characters
-from countersign.wire import (
-    RETRY_TIMEOUT_SECONDS,
-    UNIX_SCHEME,
-    ApiTransport,
-    build_bot_socket_address,
-)
 
 MAX_LOOK_SECONDS = 60.0
 LOOK_SECONDS = 20.0  # one poll of a wait; a connection that died silently is noticed after it
@@ -97,8 +91,10 @@ class Countersign:
             raise NotAllowed("The receipt shows who approved: also give `verify`.")
         environ = os.environ
         url = url or environ.get("COUNTERSIGN_URL", "")
-        default_key = "" if url.startswith(UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
-        self._wire = ApiTransport(url, key or default_key)
+        default_key = (
+            "" if url.startswith(wire.UNIX_SCHEME) else environ.get("COUNTERSIGN_API_KEY", "")
+        )
+        self._wire = wire.ApiTransport(url, key or default_key)
 
     @classmethod
     def beside(cls, record: str | os.PathLike[str] = "") -> Countersign:
@@ -108,7 +104,7 @@ class Countersign:
         the working directory. This process has to run under the bot's account; it needs no key, and
         each request has to name its requester.
         """
-        return cls(build_bot_socket_address(record))
+        return cls(wire.build_bot_socket_address(record))
 
     def request(
         self,
@@ -206,7 +202,7 @@ class Countersign:
         return self._wait_until(request_id, lambda found: found.status is not RequestStatus.RUNNING)
 
     def claim(
-        self, request_id: str, claimant: str = "", *, patience: Seconds = RETRY_TIMEOUT_SECONDS
+        self, request_id: str, claimant: str = "", *, patience: Seconds = wire.RETRY_TIMEOUT_SECONDS
     ) -> Handout:
         """Claim an approved call to run it now, once, with the arguments that were approved.
 
@@ -261,7 +257,7 @@ class Countersign:
         }
         return _parse_answer(parse_request, self._post_act(request_id, "outcome", body))
 
-    def cancel(self, request_id: str, *, patience: Seconds = RETRY_TIMEOUT_SECONDS) -> Request:
+    def cancel(self, request_id: str, *, patience: Seconds = wire.RETRY_TIMEOUT_SECONDS) -> Request:
         """Cancel a request; raises NotAllowed if it has ended or was handed out."""
         return _parse_answer(parse_request, self._post_act(request_id, "cancel", {}, patience))
 
@@ -270,7 +266,7 @@ class Countersign:
         request_id: str,
         act: str,
         body: Mapping[str, Any],
-        patience: Seconds = RETRY_TIMEOUT_SECONDS,
+        patience: Seconds = wire.RETRY_TIMEOUT_SECONDS,
     ) -> Any:
         path = f"{REQUESTS_PATH}/{quote(request_id, safe='')}/{act}"
         return self._wire.post(path, body, patience=patience)
@@ -336,7 +332,7 @@ class Countersign:
         return request.result
 
     def _look(
-        self, request_id: str, wait: Seconds, patience: Seconds | None = RETRY_TIMEOUT_SECONDS
+        self, request_id: str, wait: Seconds, patience: Seconds | None = wire.RETRY_TIMEOUT_SECONDS
     ) -> Request:
         wait = min(max(wait, 0.0), MAX_LOOK_SECONDS)
         path = f"{REQUESTS_PATH}/{quote(request_id, safe='')}?wait={int(wait)}"

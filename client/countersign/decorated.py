@@ -23,16 +23,11 @@ from inspect import BoundArguments
 from string import Formatter
 from typing import Any, ParamSpec, TypeVar, cast
 
+from countersign import schema
 from countersign.client import Countersign, Seconds
 from countersign.context import CURRENT_SUSPENSION, RequestCircumstances, describe_call_error
 from countersign.gated_call import ClaimedGatedCall, GatedCall, GatedCallOptions
 from countersign.request import CountersignError, Does, OwnAction, Request, escape_braces
-from countersign.schema import (
-    FunctionJsonCodec,
-    build_function_codec,
-    list_shown_parameters,
-    read_signature,
-)
 
 # Runs blocking work for asyncio, each on its own thread: it may wait for days without holding up
 # other work or the end of the process.
@@ -107,7 +102,7 @@ def countersigned(
         if isinstance(function, classmethod | staticmethod):
             kind = type(function).__name__
             raise TypeError(f"put @{kind} above @countersigned, not below, at {name}")
-        parameters = list_shown_parameters(function, without)
+        parameters = schema.list_shown_parameters(function, without)
         action = _describe_function(function, parameters, title, effect, does)
         gated = _GatedFunction(function, parameters, frozenset(without), action, terms)
         if inspect.iscoroutinefunction(function):
@@ -161,8 +156,8 @@ class _GatedFunction:
     _terms: GatedCallOptions
 
     @cached_property
-    def _codec(self) -> FunctionJsonCodec:
-        return build_function_codec(self._function, self._parameters)
+    def _codec(self) -> schema.FunctionJsonCodec:
+        return schema.build_function_codec(self._function, self._parameters)
 
     def build_gated_call(self, arguments: Mapping[str, Any]) -> GatedCall:
         """Return the gated call for these arguments, with or without those people are not shown.
@@ -175,7 +170,7 @@ class _GatedFunction:
 
     def _bind_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
         """Return the arguments by name, with defaults; raises TypeError if they do not fit."""
-        given = read_signature(self._function).bind(*args, **kwargs)
+        given = schema.read_signature(self._function).bind(*args, **kwargs)
         given.apply_defaults()
         return given
 

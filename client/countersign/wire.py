@@ -13,6 +13,7 @@ import os
 import random
 import socket
 import time
+import urllib.request
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -21,14 +22,6 @@ from itertools import chain, repeat
 from typing import Any, TypeGuard
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPHandler,
-    HTTPRedirectHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
 
 from countersign.request import CountersignError, NoAnswer, NotAllowed, TooManyRequests, Unreachable
 from countersign.version import VERSION
@@ -69,14 +62,14 @@ class UnixConnection(HTTPConnection):
         self.sock.connect(self._path)
 
 
-class UnixHandler(HTTPHandler):
+class UnixHandler(urllib.request.HTTPHandler):
     """A urllib handler that opens http: URLs over one Unix socket, whatever host they name."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path = path
 
-    def http_open(self, req: Request) -> Any:
+    def http_open(self, req: urllib.request.Request) -> Any:
         """Send one request over the socket and return the response."""
         return self.do_open(partial(UnixConnection, self._path), req)
 
@@ -165,7 +158,7 @@ class ApiTransport:
         patience: float | None,
     ) -> Any:
         url = self._base + path  # http or https, as was checked
-        request = Request(url, body, headers, method=method)  # noqa: S310 # see above
+        request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310 # see above
         if self._key:
             request.add_header("Authorization", f"Bearer {self._key}")
         request.add_header("Accept", "application/json, application/problem+json")
@@ -232,21 +225,25 @@ def _find_host(url: str) -> str:
     )
 
 
-class _NoRedirects(HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A redirect handler that follows none, so that the key reaches only the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         """Follow no redirect."""
 
 
-def _build_opener(host: str, path: str) -> OpenerDirector:
+def _build_opener(host: str, path: str) -> urllib.request.OpenerDirector:
     """Return a urllib opener; `path`: the Unix socket to use, "" for none.
 
     It bypasses every proxy for a socket and for a `host` on this machine.
     """
     if path:
-        return build_opener(_NoRedirects, ProxyHandler({}), UnixHandler(path))
-    return build_opener(_NoRedirects, ProxyHandler({} if host in LOOPBACK_HOSTS else None))
+        return urllib.request.build_opener(
+            _NoRedirects, urllib.request.ProxyHandler({}), UnixHandler(path)
+        )
+    return urllib.request.build_opener(
+        _NoRedirects, urllib.request.ProxyHandler({} if host in LOOPBACK_HOSTS else None)
+    )
 
 
 def _parse_answer(answer: bytes) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks.check import CheckResult
-from bot.cli.doctor import checks as module
+from bot.cli.doctor import http_checks as module
 from bot.cli.doctor.doctor import run_checks_beyond_configuration
 from bot.clock import SystemClock
 from bot.config.connection_settings import ListeningAddress, Transport

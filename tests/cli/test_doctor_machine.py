@@ -20,7 +20,7 @@ from bot.cli.doctor.checks import (
     check_bot_database,
     check_tools_can_be_built,
 )
-from bot.cli.doctor.doctor import check_model
+from bot.cli.doctor.model_check import check_model
 from bot.cli.read_only_core import FailingSlackDirectory
 from bot.clock import SystemClock
 from bot.config.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.app import build_tracer
-from bot.cli.doctor.checks import check_monitoring
+from bot.cli.doctor.http_checks import check_monitoring
 from bot.clock import SystemClock
 from bot.config.connection_settings import ListeningAddress
 from bot.config.settings import Settings

@@ -23,9 +23,8 @@ from typing import Any, TypeVar
 from bot.app import build
 from bot.cards.sentences import LOOKUP_FAILED_REPLY
 from bot.config.workspace_settings import get_schema_name
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
-from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS
+from bot.workspaces.hosted import QUIET_TIMEOUT_SECONDS, AppSource
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from storage.installations import InstallationRecord

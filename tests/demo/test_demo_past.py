@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from sqlmodel import col, select
 
-from bot.app import build
 from bot.config.environment import read_dotenv_file
 from bot.demo.demo import build_visitor_guide, choose_http_address, start_demo, write_demo_settings
 from bot.demo.first_days import PAST_REQUESTS
@@ -41,7 +40,7 @@ def test_the_demos_past_requests_happen_and_some_still_wait(
     """
     with ExitStack() as stack:
         before = time.process_time()
-        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        demo = start_demo(stack, tmp_path, 0, {}, StrictPlanner)
         assert time.process_time() - before < 8
         with demo.app.core.store.read() as tx:
             runs = fetch_rows(tx, Run, select(Run).order_by(col(Run.created_at)))
@@ -89,7 +88,7 @@ def test_waiting_requests_of_the_past_outlive_the_visitors(tmp_path: Path) -> No
     The guide mentions the new card only, and names the people.
     """
     with ExitStack() as stack:
-        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        demo = start_demo(stack, tmp_path, 0, {}, StrictPlanner)
         slack, ben = demo.sandbox, demo.sandbox.person("ben")
         guide = build_visitor_guide(slack.world)
         assert len(guide["waiting"]) == 3
@@ -117,7 +116,7 @@ def test_commands_in_the_demos_folder_find_own_tools(
     folder = tmp_path / "var" / "demo"
     with ExitStack() as stack:
         given = {"COUNTERSIGN_TOOLS": "own_duty"}
-        demo = start_demo(stack, folder, 0, given, build, StrictPlanner)
+        demo = start_demo(stack, folder, 0, given, StrictPlanner)
         slack, ben = demo.sandbox, demo.sandbox.person("ben")
         ben.say("C0SUPPORT", f"<@{slack.bot_user_id}> put Ana on duty for 12 hours")
         assert slack.world.guide is not None
@@ -146,7 +145,7 @@ def test_the_demo_uses_ones_own_policy(
     file.write_text('[defaults]\napprovers = ["UDAN00001"]\ndeadline = "7m"\n', "utf-8")
     environ = {"COUNTERSIGN_POLICY": file.name} if named else {}
     with ExitStack() as stack:
-        demo = start_demo(stack, tmp_path / "demo", 0, environ, build, StrictPlanner)
+        demo = start_demo(stack, tmp_path / "demo", 0, environ, StrictPlanner)
         slack, ben = demo.sandbox, demo.sandbox.person("ben")
         assert ben.everything("C0ORDERS") == []
         ben.say("C0SUPPORT", f"<@{slack.bot_user_id}> cancel order 1043")

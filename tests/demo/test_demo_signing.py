@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from sqlmodel import col, select
 
-from bot.app import build
 from bot.demo.demo import start_demo
 from countersign.cli.commands import main
 from storage.models import Vote
@@ -27,7 +26,7 @@ def test_a_cancellation_is_signed_and_verified(
     The terminal verifies the receipt.
     """
     with ExitStack() as stack:
-        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        demo = start_demo(stack, tmp_path, 0, {}, StrictPlanner)
         slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
         slack.person("ben").say("C0SUPPORT", f"<@{slack.bot_user_id}> cancel order 1043")
 
@@ -67,7 +66,7 @@ def test_a_cancellation_is_signed_and_verified(
 def test_a_passkey_is_added_without_an_authenticator(tmp_path: Path) -> None:
     """From Home; in the demo it counts at once."""
     with ExitStack() as stack:
-        demo = start_demo(stack, tmp_path, 0, {}, build, StrictPlanner)
+        demo = start_demo(stack, tmp_path, 0, {}, StrictPlanner)
         slack, cleo = demo.sandbox, demo.sandbox.person("cleo")
         cleo.open_home()
         for button in ("home_passkeys", "add_passkey"):

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bot.app import build
 from bot.demo.demo import start_demo
 from tests.integrations.frameworks import FRAMEWORKS, PATIENCE
 from tests.model_stand_in.planner import StrictPlanner
@@ -38,7 +37,7 @@ def test_the_terminal_agent_waits_for_approval() -> None:
         shell = shell.replace(written, meant)
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory()))  # short enough for sockets
-        hour = Hour(start_demo(stack, place / "var" / "demo", 0, {}, build, StrictPlanner))
+        hour = Hour(start_demo(stack, place / "var" / "demo", 0, {}, StrictPlanner))
         with subprocess.Popen(
             ["sh", "-c", f"{shell} put the mugs on sale for 20 percent"],
             cwd=place,

@@ -13,7 +13,7 @@ from typing import Any
 import openai
 import pytest
 
-from bot.cli.doctor.doctor import check_model
+from bot.cli.doctor.model_check import check_model
 from bot.cli.read_only_core import FailingSlackDirectory
 from bot.config.connection_settings import ModelApi
 from bot.runs.sub_agent_runs import build_function_schema

@@ -18,8 +18,8 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import SHARED_VARIABLES_PATTERN
 from bot.tools import Tool
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import AppSource
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
 from slack_sandbox.client.admin import Admin
 from slack_sandbox.server import Sandbox

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import build
 from bot.demo.demo import start_demo
 from tests.model_stand_in.planner import StrictPlanner
 from tests.stories.first_hour import FINANCE, SUPPORT, Hour, because, typed
@@ -21,7 +20,7 @@ from tests.stories.first_hour import FINANCE, SUPPORT, Hour, because, typed
 def demo_hour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hour]:
     """The demo as `make demo` starts it, with its two days of history."""
     with ExitStack() as stack:
-        hour = Hour(start_demo(stack, tmp_path_factory.mktemp("hour"), 0, {}, build, StrictPlanner))
+        hour = Hour(start_demo(stack, tmp_path_factory.mktemp("hour"), 0, {}, StrictPlanner))
         yield hour
         if kept := os.environ.get("COUNTERSIGN_FIRST_HOUR"):
             Path(kept).write_text("\n".join(hour.lines) + "\n", "utf-8")

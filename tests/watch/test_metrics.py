@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from bot.monitoring.metrics import ALL_METRICS, COLLECTED_METRICS, PrometheusMetrics
+from bot.monitoring.metrics import COLLECTED_METRICS, Metric, PrometheusMetrics
 from bot.monitoring.spans import Incident, Tracer, WorkKind
 from storage import inbox
 from storage.models import Call
@@ -60,7 +60,7 @@ def test_every_metric_of_the_table_is_exported(scraped: Scrapes, store: Store) -
     scraped.tracer.attach_store(store)
     found = scraped.families()
     own = {name: kind for name, kind in found.items() if name.startswith("countersign_")}
-    assert own == {each.name: each.metric_type.__name__.lower() for each in ALL_METRICS}
+    assert own == {each.full_name: each.metric_type.__name__.lower() for each in Metric}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= set(found)
     assert all(name.startswith(("process_", "python_")) for name in set(found) - set(own))
     assert scraped("countersign_calls_total", status="expired") == 0
@@ -144,6 +144,6 @@ def test_an_unreadable_database_is_reported(scraped: Scrapes, unreadable: Store)
     """The record's other metrics are missing then; this process's own counts are there."""
     scraped.tracer.attach_store(unreadable)
     assert scraped("countersign_database_up") == 0
-    missing = {each.name for each in COLLECTED_METRICS} - set(scraped.families())
+    missing = {each.full_name for each in COLLECTED_METRICS} - set(scraped.families())
     assert len(missing) == len(COLLECTED_METRICS) - 1
     assert scraped("countersign_calls_total", status="expired") == 0

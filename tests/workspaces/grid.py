@@ -15,8 +15,8 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.demo.model_server import Turn
 from bot.tools import Tool
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import AppSource
 from slack_sandbox.client.actor import Actor
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock

@@ -17,8 +17,7 @@ from starlette.applications import Starlette
 from bot.config.connection_settings import ListeningAddress, parse_page_address
 from bot.http.server import WebServer
 from bot.workspaces.install_pages import INSTALL_PATH, InstallPages
-from bot.workspaces.oauth_client import OAuthClient
-from bot.workspaces.rotation import TokenRotation
+from bot.workspaces.oauth_client import OAuthClient, TokenRotation
 from bot.workspaces.tokens import TokenCipher, Tokens
 from slack_sandbox.server import Sandbox
 from slack_sandbox.workspace.clock import ShiftedClock

@@ -14,9 +14,8 @@ from pydantic import SecretStr
 from bot.app import build
 from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
-from bot.workspaces.hosted import NotServedError
+from bot.workspaces.hosted import AppSource, NotServedError
 from bot.workspaces.tokens import Tokens, open_installation_record, open_token_cipher
 from storage.installations import Installation
 from tests.hosts import use_app_once_settled

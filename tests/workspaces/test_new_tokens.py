@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.workspaces.rotation import TokenRotation
+from bot.workspaces.oauth_client import TokenRotation
 from bot.workspaces.tokens import open_token_cipher
 from tests.workspaces.hosting import ANA, ONE, SUPPORT, TWO, Hosting
 from tests.workspaces.installing import Browser

@@ -17,9 +17,8 @@ from bot.config.connection_settings import Transport
 from bot.config.settings import Settings
 from bot.config.workspace_settings import get_schema_name
 from bot.http.slack_endpoint import ServedElsewhereError
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
-from bot.workspaces.hosted import NotServedError
+from bot.workspaces.hosted import AppSource, NotServedError
 from storage import workspace_owners
 from storage.installations import TABLES_SCHEMA, Installation, InstallationRecord
 from storage.states import InstallationState

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from bot.workspaces.rotation import (
+from bot.workspaces.oauth_client import (
     CLAIM_DURATION,
     FIRST_RETRY_INTERVAL,
     MAX_RETRY_INTERVAL,

@@ -1,4 +1,4 @@
-"""Doctor's checks of MCP servers, rules, databases, tools, monitoring and HTTP.
+"""Doctor's checks of MCP servers, rules, databases and tools.
 
 Each returns or yields results; none changes anything.
 """
@@ -6,49 +6,27 @@ Each returns or yields results; none changes anything.
 from __future__ import annotations
 
 import shutil
-import socket
 import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
-from importlib.util import find_spec
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from bot.approvals.form_catalog import list_template_problems
-from bot.checks.check import (
-    CHECK_TIMEOUT_SECONDS,
-    CheckResult,
-    build_failure_result,
-    build_ok_result,
-    build_warning_result,
-)
+from bot.checks.check import CHECK_TIMEOUT_SECONDS, CheckResult, CheckSubject
 from bot.checks.inspection import check_policy_rules
-from bot.cli.read_only_core import FailingSlackDirectory
-from bot.config.connection_settings import (
-    DEFAULT_ADDRESS,
-    ListeningAddress,
-    Transport,
-    describe_listening_error,
-)
+from bot.cli.read_only_core import build_tools_without_slack
 from bot.config.settings import Settings
 from bot.mcp import server_file
-from bot.monitoring.exporters import (
-    METRICS_EXTRA,
-    TRACES_EXTRA,
-    is_extra_installed,
-    missing_extra_text,
-)
 from bot.policy.evaluation import Policy
 from bot.runs.surfaces import EntryPointKind, SurfaceError, load_surface_classes
 from bot.signing_key import unknown_signing_key_sentences
-from bot.toolbox import ToolsError, build_tool_registry, load_tool_families
-from bot.tools import Registry, ToolError
+from bot.toolbox import ToolsError, load_tool_families
+from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_rights import ExcessiveRoleRightsError
@@ -72,13 +50,13 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
         from countersign.mcp_client.connection import ServerNotReachedError
     except ModuleNotFoundError:
         remedy = "pip install 'countersign-bot[mcp]'"
-        yield build_failure_result("servers", "mcp is missing", remedy)
+        yield CheckSubject("servers").fail("mcp is missing", remedy)
         return
     try:
         accepted = server_file.read_accepted_tools(file.accepted_tools_path)
     except server_file.AcceptedToolsFileError as error:
         remedy = "Accept the tools again: `countersign mcp accept`"
-        yield build_failure_result("servers", str(error), remedy)
+        yield CheckSubject("servers").fail(str(error), remedy)
         return
     for server in file.servers:
         try:
@@ -86,7 +64,7 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
         except ServerNotReachedError as error:
             text = f"it cannot be reached ({escape_control_characters(str(error))})"
             remedy = "Its calls fail until it can be reached"
-            yield build_warning_result(f"server {server.name}", text, remedy)
+            yield CheckSubject(f"server {server.name}").warn(text, remedy)
             continue
         selected = {name: each for name, each in offered.items() if server.is_tool_selected(name)}
         yield from _check_server_tools(server, accepted.get(server.name, {}), selected)
@@ -95,31 +73,23 @@ def check_mcp_servers(settings: Settings) -> Iterator[CheckResult]:
 def _check_server_tools(
     server: server_file.Server, accepted: server_file.Definitions, found: server_file.Definitions
 ) -> Iterator[CheckResult]:
-    about, remedy = f"server {server.name}", f"Review it: `countersign mcp accept {server.name}`"
+    about = CheckSubject(f"server {server.name}")
+    remedy = f"Review it: `countersign mcp accept {server.name}`"
     names = defaultdict[server_file.ToolChangeKind, list[str]](list)
     for each in server_file.list_tool_changes(accepted, found):
         names[each.kind].append(each.name)
     off = names[server_file.ToolChangeKind.CHANGED] + names[server_file.ToolChangeKind.GONE]
     if off:
         some = escape_control_characters(", ".join(off))
-        yield build_warning_result(
-            about, f"changed or gone since they were accepted, so switched off: {some}", remedy
-        )
+        text = f"changed or gone since they were accepted, so switched off: {some}"
+        yield about.warn(text, remedy)
     if new := names[server_file.ToolChangeKind.NEW]:
-        yield build_warning_result(
-            about, f"not accepted, so not used: {escape_control_characters(', '.join(new))}", remedy
-        )
+        some = escape_control_characters(", ".join(new))
+        yield about.warn(f"not accepted, so not used: {some}", remedy)
     hints = (
         "its hints are used" if server.trusted else "not trusted: all tools count as destructive"
     )
-    yield build_ok_result(about, f"{len(accepted) - len(off)} accepted tools; {hints}")
-
-
-def build_tools_without_slack(settings: Settings) -> Registry:
-    """Return the tools that these settings turn on, unable to call Slack; raises ToolsError."""
-    return build_tool_registry(
-        settings, None, FailingSlackDirectory("the tools check does not call Slack")
-    )
+    yield about.confirm(f"{len(accepted) - len(off)} accepted tools; {hints}")
 
 
 def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[CheckResult]:
@@ -128,11 +98,11 @@ def check_rules_against_tools(settings: Settings, policy: Policy) -> Iterator[Ch
         tools = build_tools_without_slack(settings)
     except ToolsError as error:
         remedy = "Correct the tools first"
-        yield build_warning_result("rules", f"not checked against the tools: {error}", remedy)
+        yield CheckSubject("rules").warn(f"not checked against the tools: {error}", remedy)
         return
     misfits = list_template_problems(policy, tools)
     yield from (
-        build_failure_result("templates", each, "Countersign does not start with it")
+        CheckSubject("templates").fail(each, "Countersign does not start with it")
         for each in misfits
     )
     for each in check_policy_rules(tools, policy):
@@ -147,10 +117,10 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
     """
     if (shop := settings.shop_path) and not shop.is_file():
         remedy = "Correct COUNTERSIGN_SHOP, or leave it out: it is for the demo's shop"
-        yield build_failure_result("database of the shop", f"there is no file {shop}", remedy)
+        yield CheckSubject("database of the shop").fail(f"there is no file {shop}", remedy)
     for source in build_sources(settings.databases, settings.database_path).values():
         database = source.database
-        about = f"database {database.name}"
+        about = CheckSubject(f"database {database.name}")
         try:
             with source.open(writes=not database.read_only) as session:
                 catalog, version = session.catalog, session.describe_server_and_role()
@@ -161,7 +131,7 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
             )
             if isinstance(error, ExcessiveRoleRightsError):
                 remedy = " ".join(["Run as its owner:", *error.remedy])
-            yield build_failure_result(about, str(error), remedy)
+            yield about.fail(str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
@@ -169,17 +139,17 @@ def check_agent_databases(settings: Settings) -> Iterator[CheckResult]:
         columns = format_count(secret, "secret column")
         text = f"{version}, {tables}, {columns}; it can be {can}"
         if catalog.tables:
-            yield build_ok_result(about, text)
+            yield about.confirm(text)
         else:
-            yield build_warning_result(about, text, "There is no table to read")
+            yield about.warn(text, "There is no table to read")
         if not (changeable or database.read_only):
             remedy = "Set read_only = true, or grant the role rights"
-            yield build_warning_result(about, "the role may not change anything there", remedy)
+            yield about.warn("the role may not change anything there", remedy)
         yield from _check_secret_columns(about, database, catalog)
 
 
 def _check_secret_columns(
-    subject: str, database: Database, catalog: Catalog
+    subject: CheckSubject, database: Database, catalog: Catalog
 ) -> Iterator[CheckResult]:
     """Warn of patterns for secret columns that match none; list other columns never read."""
     is_secret = {
@@ -193,13 +163,14 @@ def _check_secret_columns(
         named |= fits
         if not fits:
             remedy = "Correct or remove it under secret"
-            yield build_warning_result(subject, f"no column is named {pattern}", remedy)
+            yield subject.warn(f"no column is named {pattern}", remedy)
     others = sorted(name for name, secret in is_secret.items() if secret and name not in named)
     if others:
         some = ", ".join(others[:5]) + (f" and {len(others) - 5} more" * (len(others) > 5))
-        yield build_ok_result(subject, f"not listed under secret, but never read either: {some}")
+        yield subject.confirm(f"not listed under secret, but never read either: {some}")
 
 
+DATABASE_SUBJECT, KEY_SUBJECT = CheckSubject("database"), CheckSubject("key")
 DISK_FAILURE_MEGABYTES = 50  # less free disk is a failure; below the next, a warning
 DISK_WARNING_MEGABYTES = 500
 
@@ -210,12 +181,12 @@ def check_tools_can_be_built(settings: Settings) -> Iterator[CheckResult]:
         tools = build_tools_without_slack(settings)
     except ToolsError as error:
         remedy = "Correct that setting, or install the module where Countersign runs"
-        yield build_failure_result("tools", str(error), remedy)
+        yield CheckSubject("tools").fail(str(error), remedy)
     else:
         added = [
             f"{each.name} of {each.source}" for each in load_tool_families() if not each.is_ours
         ]
-        yield build_ok_result("tools", f"{len(tools.tools)} available{_additions_note(added)}")
+        yield CheckSubject("tools").confirm(f"{len(tools.tools)} available{_additions_note(added)}")
 
 
 def check_surfaces() -> Iterator[CheckResult]:
@@ -224,15 +195,15 @@ def check_surfaces() -> Iterator[CheckResult]:
     All of them are listed.
     """
     for kind in EntryPointKind:
-        name = f"{kind}s"
+        about = CheckSubject(f"{kind}s")
         try:
             surface_classes = load_surface_classes(kind)
         except SurfaceError as error:
-            yield build_failure_result(name, str(error), "Fix that package, or uninstall it")
+            yield about.fail(str(error), "Fix that package, or uninstall it")
             continue
         added = [f"{each.name} of {each.source}" for each in surface_classes if not each.is_ours]
         own = ["Slack", *(each.name for each in surface_classes if each.is_ours)]
-        yield build_ok_result(name, f"{', '.join(own)}{_additions_note(added)}")
+        yield about.confirm(f"{', '.join(own)}{_additions_note(added)}")
 
 
 def _additions_note(added: list[str]) -> str:
@@ -253,13 +224,12 @@ def check_bot_database(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_signing_key(settings, path)
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
+    disk = CheckSubject("disk")
     if room >= DISK_WARNING_MEGABYTES:
-        yield build_ok_result("disk", text)
+        yield disk.confirm(text)
     else:
-        build_result = (
-            build_failure_result if room < DISK_FAILURE_MEGABYTES else build_warning_result
-        )
-        yield build_result("disk", text, "Free some disk space")
+        report = disk.fail if room < DISK_FAILURE_MEGABYTES else disk.warn
+        yield report(text, "Free some disk space")
 
 
 # whether this role may make the tables, in our schema if there is one
@@ -279,30 +249,30 @@ def _check_shared_database(settings: Settings) -> Iterator[CheckResult]:
         store.database.open(exclusive=False)
         schema = find_schema_revision(store)
         if wrong := describe_unusable_schema(store, schema):
-            yield build_failure_result("database", wrong)
+            yield DATABASE_SUBJECT.fail(wrong)
             return
         with store.read() as tx:
             waiting = count_open_calls_by_signing_key(tx) if schema else {}
             may_create = schema or tx.exec_driver_sql(_SELECT_MAY_CREATE).scalar()
     except SchemaError as error:
-        yield build_failure_result("database", str(error))
+        yield DATABASE_SUBJECT.fail(str(error))
         return
     except DBAPIError as error:
         remedy = (
             "Check that the server runs, and that the role in DATABASE_URL may use the database"
         )
-        yield build_failure_result("database", f"{name}: {str(error.orig).strip()}", remedy)
+        yield DATABASE_SUBJECT.fail(f"{name}: {str(error.orig).strip()}", remedy)
         return
     finally:
         store.close()
     if may_create:
-        yield build_ok_result("database", f"{name} answers")
+        yield DATABASE_SUBJECT.confirm(f"{name} answers")
     else:
         remedy = "GRANT CREATE ON DATABASE … TO its role: the first start makes a schema"
-        yield build_failure_result("database", f"{name}: the role may not make its tables", remedy)
+        yield DATABASE_SUBJECT.fail(f"{name}: the role may not make its tables", remedy)
     if settings.key is None:
         remedy = "Set it to the same value for every process"
-        yield build_failure_result("key", "COUNTERSIGN_KEY is not set", remedy)
+        yield KEY_SUBJECT.fail("COUNTERSIGN_KEY is not set", remedy)
         return
     yield from _check_waiting_calls(settings, waiting, settings.signing_key or b"", None)
 
@@ -315,21 +285,20 @@ def _check_new_database_file(path: Path, folder: Path) -> CheckResult:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return build_failure_result(
-            "database",
+        return DATABASE_SUBJECT.fail(
             f"{path} cannot be created: {folder} is not writable",
             "Change its owner, or DATABASE_URL",
         )
-    return build_ok_result("database", f"{path} is created at the first start")
+    return DATABASE_SUBJECT.confirm(f"{path} is created at the first start")
 
 
 def _check_database_file(path: Path) -> CheckResult:
     """Check the database file's integrity and its write lock, which is released at once."""
     if wrong := describe_file_problem(path):
-        return build_failure_result("database", wrong, "Name a file in DATABASE_URL")
+        return DATABASE_SUBJECT.fail(wrong, "Name a file in DATABASE_URL")
     try:
         if is_foreign_file(path):
-            return build_failure_result("database", foreign_file_sentence(path))
+            return DATABASE_SUBJECT.fail(foreign_file_sentence(path))
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=CHECK_TIMEOUT_SECONDS)
         ) as database:
@@ -341,29 +310,27 @@ def _check_database_file(path: Path) -> CheckResult:
             "Check that the file is an SQLite database, that Countersign owns it,"
             " and that nothing else holds it"
         )
-        return build_failure_result("database", f"{path}: {error}", remedy)
+        return DATABASE_SUBJECT.fail(f"{path}: {error}", remedy)
     if integrity != "ok":
-        return build_failure_result(
-            "database",
+        return DATABASE_SUBJECT.fail(
             f"{path} is damaged: {integrity}",
             "Stop Countersign and restore a backup with `countersign restore FILE`",
         )
     with closing(ReadOnlyStore(path)) as store:
         current = find_schema_revision(store)
         if wrong := describe_unusable_schema(store, current):
-            return build_failure_result("database", wrong)
+            return DATABASE_SUBJECT.fail(wrong)
     size, free = path.stat().st_size, shutil.disk_usage(path.parent).free
     if current not in (None, newest()) and free < size:
         needed = f"{size // 1_000_000} MB, and {free // 1_000_000} MB are free"
         why = f"{path} has the older schema {current}, and the start copies it first: {needed}"
-        return build_failure_result("database", why, "Free some disk space")
+        return DATABASE_SUBJECT.fail(why, "Free some disk space")
     if path.stat().st_nlink > 1:
-        return build_warning_result(
-            "database",
+        return DATABASE_SUBJECT.warn(
             f"{path} has a second name (a hard link); a process that opens that one damages it",
             "Remove the other name, or make a copy of it",
         )
-    return build_ok_result("database", f"{path} is sound and can be written")
+    return DATABASE_SUBJECT.confirm(f"{path} is sound and can be written")
 
 
 def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
@@ -376,7 +343,7 @@ def _check_signing_key(settings: Settings, path: Path) -> Iterator[CheckResult]:
         key = settings.signing_key or (read_key_file(key_path) if key_path.exists() else b"")
     except (KeyFileError, OSError) as error:
         remedy = "Put back the right key file, or set COUNTERSIGN_KEY"
-        yield build_failure_result("key", str(error), remedy)
+        yield KEY_SUBJECT.fail(str(error), remedy)
         return
     try:
         with closing(ReadOnlyStore(path)) as store, store.read() as tx:
@@ -391,85 +358,4 @@ def _check_waiting_calls(
 ) -> Iterator[CheckResult]:
     """Yield a failure for each signing key that waiting calls need and that is not known here."""
     for each in unknown_signing_key_sentences(waiting, key, settings.lost_key, key_file):
-        yield build_failure_result("key", each.removeprefix("COUNTERSIGN_KEY: "))
-
-
-def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
-    """Check that the packages for metrics and traces are installed, if the settings want them."""
-    if settings.http is not None or settings.transport is Transport.HTTP:
-        if is_extra_installed(METRICS_EXTRA):
-            yield build_ok_result(METRICS_EXTRA, "counted, and shown at /metrics")
-        else:
-            yield build_warning_result(METRICS_EXTRA, missing_extra_text(METRICS_EXTRA))
-    if settings.traces is not None:
-        if is_extra_installed(TRACES_EXTRA):
-            yield build_ok_result(TRACES_EXTRA, f"sent to {settings.traces}")
-        else:
-            yield build_failure_result(TRACES_EXTRA, missing_extra_text(TRACES_EXTRA))
-
-
-HTTP_PACKAGES = ("starlette", "uvicorn", "fastapi", "standardwebhooks")
-HTTP_TIMEOUT_SECONDS = 5.0
-LOOPBACK_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask what listens everywhere
-HTTP_ADDRESS_SUBJECT = "http address"
-
-
-def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
-    """Check what serving HTTP needs, if the settings want it: the secret, packages and address."""
-    if settings.slack_signing_secret.get_secret_value():
-        text = "is set; only a request from Slack shows whether it is the right one"
-        yield build_ok_result("signing secret", text)
-    elif settings.http is None:
-        return
-    if lacking := [each for each in HTTP_PACKAGES if find_spec(each) is None]:
-        remedy = "pip install 'countersign-bot[serve]'"
-        yield build_failure_result("http", f"{' and '.join(lacking)} is not installed", remedy)
-    yield _check_http_address(settings.http or DEFAULT_ADDRESS, settings.transport)
-
-
-def _check_http_address(address: ListeningAddress, transport: Transport) -> CheckResult:
-    """Check that a bot answers at the address, or else that a start could listen there."""
-    where = f"{address.host}:{address.port}"
-    try:
-        readiness = _ask_bot_readiness(address)
-    except (OSError, HTTPException):
-        return _check_address_is_free(address, where)
-    if readiness is None:
-        remedy = "Choose another address in COUNTERSIGN_HTTP"
-        return build_failure_result(
-            HTTP_ADDRESS_SUBJECT, f"{where} is used by another program", remedy
-        )
-    if readiness:
-        text = f"the bot at {where} is not ready: {readiness}"
-        return build_warning_result(HTTP_ADDRESS_SUBJECT, text, "Fix what it names")
-    way = "Slack's requests" if transport is Transport.HTTP else "health"
-    return build_ok_result(HTTP_ADDRESS_SUBJECT, f"a bot is ready at {where}, for {way}")
-
-
-def _ask_bot_readiness(address: ListeningAddress) -> str | None:
-    """Return what the bot at the address says is wrong, "" for nothing; None if it is no bot."""
-    host = LOOPBACK_BY_WILDCARD.get(address.host, address.host)
-    connection = HTTPConnection(host, address.port, timeout=HTTP_TIMEOUT_SECONDS)
-    try:
-        connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        first, *lines = answer.read(10_000).decode(errors="replace").splitlines() or [""]
-    finally:
-        connection.close()
-    if first not in ("ready", "not ready"):
-        return None
-    if answer.status == HTTPStatus.OK:
-        return ""
-    return "; ".join(each for each in lines if not each.endswith(": ok")) or first
-
-
-def _check_address_is_free(address: ListeningAddress, where: str) -> CheckResult:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        socket.create_server(address, family=family).close()
-    except OSError as error:
-        text = f"{where} cannot be listened to ({describe_listening_error(error)})"
-        return build_failure_result(
-            HTTP_ADDRESS_SUBJECT, text, "Choose another address in COUNTERSIGN_HTTP"
-        )
-    return build_ok_result(HTTP_ADDRESS_SUBJECT, f"{where} is free")
+        yield KEY_SUBJECT.fail(each.removeprefix("COUNTERSIGN_KEY: "))

@@ -24,16 +24,9 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot import version
-from bot.checks.check import CheckResult, build_failure_result, build_ok_result
+from bot.checks.check import CheckResult, CheckSubject
 from bot.checks.slack import SLACK_UNREACHABLE_ERRORS, describe_slack_failure
-from bot.cli.doctor.live_workspace import (
-    OK,
-    LiveStepRunner,
-    LiveTrial,
-    UploadTrackingClient,
-    describe_step_error,
-    render_live_report,
-)
+from bot.cli.doctor import live_workspace
 from bot.clock import SystemClock
 from bot.config.environment import remove_variables_slack_misreads, split_url
 from bot.config.settings import Settings
@@ -48,6 +41,7 @@ from countersign.cli.process import handle_signals
 WAIT_SECONDS = 120.0  # for the person to click
 CLICK_REQUEST_TEXT = "Please click once, so that Countersign can measure how long a click takes."
 CLICK_RECEIVED_TEXT = "Thank you: your click arrived."
+DIALOG_CHANGED_TEXT = "Done; please close this window."
 CONNECT_STEP = "connect by Socket Mode"
 CLICK_STEP = "wait for a click"
 _CONNECT_METHOD = "apps.connections.open"
@@ -99,7 +93,7 @@ class ClickListener:
 
 
 def open_click_listener(
-    client: WebClient, steps: LiveStepRunner, token: str, key: str
+    client: WebClient, steps: live_workspace.LiveStepRunner, token: str, key: str
 ) -> tuple[ClickListener, HelloMessage] | None:
     """Open a connection that listens for clicks; None if that fails, which the report then says."""
     line = ClickListener(client, token, key)
@@ -110,7 +104,9 @@ def open_click_listener(
     return line, hello
 
 
-def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def run_button_click_step(
+    visit: live_workspace.LiveTrial, line: ClickListener | None, why: str
+) -> None:
     """Ask for a click and record its delay; without a connection, record `why` it is left out."""
     steps = visit.steps
     if line is None or not visit.channel:
@@ -133,37 +129,32 @@ def run_button_click_step(visit: LiveTrial, line: ClickListener | None, why: str
             CLICK_STEP, "block_actions", f"no click within {WAIT_SECONDS:.0f} s", WAIT_SECONDS
         )
         return
-    steps.record_step(CLICK_STEP, "block_actions", OK, arrived - begun)
+    steps.record_step(CLICK_STEP, "block_actions", live_workspace.OK, arrived - begun)
     steps.record_step(
-        "acknowledge it (from its arrival)", "block_actions", OK, acknowledged - arrived
+        "acknowledge it (from its arrival)",
+        "block_actions",
+        live_workspace.OK,
+        acknowledged - arrived,
     )
     _open_dialog(visit, str(payload.get("trigger_id") or ""))
     try:
         visit.client.chat_update(
             channel=visit.channel, ts=message_ts, text=CLICK_RECEIVED_TEXT, blocks=[]
         )
-        result = OK
+        result = live_workspace.OK
     except (SlackApiError, OSError) as error:
-        result = describe_step_error(error)
+        result = live_workspace.describe_step_error(error)
     took = time.perf_counter() - arrived
     steps.record_step("show its effect (from its arrival)", "chat.update", result, took)
 
 
-def _open_dialog(visit: LiveTrial, trigger: str) -> None:
+def _open_dialog(visit: live_workspace.LiveTrial, trigger: str) -> None:
     """Open a dialog, then change its text to say that it can be closed: no app can close one."""
-    client, take = visit.client, visit.steps.run_step
-    opened = take(
-        "open a dialog",
-        "views.open",
-        lambda: client.views_open(
-            trigger_id=trigger, view=_render_dialog(visit.key, CLICK_RECEIVED_TEXT)
-        )["view"]["id"],
-    )
+    view = _render_dialog(visit.key, CLICK_RECEIVED_TEXT)
+    opened = visit.call_method("open a dialog", "views.open", trigger_id=trigger, view=view)
     if opened:
-        words = "Done; please close this window."
-        step = "change the dialog"
-        view = _render_dialog(visit.key, words)
-        take(step, "views.update", lambda: client.views_update(view_id=str(opened), view=view))
+        view_id, view = opened["view"]["id"], _render_dialog(visit.key, DIALOG_CHANGED_TEXT)
+        visit.call_method("change the dialog", "views.update", view_id=view_id, view=view)
 
 
 def _render_button(key: str) -> list[dict[str, Any]]:
@@ -192,7 +183,7 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
     `own_app`: the app's id, "" if it is unknown. If the token itself names that app, the connection
     is left unused: a bot that is running would miss what Slack delivers there.
     """
-    token = settings.slack_app_token.get_secret_value()
+    about, token = CheckSubject("app token"), settings.slack_app_token.get_secret_value()
     try:
         client.apps_connections_open(app_token=token)
         named = _APP_ID_IN_TOKEN_PATTERN.match(token)
@@ -200,15 +191,15 @@ def check_app_token(client: WebClient, settings: Settings, own_app: str) -> Chec
         app = own_app if is_own else look_up_token_app(client, token)
     except (SlackApiError, *SLACK_UNREACHABLE_ERRORS) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return build_failure_result("app token", describe_slack_failure(error), remedy)
+        return about.fail(describe_slack_failure(error), remedy)
     if own_app and app and app != own_app:
         text = f"it belongs to the app {app}, but the bot token to the app {own_app}"
         remedy = "Take both tokens from one app's page at Slack"
-        return build_failure_result("app token", text, remedy)
+        return about.fail(text, remedy)
     if not app:
         text = "Socket Mode opens; Slack did not say which app the token belongs to"
-        return build_ok_result("app token", text)
-    return build_ok_result("app token", f"Socket Mode opens, for the app {app}")
+        return about.confirm(text)
+    return about.confirm(f"Socket Mode opens, for the app {app}")
 
 
 def look_up_token_app(client: WebClient, token: str) -> str:
@@ -250,14 +241,16 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error("SLACK_BOT_TOKEN is not set: there is no workspace to try.")
         return MISUSE_EXIT_CODE
     remove_variables_slack_misreads(environ, settings.slack_api_url)
-    client = UploadTrackingClient(
+    client = live_workspace.UploadTrackingClient(
         token, base_url=settings.slack_api_url, timeout=CALL_TIMEOUT_SECONDS, retry_handlers=[]
     )
-    steps = LiveStepRunner(lambda tried: print_error(f"{tried.step}: {tried.result}"))
+    steps = live_workspace.LiveStepRunner(
+        lambda tried: print_error(f"{tried.step}: {tried.result}")
+    )
     me = steps.run_step("look up the bot", "auth.test", client.auth_test)
     if me is None:
         print_line(
-            render_live_report(
+            live_workspace.render_live_report(
                 steps.all_steps, _list_report_facts(settings, False, 0), cut_short=False
             )
         )
@@ -268,11 +261,11 @@ def run_live_check(environ: MutableMapping[str, str], dotenv_path: Path, who: st
         print_error(error)
         return MISUSE_EXIT_CODE
     key = f"live-{secrets.token_hex(8)}"
-    visit = LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
+    visit = live_workspace.LiveTrial(client, steps, user, str(me.get("team_id") or ""), key)
     return _run_steps_and_clean_up(visit, settings, str(me.get("bot_id") or ""))
 
 
-def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> int:
+def _run_steps_and_clean_up(visit: live_workspace.LiveTrial, settings: Settings, bot: str) -> int:
     """Run the live check's steps, clean up in any case and report; returns the exit code."""
     steps, cut_short = visit.steps, False
     token = settings.slack_app_token.get_secret_value()
@@ -307,13 +300,13 @@ def _run_steps_and_clean_up(visit: LiveTrial, settings: Settings, bot: str) -> i
             visit.remove_everything()
             if line is not None:
                 line.close()
-    print_line(render_live_report(steps.all_steps, facts, cut_short))
+    print_line(live_workspace.render_live_report(steps.all_steps, facts, cut_short))
     if cut_short:
         raise KeyboardInterrupt
     return 0 if all(each.is_ok for each in steps.all_steps) else 1
 
 
-def _run_steps(visit: LiveTrial, line: ClickListener | None, why: str) -> None:
+def _run_steps(visit: live_workspace.LiveTrial, line: ClickListener | None, why: str) -> None:
     visit.run_message_steps()
     if visit.channel:
         visit.show_status_and_stream()

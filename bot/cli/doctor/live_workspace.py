@@ -174,22 +174,28 @@ class LiveTrial:
     has_home: bool = False
     started_at: float = field(default_factory=lambda: SystemClock().now().timestamp())
 
+    def call_method(self, step: str, method: str, **arguments: Any) -> SlackResponse | None:
+        """Call a method of Slack's as a step; return the answer, None if it failed."""
+        call = getattr(self.client, method.replace(".", "_"), None)
+        if call is None:  # slack_sdk does not have it yet
+            return self.steps.run_step(step, method, self.client.api_call, method, json=arguments)
+        answer: SlackResponse | None = self.steps.run_step(step, method, call, **arguments)
+        return answer
+
     def run_message_steps(self) -> None:
         """Open the direct messages; post, find by metadata, change and mark a message there."""
-        take, client = self.steps.run_step, self.client
-        opened = take(
-            "open the direct messages",
-            "conversations.open",
-            lambda: client.conversations_open(users=self.user)["channel"]["id"],
-        )
-        self.channel = str(opened or "")
+        take = self.call_method
+        opened = take("open the direct messages", "conversations.open", users=self.user)
+        self.channel = str(opened["channel"]["id"]) if opened else ""
         if not self.channel:
             self.steps.record_skipped_step(
                 "all that stands in messages", "chat.*", "no direct messages"
             )
             return
         self.root_ts = self.post_message("post a message", TRIAL_MESSAGE_TEXT)
-        message_ts = take("find it by its metadata", "conversations.history", self._get_message_ts)
+        message_ts = self.steps.run_step(
+            "find it by its metadata", "conversations.history", self._get_message_ts
+        )
         if message_ts and not self.root_ts:  # Slack's answer to the post was lost
             self.root_ts, self.unknown_posts = str(message_ts), 0
         self.root_ts = self.root_ts or self.post_message(
@@ -200,31 +206,31 @@ class LiveTrial:
             return
         at: dict[str, Any] = {"channel": self.channel, "ts": self.root_ts}
         changed = f"{TRIAL_MESSAGE_TEXT} (changed)"
-        take("change it", "chat.update", client.chat_update, **at, text=changed)
+        take("change it", "chat.update", **at, text=changed)
         mark: dict[str, Any] = {"channel": self.channel, "timestamp": self.root_ts, "name": "eyes"}
-        if take("react to it", "reactions.add", client.reactions_add, **mark) is not None:
-            take("remove the reaction", "reactions.remove", client.reactions_remove, **mark)
+        if take("react to it", "reactions.add", **mark) is not None:
+            take("remove the reaction", "reactions.remove", **mark)
 
     def post_message(self, step: str, text: str, blocks: list[dict[str, Any]] | None = None) -> str:
         """Post a message with the trial's key in its metadata; return its ts, "" if that failed."""
-        metadata = {"event_type": METADATA_EVENT_TYPE, "event_payload": {"key": self.key}}
         options: dict[str, Any] = {"blocks": blocks} if blocks else {}
+        options["metadata"] = {
+            "event_type": METADATA_EVENT_TYPE,
+            "event_payload": {"key": self.key},
+        }
         self.unknown_posts += 1
-        message_ts = self.steps.run_step(
-            step,
-            "chat.postMessage",
-            lambda: self.client.chat_postMessage(
-                channel=self.channel, text=text, metadata=metadata, **options
-            )["ts"],
+        posted = self.call_method(
+            step, "chat.postMessage", channel=self.channel, text=text, **options
         )
-        self.posted_ts |= {str(message_ts)} if message_ts else set()
+        message_ts = str(posted["ts"]) if posted else ""
+        self.posted_ts |= {message_ts} - {""}
         if message_ts or not self.steps.may_have_taken_effect():
             self.unknown_posts -= 1
-        return str(message_ts or "")
+        return message_ts
 
     def show_status_and_stream(self) -> None:
         """Try a status, an agent session and a streamed message in the posted message's thread."""
-        client, take = self.client, self.steps.run_step
+        take = self.call_method
         if not self.root_ts:
             self.steps.record_skipped_step(
                 "status, session and stream", "assistant.*", "no message"
@@ -236,20 +242,15 @@ class LiveTrial:
         self.has_session = self.steps.may_have_taken_effect()
         place: dict[str, Any] = {"channel": self.channel, "thread_ts": self.root_ts}
         whose: dict[str, Any] = {"recipient_user_id": self.user, "recipient_team_id": self.team}
-        begun = take(
-            "start a stream",
-            "chat.startStream",
-            lambda: client.chat_startStream(**place, **whose, markdown_text="One, ")["ts"],
-        )
-        self.stream_ts = str(begun or "")
+        begun = take("start a stream", "chat.startStream", **place, **whose, markdown_text="One, ")
+        self.stream_ts = str(begun["ts"]) if begun else ""
         self.posted_ts |= {self.stream_ts} - {""}
         if not self.stream_ts:
             self.steps.record_skipped_step("continue and end it", "chat.stopStream", "no stream")
             return
         of: dict[str, Any] = {"channel": self.channel, "ts": self.stream_ts}
-        more = {**of, "markdown_text": "two."}
-        take("continue it", "chat.appendStream", client.chat_appendStream, **more)
-        if take("end it", "chat.stopStream", client.chat_stopStream, **of) is not None:
+        take("continue it", "chat.appendStream", **of, markdown_text="two.")
+        if take("end it", "chat.stopStream", **of) is not None:
             self.stream_ts = ""
 
     def upload_file(self) -> None:
@@ -296,12 +297,15 @@ class LiveTrial:
 
     def _delete_everything(self) -> bool:
         """Delete the messages and files that were made; return whether each step succeeded."""
-        take, before = self.steps.run_step, len(self.steps.all_steps)
+        before = len(self.steps.all_steps)
         if self.stream_ts:
             at = {"channel": self.channel, "ts": self.stream_ts}
             self._remove("end the stream", "chat.stopStream", at)
         messages = (
-            take("find what was created", "conversations.replies", self._list_made_messages) or {}
+            self.steps.run_step(
+                "find what was created", "conversations.replies", self._list_made_messages
+            )
+            or {}
         )
         for file in sorted(self.client.started_uploads.union(*messages.values())):
             self._remove("delete the file", "files.delete", {"file": file})
@@ -365,25 +369,18 @@ class LiveTrial:
         return self.steps.run_step(step, method, end) is not None
 
     def _set_thread_status(self, step: str, status: str) -> None:
-        call, method = self.client.assistant_threads_setStatus, "assistant.threads.setStatus"
-        place: dict[str, Any] = {"channel_id": self.channel, "thread_ts": self.root_ts}
-        self.steps.run_step(step, method, call, **place, status=status)
+        place = {"channel_id": self.channel, "thread_ts": self.root_ts}
+        self.call_method(step, "assistant.threads.setStatus", **place, status=status)
 
     def _set_session_status(self, step: str, state: str) -> None:
-        arguments = {
-            "channel_id": self.channel,
-            "thread_ts": self.root_ts,
-            "status": state,
-            "initiator_user_id": self.user,
-        }
-        method = "agents.sessions.setStatus"
-        self.steps.run_step(step, method, self.client.api_call, method, json=arguments)
+        place = {"channel_id": self.channel, "thread_ts": self.root_ts}
+        whose = {"status": state, "initiator_user_id": self.user}
+        self.call_method(step, "agents.sessions.setStatus", **place, **whose)
 
     def _publish_home_text(self, step: str, text: str) -> None:
         section = {"type": "section", "text": {"type": "plain_text", "text": text}}
         view = {"type": "home", "blocks": [section]}
-        publish = self.client.views_publish
-        self.steps.run_step(step, "views.publish", publish, user_id=self.user, view=view)
+        self.call_method(step, "views.publish", user_id=self.user, view=view)
 
 
 def _get_trial_key(message: dict[str, Any]) -> str:

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bot.tools import Tool
-from bot.tools.database import sql_tools
-from bot.tools.database.child_tools import (
-    COMMITTING_FRAME,
-    build_error_frame,
-    decode_frame,
-    encode_frame,
-)
+from bot.tools.database import child_tools, sql_tools
 from bot.tools.database.config import Database
 from bot.tools.database.sources import build_sources
 
@@ -38,19 +32,19 @@ def main() -> None:
     threading.Thread(
         target=_queue_received_lines, args=(sys.stdin.buffer, lines), daemon=True
     ).start()
-    first = decode_frame(lines.get())
+    first = child_tools.decode_frame(lines.get())
     databases = [Database.model_validate(each) for each in first["databases"]]
     bot_database = Path(first["own"]) if first["own"] else None
 
     def announce() -> None:
-        answers.write(encode_frame(COMMITTING_FRAME))
+        answers.write(child_tools.encode_frame(child_tools.COMMITTING_FRAME))
 
     sources = build_sources(databases, bot_database)
     built_tools = sql_tools.build_in_process_database_tools(sources, announce=announce)
     tools = {each.name: each for each in built_tools}
     _limit_memory()
     while True:
-        answers.write(_answer_call(sources, tools, decode_frame(lines.get())))
+        answers.write(_answer_call(sources, tools, child_tools.decode_frame(lines.get())))
 
 
 def _queue_received_lines(stream: BinaryIO, lines: queue.SimpleQueue[bytes]) -> None:
@@ -71,13 +65,13 @@ def _answer_call(
     sources: sql_tools.Sources, tools: dict[str, Tool[Any]], asked: dict[str, Any]
 ) -> bytes:
     try:
-        return encode_frame({"result": _run_call(sources, tools, asked)})
+        return child_tools.encode_frame({"result": _run_call(sources, tools, asked)})
     except Exception as error:  # noqa: BLE001 - the bot is told, whatever it was
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-            return encode_frame(
+            return child_tools.encode_frame(
                 {"error": "ToolError", "message": OUT_OF_MEMORY_ERROR, "spent": True}
             )
-        return encode_frame(build_error_frame(error))
+        return child_tools.encode_frame(child_tools.build_error_frame(error))
 
 
 def _run_call(

@@ -5,14 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from countersign.cli import console
 from countersign.cli.commands import CommandFunctions
-from countersign.cli.console import (
-    CommandError,
-    UsageError,
-    escape_control_characters,
-    print_beside_result,
-    print_error,
-)
 from countersign.cli.process import END_SIGNALS, interrupt_once_on
 from countersign.client import Countersign
 from countersign.durations import format_duration, parse_duration
@@ -56,7 +50,7 @@ def parse_wait_option(arguments: argparse.Namespace) -> int:
     """Return the seconds of --wait; raises UsageError if it is no duration."""
     found = parse_duration(arguments.wait)
     if not found:
-        raise UsageError(f"{arguments.wait!r} is not a duration: write 90s, 30m, 4h or 2d")
+        raise console.UsageError(f"{arguments.wait!r} is not a duration: write 90s, 30m, 4h or 2d")
     return found
 
 
@@ -99,7 +93,7 @@ def wait_for_approval(
 
 def print_progress(sentence: str) -> None:
     """Print a progress message to the standard error, apart from the result."""
-    print_beside_result(escape_control_characters(sentence))
+    console.print_beside_result(console.escape_control_characters(sentence))
 
 
 SUCCEEDED, FAILED = "succeeded", "failed"
@@ -114,16 +108,16 @@ def _add_report_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_report_command(arguments: argparse.Namespace) -> int:
     request_id, _, claimant = arguments.claim.strip().partition(":")
     if not request_id or not claimant:
-        raise UsageError("a claim is what `countersign ask` printed, ID:…")
+        raise console.UsageError("a claim is what `countersign ask` printed, ID:…")
     done = arguments.how == SUCCEEDED
     try:
         countersign = Countersign()
     except CountersignError as error:
-        raise CommandError(error, 2) from None
+        raise console.CommandError(error, 2) from None
     try:
         countersign.report(request_id, claimant, succeeded=done, result=arguments.result)
     except CountersignError as error:
-        return print_error(escape_control_characters(str(error)))
+        return console.print_error(console.escape_control_characters(str(error)))
     return 0
 
 

@@ -15,14 +15,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
 
-from countersign.cli import process
-from countersign.cli.console import (
-    CommandError,
-    UsageError,
-    drop_unwritten_output,
-    print_error,
-    print_line,
-)
+from countersign.cli import console, process
 from countersign.version import VERSION
 
 # The installed commands, and a parser for them.
@@ -65,7 +58,7 @@ class CommandGroup(Protocol):
 
     COMMANDS: Mapping[str, CommandEntry]
 
-    def describe_error(self, error: Exception, /) -> CommandError | None:
+    def describe_error(self, error: Exception, /) -> console.CommandError | None:
         """Return how an error ends a command, in a sentence; None if the error is a bug."""
         ...
 
@@ -118,7 +111,7 @@ class _VersionAction(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         groups = load_command_groups()
-        print_line(next((group.describe_version() for group in groups), VERSION))
+        console.print_line(next((group.describe_version() for group in groups), VERSION))
         parser.exit()
 
 
@@ -176,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run_reporting_errors(typed)
         return _run_with_failure_exit_code(typed, broken)
     finally:
-        drop_unwritten_output()
+        console.drop_unwritten_output()
 
 
 def _parse_command_line(words: list[str]) -> ParsedCommandLine:
@@ -199,7 +192,7 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
         raise  # the command was mistyped
     except BaseException as error:  # noqa: BLE001 # an interruption, too
         with suppress(Exception):
-            print_error(f"{typed.name} was cut short ({type(error).__name__}).")
+            console.print_error(f"{typed.name} was cut short ({type(error).__name__}).")
         with suppress(Exception):  # unwritten output must not be flushed again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return broken
@@ -212,7 +205,7 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         # COUNTERSIGN_TOOLS may name modules that lie in the working directory
         sys.path.append(os.getcwd())
     except OSError as error:
-        return print_error(f"The working directory cannot be used: {error.strerror}.")
+        return console.print_error(f"The working directory cannot be used: {error.strerror}.")
     if serves:
         process.install_stop_handlers()
     try:
@@ -221,15 +214,15 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
         return 0 if serves else INTERRUPTED_EXIT_CODE
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         return BROKEN_PIPE_EXIT_CODE
-    except CommandError as error:
-        print_error(error)
+    except console.CommandError as error:
+        console.print_error(error)
         return error.exit_code
     except Exception as error:
         error_reports = (group.describe_error(error) for group in load_command_groups())
         end = next(filter(None, error_reports), None)
         if end is None:
             raise
-        print_error(end)
+        console.print_error(end)
         return end.exit_code
 
 
@@ -255,7 +248,7 @@ def _run_typed_command(typed: ParsedCommandLine) -> int:
         raise SystemExit(entry.misuse_exit_code if end.code else 0) from None
     try:
         return loaded[typed.name].run(arguments)
-    except UsageError as error:
+    except console.UsageError as error:
         own: argparse.ArgumentParser = arguments.command_parser
         own.print_usage(sys.stderr)
         own.exit(entry.misuse_exit_code, f"{own.prog}: error: {error}\n")

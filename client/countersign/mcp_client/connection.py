@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import anyio.lowlevel
 import httpx2
+import mcp_types
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
@@ -27,13 +28,6 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolResult,
-    Implementation,
-    Tool,
-    ToolListChangedNotification,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from referencing import Registry
@@ -216,7 +210,7 @@ class ServerSession:
     async def _run(self) -> None:
         client = sent_calls.SingleCallClient(
             open_transport(self._address, self.wire),
-            client_info=Implementation(name="countersign", version=VERSION),
+            client_info=mcp_types.Implementation(name="countersign", version=VERSION),
             message_handler=self._notice_changed_tool_list,
             elicitation_callback=self._elicit,
             cache=None,
@@ -241,7 +235,7 @@ class ServerSession:
             return  # each call checks the tool list as well
 
     async def _notice_changed_tool_list(self, message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
             self._changed()
         await anyio.lowlevel.checkpoint()
 
@@ -266,7 +260,7 @@ def describe_connection_error(error: BaseException) -> str:
         where = ".".join(map(str, first["loc"]))
         return f"its answer cannot be read: {where}: {first['msg']}"[:200]
     if isinstance(error, MCPError):
-        ended = error.code == CONNECTION_CLOSED
+        ended = error.code == mcp_types.CONNECTION_CLOSED
         return "it ended the connection" if ended else error.message[:200]
     return " ".join(f"{type(error).__name__} {error}".split())[:200]
 
@@ -282,7 +276,9 @@ _Plain: Any = extend(  # type: ignore[no-untyped-call] # jsonschema has no types
 )
 
 
-def describe_schema_mismatch(result: CallToolResult, schema: Mapping[str, Any] | None) -> str:
+def describe_schema_mismatch(
+    result: mcp_types.CallToolResult, schema: Mapping[str, Any] | None
+) -> str:
     """Return how a result breaks its tool's output schema; "" if it fits or cannot be checked."""
     if schema is None:
         return ""
@@ -332,7 +328,7 @@ class ServerConnection:
         self._failures, self._retry_at = 0, 0.0
         self._opening = asyncio.Lock()
 
-    async def list_current_tools(self) -> list[Tool]:
+    async def list_current_tools(self) -> list[mcp_types.Tool]:
         """Return the tools that the server has now. Raises ServerNotReachedError."""
         return (await self._open_and_list_tools())[2]
 
@@ -344,7 +340,7 @@ class ServerConnection:
         self,
         tool: str,
         arguments: dict[str, Any],
-        check: Callable[[list[Tool]], None],
+        check: Callable[[list[mcp_types.Tool]], None],
         within: Callable[[], AbstractContextManager[object]],
         progress: ProgressFnT | None = None,
     ) -> sent_calls.CallOutcome:
@@ -395,7 +391,7 @@ class ServerConnection:
         if session is not None:
             await session.close()
 
-    async def _open_and_list_tools(self) -> tuple[ServerSession, Client, list[Tool]]:
+    async def _open_and_list_tools(self) -> tuple[ServerSession, Client, list[mcp_types.Tool]]:
         """Return the open connection and its tools; try once more if they cannot be listed."""
         why = ""
         for _ in range(2):

@@ -17,14 +17,6 @@ from typing import Any, NoReturn
 import anyio
 import mcp.client.stdio as server_process
 import mcp.types as types
-from anyio import (
-    CancelScope,
-    create_task_group,
-    current_time,
-    fail_after,
-    move_on_after,
-    open_signal_receiver,
-)
 from mcp import Client, MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -252,10 +244,10 @@ class McpProxy:
 
         Raises NotRunError if no call was made, and OutcomeUnknownError if its end is unknown.
         """
-        scope, until = CancelScope(), math.inf
+        scope, until = anyio.CancelScope(), math.inf
 
         async def far(progress: float, total: float | None, message: str | None) -> None:
-            scope.deadline = min(current_time() + CALL_IDLE_TIMEOUT_SECONDS, until)
+            scope.deadline = min(anyio.current_time() + CALL_IDLE_TIMEOUT_SECONDS, until)
             of = f" of {total:g}" if total else ""
             words = request.escape_control_characters(message) if message else None
             await tell(" · ".join(filter(None, [f"is at {progress:g}{of}", words])))
@@ -268,8 +260,8 @@ class McpProxy:
         @contextmanager
         def within() -> Iterator[None]:
             nonlocal scope, until
-            until = current_time() + MAX_CALL_SECONDS
-            with fail_after(min(CALL_IDLE_TIMEOUT_SECONDS, MAX_CALL_SECONDS)) as scope:
+            until = anyio.current_time() + MAX_CALL_SECONDS
+            with anyio.fail_after(min(CALL_IDLE_TIMEOUT_SECONDS, MAX_CALL_SECONDS)) as scope:
                 yield
 
         outcome = await self.behind.call(tool.name, arguments, check, within, far)
@@ -357,7 +349,7 @@ async def serve_host(
         async with sent_calls.watch_streams(stdio_server(), traffic, reads=True) as (read, write):
             await server.run(read, write, server.create_initialization_options())
     finally:
-        with CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
             await behind.close()
 
 
@@ -381,7 +373,7 @@ def run_proxy_process(
     sdk.propagate = False
 
     async def work() -> None:
-        async with create_task_group() as both:
+        async with anyio.create_task_group() as both:
             both.start_soon(_exit_on_signal, behind)
             await serve_host(behind, held_calls, name, prefix, trusted)
             both.cancel_scope.cancel()
@@ -404,11 +396,11 @@ async def _exit_on_signal(behind: ServerConnection) -> None:
 
     People are asked about a call that was made and not reported.
     """
-    with open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             server_process.PROCESS_TERMINATION_TIMEOUT = SERVER_STOP_STEP_SECONDS
             server_process.FORCE_KILL_TIMEOUT = SERVER_STOP_STEP_SECONDS
-            with move_on_after(STOP_TIMEOUT_SECONDS):
+            with anyio.move_on_after(STOP_TIMEOUT_SECONDS):
                 await behind.close()
             _exit_process()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from bot.app import App, build
 from bot.config.settings import Settings
-from bot.workspaces.app_starter import AppSource
 from bot.workspaces.host import WorkspaceHost
+from bot.workspaces.hosted import AppSource
 from slack_sandbox.workspace.clock import ShiftedClock
 from tests.proof.crash.life import MAX_SECONDS, Orders, settle_app
 from tests.proof.crash.steps import Steps
