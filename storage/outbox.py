@@ -30,6 +30,9 @@ _KINDS_WITHOUT_CHANNEL_LIMIT = (
     MessageKind.MARK,
 )  # Slack limits these by method, not by channel
 NOTIFIED_KEY = "notified"  # in a message's body: ids of people whom a mention in it notifies
+# in a card's body: it was posted again; the timestamp of the message that was given up for that
+# (true from earlier builds)
+REPOSTED_KEY = "reposted"
 _UNSENT_CONDITION = col(Message.status).in_(MESSAGE_OPEN_STATUSES)
 _SELECT_UNSENT = select(Message).where(_UNSENT_CONDITION).order_by(col(Message.seq))
 _SELECT_UNSENT_IN_CHANNEL = _SELECT_UNSENT.where(col(Message.channel) == bindparam("channel_"))
@@ -353,6 +356,12 @@ def parse_message_body(row: Message) -> dict[str, Any]:
     """Return a message's stored body as a dict."""
     loaded: dict[str, Any] = json.loads(row.body)
     return loaded
+
+
+def get_given_up_timestamp(row: Message) -> str:
+    """Return the timestamp of the message that a card was posted again for; "" if there is none."""
+    found = parse_message_body(row).get(REPOSTED_KEY)
+    return found if isinstance(found, str) else ""
 
 
 def has_request_message_in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> bool:
