@@ -77,6 +77,11 @@ def test_a_private_line_refused_in_a_channel_goes_to_a_dm(harness: SenderHarness
         ["chat.postEphemeral"],
         M.PENDING,
     )
+    assert harness.read(late).error == "ratelimited"
+    harness.slack.faults.fail("chat.postEphemeral", "internal_error")  # it may be there
+    unsure = harness.queue("private", recipient=ANA)
+    assert harness.send(unsure) is False
+    assert (harness.read(unsure).status, harness.read(unsure).channel) == (M.SENDING, SUPPORT)
 
 
 def test_a_private_line_for_nobody_is_given_up(harness: SenderHarness) -> None:
