@@ -370,7 +370,7 @@ def has_request_message_in_thread(tx: Transaction, team: str, channel: str, thre
     Also true for a request whose own message begins the thread.
     """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return bool(thread_ts) and tx.scalar(_SELECT_POSTED_IN_THREAD, given) is not None
+    return tx.scalar(_SELECT_POSTED_IN_THREAD, given) is not None
 
 
 def find_newest_card_of_thread(

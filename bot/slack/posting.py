@@ -430,7 +430,7 @@ class OutboxSlackCalls:
         self.client.chat_postEphemeral(
             channel=row.channel,
             user=row.recipient,
-            thread_ts=row.thread_ts if self._has_bot_posted(row) else None,
+            thread_ts=row.thread_ts if row.thread_ts and self._has_bot_posted(row) else None,
             text=text,
             blocks=blocks,
         )
