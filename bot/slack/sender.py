@@ -190,7 +190,7 @@ class MessageSender:
                 text = self._posting.build_perhaps_lost_notice(row)
                 blocks = answers.render_prose_sections(text)
                 doubted = outbox.dump_message_body({**body, "doubted": True})
-                with self._store.write(durable=True) as tx:
+                with self._store.write() as tx:
                     outbox.update_message(tx, row, body=doubted)
             else:
                 log.warning("message %s: it is not known whether it was posted", row.seq)

@@ -149,7 +149,7 @@ def test_a_channel_that_another_process_gave_up_is_sent_to(
     harness.slack.wait(outbox.is_idle)
     assert harness.read(theirs).status is M.PENDING
     shared.others.clear()
-    harness.slack.wait(is_sent(harness, theirs))
+    harness.slack.wait(is_sent(harness, theirs), 15.0)
 
 
 def test_a_channel_taken_by_another_process_is_left_to_it(

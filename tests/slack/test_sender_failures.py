@@ -47,6 +47,9 @@ def test_a_rate_limited_message_waits_as_long_as_slack_asks(harness: SenderHarne
     mark = harness.queue("mark", run_id=made.run_id, ts=thread, body={"names": []})
     assert harness.send(mark) is True
     assert harness.get_delay(mark) == 7.0
+    harness.take_methods()
+    assert harness.send(mark) is True
+    assert harness.take_methods() == ["reactions.add"]
 
 
 def test_a_message_that_cannot_be_drawn_is_given_up(harness: SenderHarness) -> None:
