@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent import outputs
 from bot.policy.authority import Person
 from bot.policy.evaluation import parse
-from storage import endings
+from storage import moves
+from storage.states import CallStatus
 from tests.runs.fakes import BEN, POLICY
 from tests.runs.harness import LoopHarness
 
@@ -55,20 +55,22 @@ def act_during_lookups(harness: LoopHarness, act: Callable[[], object]) -> None:
 def test_nobody_is_reminded_of_a_call_that_ends_meanwhile(
     harness: LoopHarness, *, is_ended: bool
 ) -> None:
-    """Another process ends its request while the people are looked up."""
+    """Another process cancels it while the people are looked up."""
     propose_and_wait(harness)
-    [run] = harness.all()[0]
+    [call] = harness.all()[1]
 
     def end() -> None:
         with harness.store.write() as tx:
-            assert endings.cancel_run(tx, run, at=harness.clock.now(), actor=BEN, words=outputs)
+            moves.change_call_status(
+                tx, call, CallStatus.CANCELLED, at=harness.clock.now(), actor=BEN, output="ended"
+            )
 
     if is_ended:
         act_during_lookups(harness, end)
     harness.loop.tick()
     assert len(list_reminders(harness)) == (not is_ended)
     told = [each for each in harness.all()[2] if each.event == "call.told"]
-    assert [each.call_id for each in told] == ([] if is_ended else [harness.all()[1][0].id])
+    assert [each.call_id for each in told] == ([] if is_ended else [call.id])
     harness.loop.tick()
     assert len(list_reminders(harness)) == (not is_ended)
 
