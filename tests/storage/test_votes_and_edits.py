@@ -216,15 +216,6 @@ def test_a_call_is_scheduled_by_its_last_approval(store: Store, rejector: str) -
     assert made.call().status is C.REJECTED
 
 
-def test_whose_delegate_approved_may_still_reject(store: Store) -> None:
-    """As if they had approved themselves: the approval counts no more."""
-    made = add_calls(store, TWO, C.PENDING)
-    assert isinstance(cast_vote(made, TWO, "approve", DAN, delegator=ANA), AppliedDecision)
-    assert isinstance(cast_vote(made, TWO, "reject", ANA), AppliedDecision)
-    cast_vote(made, TWO, "approve", CLEO)
-    assert made.call().status is C.PENDING
-
-
 def test_only_opening_a_stage_changes_when_people_are_notified(store: Store) -> None:
     """Other votes leave the time."""
     gate = Ask(rule="r", stages=(Stage(approvers=ALL, quorum=2), Stage(approvers=ALL)))
