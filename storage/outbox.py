@@ -30,6 +30,9 @@ _KINDS_WITHOUT_CHANNEL_LIMIT = (
     MessageKind.MARK,
 )  # Slack limits these by method, not by channel
 NOTIFIED_KEY = "notified"  # in a message's body: ids of people whom a mention in it notifies
+# in a card's body: it was posted again; the timestamp of the message that was given up for that
+# (true from earlier builds)
+REPOSTED_KEY = "reposted"
 _UNSENT_CONDITION = col(Message.status).in_(MESSAGE_OPEN_STATUSES)
 _SELECT_UNSENT = select(Message).where(_UNSENT_CONDITION).order_by(col(Message.seq))
 _SELECT_UNSENT_IN_CHANNEL = _SELECT_UNSENT.where(col(Message.channel) == bindparam("channel_"))
@@ -355,13 +358,19 @@ def parse_message_body(row: Message) -> dict[str, Any]:
     return loaded
 
 
+def get_given_up_timestamp(row: Message) -> str:
+    """Return the timestamp of the message that a card was posted again for; "" if there is none."""
+    found = parse_message_body(row).get(REPOSTED_KEY)
+    return found if isinstance(found, str) else ""
+
+
 def has_request_message_in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> bool:
     """Return whether the bot has posted in this thread for a request made in it.
 
     Also true for a request whose own message begins the thread.
     """
     given = {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
-    return bool(thread_ts) and tx.scalar(_SELECT_POSTED_IN_THREAD, given) is not None
+    return tx.scalar(_SELECT_POSTED_IN_THREAD, given) is not None
 
 
 def find_newest_card_of_thread(

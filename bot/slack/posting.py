@@ -204,9 +204,10 @@ class UnconfirmedPostSearch:
     _reached: dict[str, str] = field(default_factory=dict)
 
     def find_post(self, row: Message) -> SlackMessage | None:
-        """Return the Slack message whose metadata holds this row's key; None if there is none."""
+        """Return the Slack message with this row's key, but none that was given up; or None."""
+        until = outbox.get_given_up_timestamp(row)
         found = (each for each in self._read_messages(row) if extract_outbox_key(each) == row.key)
-        return next(found, None)
+        return next((each for each in found if str(each["ts"]) > until), None)
 
     def find_duplicate_timestamps(self, row: Message) -> Iterator[str]:
         """Yield the timestamps of this row's duplicates in Slack, each before more is read."""
@@ -315,7 +316,7 @@ class OutboxSlackCalls:
         self.client.chat_postEphemeral(
             channel=row.channel,
             user=row.recipient,
-            thread_ts=row.thread_ts if self._has_bot_posted(row) else None,
+            thread_ts=row.thread_ts if row.thread_ts and self._has_bot_posted(row) else None,
             text=text,
             blocks=blocks,
         )

@@ -46,9 +46,10 @@ MAX_POST_DURATION = timedelta(seconds=15)  # Slack's client waits as long
 # before another search for a message that may have been posted twice
 DUPLICATE_SEARCH_DELAY = timedelta(seconds=30)
 MAX_ATTEMPTS = 4  # then a message that is itself the problem is given up
-REPOSTED_KEY = "reposted"  # in a card's body: it was deleted in Slack and posted again
 MIN_REPOSTED_AGE = timedelta(hours=1)  # of a card that is deleted again, to be posted once more
-MESSAGE_GONE_CODES = {"message_not_found", "edit_window_closed", "cant_update_message"}
+MESSAGE_DELETED_CODE = "message_not_found"
+# a card is posted again; with the other two, the old one stays in Slack and cannot be changed
+MESSAGE_GONE_CODES = {MESSAGE_DELETED_CODE, "edit_window_closed", "cant_update_message"}
 
 
 class _MayStillArriveError(Exception):
@@ -183,7 +184,7 @@ class MessageSender:
                 text = self._posting.build_perhaps_lost_notice(row)
                 blocks = answers.render_prose_sections(text)
                 doubted = outbox.dump_message_body({**body, "doubted": True})
-                with self._store.write(durable=True) as tx:
+                with self._store.write() as tx:
                     outbox.update_message(tx, row, body=doubted)
             else:
                 log.warning("message %s: it is not known whether it was posted", row.seq)
@@ -410,25 +411,25 @@ class MessageSender:
                 self._memory.let_later_messages_overtake(row.seq)
             return self._postpone(row, why, client.get_retry_after_seconds(error))
         if row.ts and code in MESSAGE_GONE_CODES and row.kind in DRAWN_MESSAGE_KINDS:
-            if self._repost_deleted_card(row):
+            if self._repost_card(row, is_deleted=code == MESSAGE_DELETED_CODE):
                 return True
             code = deadlines.DELETED_AGAIN_CODE
         log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
         self._give_up_message(row, code)
         return True
 
-    def _repost_deleted_card(self, row: Message) -> bool:
-        """Post a card again that is gone from Slack; False if it was posted again and did not last.
+    def _repost_card(self, row: Message, *, is_deleted: bool) -> bool:
+        """Post a card anew that cannot be changed any more; False if it was deleted too often.
 
         Whoever deletes it twice within a short time does not want it there.
         """
         age = self._clock.now() - datetime.fromtimestamp(float(row.ts), UTC)
         with self._store.write() as tx:
             body = outbox.parse_message_body(outbox.find_message_by_key(tx, row.key) or row)
-            if body.get(REPOSTED_KEY) and age < MIN_REPOSTED_AGE:
+            if is_deleted and body.get(outbox.REPOSTED_KEY) and age < MIN_REPOSTED_AGE:
                 return False
-            log.warning("card %s is gone, posting it again", row.seq)
-            new = outbox.dump_message_body({**body, REPOSTED_KEY: True})
+            log.warning("card %s cannot be changed any more, posting it again", row.seq)
+            new = outbox.dump_message_body({**body, outbox.REPOSTED_KEY: row.ts})
             columns = {"ts": "", "shown": 0, "showing": "", "body": new}
             moves.change_message_status(tx, row, M.PENDING, **columns)
         return True

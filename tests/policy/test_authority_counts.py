@@ -194,6 +194,23 @@ def test_an_approval_may_count_in_open_stages_before_others(
     assert found(ANA, 0) == Denial.LOOKUP
 
 
+def test_nobody_approves_while_who_is_in_one_stage_is_not_known(
+    authority: Authority, directory: CountingDirectory
+) -> None:
+    """Ana is named in the other stage, but where her approval counts depends on both."""
+
+    def find_group(handle: str) -> None:
+        raise LookupFailedError("ratelimited")
+
+    directory.find_group = find_group  # type: ignore[method-assign] # only this look-up fails
+    finance = Stage(approvers=Approvers(groups=("finance",)))
+    asked = make_gate([ANA], finance, any_order=True)
+    known: dict[str, Any] = {"requester": BEN, "editors": frozenset(), "channel": HERE}
+    assert authority.may_approve_any_stage(asked, ANA, [0, 1], **known) == Denial("lookup")
+    with pytest.raises(LookupFailedError):
+        is_met_by(authority, make_gate([ANA], finance), ANA, CLEO)
+
+
 def test_escalated_approvers_may_reject_and_edit_once_it_is_due(authority: Authority) -> None:
     """They may not a second before."""
     asked, common = make_gate([ANA], escalation=LATE), {"requester": BEN, "channel": HERE}

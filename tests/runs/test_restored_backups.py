@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from bot.agent import outputs
 from bot.cards.call_pieces import RESTORED_RECORD_NOTE
 from bot.policy.evaluation import parse
 from storage.states import CallStatus, MessageKind, RunStatus
-from tests.runs.fakes import ANA, BEN, POLICY
+from tests.runs.fakes import ANA, BEN, POLICY, make_tools
 from tests.runs.harness import Crash, LoopHarness
 from tests.storage.builders import click
 
@@ -130,6 +131,7 @@ def test_open_calls_of_a_restored_backup_are_asked_again(
     assert (harness.effects[call.id], count_restorations(harness)) == (1, 1)
     assert call.status is (C.UNKNOWN if until is start_the_call else C.PENDING)
     assert "put back from an older copy" in call.note
+    assert harness.over == []
     click_and_tick(harness, "run_again" if until is start_the_call else "approve", call.revision)
     harness.work()
     assert harness.effects[call.id] == 2
@@ -243,6 +245,45 @@ def test_an_unknown_outcome_of_a_restored_backup_has_new_buttons(harness: LoopHa
     assert call.deadline == datetime(2026, 3, 9, 9, 30, tzinfo=UTC)
     click_and_tick(harness, "resolve_not_done", 2)
     assert harness.all()[1][0].status is C.FAILED
+
+
+def test_an_outcome_that_nobody_is_asked_about_any_more_is_not_asked_again(
+    harness: LoopHarness,
+) -> None:
+    """Its time was over before the copy was made, and its request had not gone on yet."""
+    approve_a_call(harness)
+    harness.outcome = "loses"
+    harness.work()
+    harness.clock.at += timedelta(days=2)
+    harness.loop.tick()
+    put_back_older(harness)
+    [run], [call], _, _ = harness.all()
+    assert (call.status, call.deadline, call.revision) == (C.UNKNOWN, None, 1)
+    assert (run.status, harness.over) == (RunStatus.CANCELLED, [run.id])
+
+
+@pytest.mark.parametrize("until", [propose_a_call, approve_a_call, start_the_call])
+def test_a_restored_call_whose_tool_is_gone_is_called_off(
+    harness: LoopHarness, until: Callable[[LoopHarness], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays so once the tool is back; of one that may have run people still say what became."""
+    until(harness)
+    copy = back_up(harness)
+    run_until_effect(harness)
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.runs.harness.make_tools", lambda do: make_tools(do)[1:])
+        put_back(harness, copy)
+    may_have_run = until is start_the_call
+    [call] = harness.all()[1]
+    assert (call.status, call.revision) == (C.UNKNOWN if may_have_run else C.INVALIDATED, 1)
+    told = outputs.UNKNOWN if may_have_run else outputs.invalidated_output(RESTORED_RECORD_NOTE)
+    assert (call.note, call.output) == (RESTORED_RECORD_NOTE, told)
+    harness.stop()
+    harness.start()
+    click_and_tick(harness, "resolve_done" if may_have_run else "approve", 1)
+    harness.work()
+    assert harness.effects[call.id] == 1
+    assert harness.all()[1][0].status is (C.SUCCEEDED if may_have_run else C.INVALIDATED)
 
 
 def test_a_record_without_its_head_file_counts_as_restored(harness: LoopHarness) -> None:

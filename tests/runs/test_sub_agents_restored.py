@@ -51,6 +51,7 @@ def test_a_restored_sub_agents_call_needs_a_new_approval(harness: LoopHarness) -
     assert harness.effects[get_note(harness).id] == 1
     put_back(harness, copy)
     check_entrusted_calls(*harness.all()[:2])
+    assert sum("older copy" in each.body for each in harness.all()[3]) == 1  # their thread is told
     approve_note(harness, 1)
     assert harness.effects[get_note(harness).id] == 1
     assert {run.status for run in harness.all()[0]} == {R.WAITING}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 
-from bot.clock import SystemClock
+from bot.clock import Clock, SystemClock
 from bot.slack.channel_queues import Outbox
 from bot.slack.pace import ChannelOwnership
 from storage.models import Message
@@ -24,11 +25,13 @@ def start_outbox(harness: SenderHarness, caplog: pytest.LogCaptureFixture) -> It
     """Starts an outbox on a thread of its own."""
     made: list[tuple[Outbox, threading.Thread]] = []
 
-    def start(channels: ChannelOwnership | None = None) -> tuple[Outbox, threading.Thread]:
+    def start(
+        channels: ChannelOwnership | None = None, clock: Clock | None = None
+    ) -> tuple[Outbox, threading.Thread]:
         harness.signals.outbox.clear()
         outbox = Outbox(
             harness.store,
-            SystemClock(),
+            clock or SystemClock(),
             harness.signals,
             harness.renderer,
             harness.posting,
@@ -80,18 +83,43 @@ def test_channels_do_not_wait_for_one_another(
 
 
 @pytest.mark.long  # it waits a second
-def test_no_message_overtakes_a_rate_limited_one(
+def test_no_message_overtakes_one_that_failed(
     harness: SenderHarness, start_outbox: StartOutbox
 ) -> None:
-    """The channel waits out the pause that Slack asks for, and goes on by itself in order."""
-    harness.slack.faults.rate_limit(POST, retry_after=1)
+    """The channel waits until it is tried again, and goes on by itself in order."""
+    harness.slack.faults.status(POST, 500)
     first, second = harness.queue(), harness.queue()
     outbox, _ = start_outbox()
     harness.slack.wait(lambda: harness.read(first).due_at is not None)
     harness.slack.wait(outbox.is_idle)
-    assert [harness.read(each).status for each in (first, second)] == [M.PENDING] * 2
+    assert [harness.read(each).status for each in (first, second)] == [M.SENDING, M.PENDING]
     harness.slack.wait(is_sent(harness, second))
     assert float(harness.read(first).ts) < float(harness.read(second).ts)
+
+
+def test_a_message_that_was_posted_twice_is_removed_once(
+    harness: SenderHarness, start_outbox: StartOutbox
+) -> None:
+    """Its answer was lost, and Slack let nobody look for it; later, at a second try, it does."""
+    outbox, _ = start_outbox(clock=harness.clock)
+    harness.slack.faults.drop(POST, "after")
+    harness.slack.faults.fail("conversations.history", "missing_scope")
+    row = harness.queue()
+    harness.signals.outbox.notify()
+
+    def count_posts_after(seconds: int) -> int:
+        harness.clock.at += timedelta(seconds=seconds)
+        harness.signals.outbox.notify()
+        everything = harness.slack.person("ana").everything(SUPPORT)
+        return [each["text"] for each in everything].count(f"words of {row.key}")
+
+    harness.slack.wait(lambda: harness.read(row).due_at)
+    harness.slack.wait(lambda: count_posts_after(1) == 2)
+    harness.slack.wait(is_sent(harness, row))
+    harness.slack.faults.fail("conversations.history", "internal_error")
+    harness.slack.wait(lambda: count_posts_after(31) == 1)
+    harness.slack.wait(outbox.is_idle)
+    assert harness.read_texts(harness.read(row).ts) == [f"words of {row.key}"]
 
 
 class SharedChannels(ChannelOwnership):
@@ -121,7 +149,7 @@ def test_a_channel_that_another_process_gave_up_is_sent_to(
     harness.slack.wait(outbox.is_idle)
     assert harness.read(theirs).status is M.PENDING
     shared.others.clear()
-    harness.slack.wait(is_sent(harness, theirs))
+    harness.slack.wait(is_sent(harness, theirs), 15.0)
 
 
 def test_a_channel_taken_by_another_process_is_left_to_it(

@@ -225,7 +225,19 @@ def test_a_message_is_posted_if_the_search_for_it_is_refused(
 
 
 def test_an_unknown_error_does_not_block_the_channel_for_ever(harness: SenderHarness) -> None:
-    """It is tried on and on; after some tries those behind it in the channel may overtake it."""
+    """It is tried on and on; after some tries those behind it in the channel may overtake it.
+
+    They never do where Slack is down, or asks to wait.
+    """
+    faults = harness.slack.faults
+    for attempts, fail in (
+        (4, lambda: faults.fail("chat.postMessage", "a_code_of_next_year")),
+        (5, lambda: faults.fail("chat.postMessage", "accesslimited")),
+        (5, lambda: faults.status("chat.postMessage", 503)),
+    ):
+        fail()
+        assert harness.send(harness.queue(attempts=attempts)) is False
+    assert not harness.memory.overtakable_message_seqs
     odd = harness.queue(attempts=5)
     harness.slack.faults.fail("chat.postMessage", "a_code_of_next_year")
     assert harness.send(odd) is False

@@ -77,6 +77,11 @@ def test_a_private_line_refused_in_a_channel_goes_to_a_dm(harness: SenderHarness
         ["chat.postEphemeral"],
         M.PENDING,
     )
+    assert harness.read(late).error == "ratelimited"
+    harness.slack.faults.fail("chat.postEphemeral", "internal_error")  # it may be there
+    unsure = harness.queue("private", recipient=ANA)
+    assert harness.send(unsure) is False
+    assert (harness.read(unsure).status, harness.read(unsure).channel) == (M.SENDING, SUPPORT)
 
 
 def test_a_private_line_for_nobody_is_given_up(harness: SenderHarness) -> None:
@@ -111,6 +116,24 @@ def test_a_private_line_whose_answer_was_lost_is_not_repeated(
     assert (link.method, pointer.method) == ("chat.getPermalink", "chat.postEphemeral")
     assert "this card" in str(pointer.args["text"])
     assert str(link.args["message_ts"]) == ts
+
+
+def test_a_lost_private_line_outside_of_threads_points_to_no_card(harness: SenderHarness) -> None:
+    """The channel's newest card is of somebody else's request, which has a message to be posted.
+
+    The line itself is not in a thread either, although the bot has posted in the channel.
+    """
+    made = seed(harness.store)
+    for each in (harness.queue_card(made), harness.queue()):
+        harness.send(each)
+    harness.queue(run_id=made.run_id)
+    row = harness.queue("private", recipient=ANA)
+    harness.slack.faults.drop("chat.postEphemeral")
+    assert harness.send(row) is False
+    harness.take_requests()
+    assert harness.send(row) is True
+    [pointer] = harness.take_requests()
+    assert ("this card" in str(pointer.args["text"]), "thread_ts" in pointer.args) == (False, False)
 
 
 def test_a_private_line_is_stored_as_sending_first(harness: SenderHarness) -> None:

@@ -47,6 +47,9 @@ def test_a_rate_limited_message_waits_as_long_as_slack_asks(harness: SenderHarne
     mark = harness.queue("mark", run_id=made.run_id, ts=thread, body={"names": []})
     assert harness.send(mark) is True
     assert harness.get_delay(mark) == 7.0
+    harness.take_methods()
+    assert harness.send(mark) is True
+    assert harness.take_methods() == ["reactions.add"]
 
 
 def test_a_message_that_cannot_be_drawn_is_given_up(harness: SenderHarness) -> None:
@@ -104,6 +107,29 @@ def test_a_card_that_is_gone_is_posted_again(harness: SenderHarness, code: str) 
     harness.slack.faults.fail("chat.update", "msg_too_long")
     assert harness.send(card) is True
     assert (harness.read(card).ts, made.call().status) == (new, C.CANCELLED)
+
+
+@pytest.mark.parametrize("code", ["edit_window_closed", "cant_update_message"])
+def test_a_card_that_cannot_be_changed_is_replaced_each_time(
+    harness: SenderHarness, code: str
+) -> None:
+    """Nobody deleted it, so its call goes on; the old one is not taken for the new one's post."""
+    made = seed(harness.store)
+    card = harness.queue_card(made)
+    harness.send(card)
+    seen = [harness.read(card).ts]
+    for _ in range(2):
+        with harness.store.write() as tx:
+            set_message(tx, card, status=M.STALE)
+        harness.slack.faults.fail("chat.update", code)
+        assert harness.send(card) is True
+        harness.slack.faults.drop(POST)
+        assert harness.send(card) is False
+        assert harness.read(card).status is M.SENDING
+        assert harness.send(card) is True
+        seen.append(harness.read(card).ts)
+    assert (harness.read(card).status, len(set(seen))) == (M.SENT, 3)
+    assert made.call().status is C.PENDING
 
 
 def test_a_notice_for_an_archived_channel_is_given_up(harness: SenderHarness) -> None:

@@ -33,7 +33,8 @@ class ListeningApp:
         self.release.set()
         app = build_app(sandbox)
         app.middleware(self._take)
-        self.slack = SocketModeConnection(app, sandbox.app_token, UnacknowledgedDeliveries())
+        own = sandbox.world.app.bot_user, sandbox.world.app.bot_id
+        self.slack = SocketModeConnection(app, sandbox.app_token, UnacknowledgedDeliveries(), own)
         self.slack.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         assert self.slack._is_greeted.wait(30)
 
@@ -246,6 +247,29 @@ def test_a_dead_connection_does_not_count_as_another_process(
         for each in caplog.records
         if "goes to one" in each.message and each.levelno > logging.INFO
     ]
+
+
+def test_another_process_is_noticed_after_a_refresh(
+    listening: ListeningApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Own connections that have ended do not hide it, once Slack counts them no more."""
+    monkeypatch.setattr(socket_client, "GHOST_CONNECTION_SECONDS", 0.0)
+    listening.sandbox.faults.disconnect("link_disabled")
+    listening.wait_for_connection(2)
+    assert listening.slack.other_connections == 0
+    other = ListeningApp(listening.sandbox)
+    listening.slack.client.connect_to_new_endpoint(force=True)
+    listening.sandbox.wait(lambda: listening.slack.other_connections == 1)
+    other.slack.close()
+
+
+def test_the_bots_own_events_are_acknowledged_before_bolt(listening: ListeningApp) -> None:
+    """Slack would send them again otherwise."""
+    token = listening.sandbox.bot_token
+    listening.slack.app.client.chat_postMessage(channel="C0SUPPORT", text="by us", token=token)
+    assert listening.sandbox.deliveries[-1].wait() == "acked"
+    assert listening.say("by Ana").wait() == "acked"
+    assert listening.texts == ["by Ana"]
 
 
 def test_the_start_waits_longer_than_slack_counts_dead_connections() -> None:

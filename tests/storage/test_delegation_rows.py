@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from storage import delegations
+from storage import calls, delegations
+from storage.decisions import AppliedDecision
 from storage.delegations import Delegation
-from storage.models import Audit
+from storage.models import Audit, Vote
+from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import iterate_rows
 from tests.records import store_of
 from tests.storage.builders import AT, HOUR, TEAM
+from tests.storage.test_votes_and_edits import DAN, TWO, add_calls, cast_vote
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
 TICK = timedelta(microseconds=1)
@@ -69,3 +72,14 @@ def test_a_delegation_that_is_over_cannot_be_revoked(store: Store) -> None:
         ("delegation.given", ANA, {"delegation": given, "delegate": CLEO, "until": until}),
         ("delegation.revoked", ANA, {"delegation": given}),
     ]
+
+
+def test_whose_delegate_approved_may_still_reject(store: Store) -> None:
+    """As if they had approved themselves: the approval counts no more."""
+    made = add_calls(store, TWO, CallStatus.PENDING)
+    said = {"call_id": made.ids[0], "revision": 1, "person": DAN, "verb": "approve", "digest": "d"}
+    with store.write() as tx:
+        calls.insert_vote(tx, Vote(**said, for_person=ANA, created_at=AT))
+    assert isinstance(cast_vote(made, TWO, "reject", ANA), AppliedDecision)
+    cast_vote(made, TWO, "approve", CLEO)
+    assert made.call().status is CallStatus.PENDING

@@ -151,6 +151,10 @@ def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
     assert list_due_keys(store, AT + SECOND) == ["0", "1", "2", "3"]
     with store.read() as tx:
         assert outbox.find_next_message_retry_time(tx, AT) == AT + SECOND
+        held = outbox.find_message_by_key(tx, "1")
+        assert held is not None
+        aside = [row.key for row in outbox.list_due_messages(tx, AT, "C1", aside=[held.seq])]
+        assert aside == ["0", "3"]  # others may overtake that one
 
 
 def test_a_postponed_change_holds_up_only_its_thread(store: Store) -> None:

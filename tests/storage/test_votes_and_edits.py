@@ -189,6 +189,24 @@ def test_what_waits_for_its_time_waits_for_nobody(store: Store) -> None:
     assert (call.assignee, call.assigned_by, call.next_at) == ("", "", None)
 
 
+@pytest.mark.parametrize("rejector", [ANA, DAN])
+def test_a_call_is_scheduled_by_its_last_approval(store: Store, rejector: str) -> None:
+    """No other one is needed then; one rejection stops it, although two would be needed before.
+
+    It may be that of somebody who had approved it.
+    """
+    made = add_calls(store, TWO, C.PENDING)
+    for person, starts_at in ((ANA, None), (CLEO, AT + HOUR)):
+        assert isinstance(
+            cast_vote(made, TWO, "approve", person, starts_at=AT + HOUR), AppliedDecision
+        )
+        assert made.call().starts_at == starts_at
+    late = cast_vote(made, TWO, "approve", DAN, starts_at=AT + HOUR)
+    assert isinstance(late, decisions.EarlierDecision)
+    assert isinstance(cast_vote(made, TWO, "reject", rejector), AppliedDecision)
+    assert made.call().status is C.REJECTED
+
+
 def test_only_opening_a_stage_changes_when_people_are_notified(store: Store) -> None:
     """Other votes leave the time."""
     gate = Ask(rule="r", stages=(Stage(approvers=ALL, quorum=2), Stage(approvers=ALL)))

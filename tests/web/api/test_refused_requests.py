@@ -76,6 +76,15 @@ def test_a_wrong_request_is_refused_with_what_is_wrong(
     assert bot.all(Run, Run.client == program.name) == []
 
 
+@pytest.mark.parametrize("sent", [{"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}])
+def test_a_body_that_is_not_plain_json_is_refused(
+    sent: dict[str, str], new_program: NewProgram
+) -> None:
+    """Even if it could be read as JSON."""
+    status, said = new_program().ask("POST", "/v1/requests", NOTE, **sent)
+    assert (status, "must be application/json" in said["detail"]) == (415, True)
+
+
 def test_every_pattern_of_the_api_is_explained_in_words(new_program: NewProgram) -> None:
     """The refusal of a value that does not fit says what would; no pattern is shown."""
     program = new_program(tools=("note", "deploy"))
@@ -164,12 +173,18 @@ def test_a_services_key_asks_in_the_name_of_any_colleague(
 
 
 def test_a_key_has_a_limit_of_requests_per_hour(bot: Harness, new_program: NewProgram) -> None:
-    """The refusal says when to come back. Repeating an earlier request does not count."""
+    """The refusal says when to come back, and takes no look-up in Slack. Repeating an earlier
+    request does not count.
+    """
     program = new_program(per_hour=2)
     head = {"Idempotency-Key": "first"}
     _, first = program.ask("POST", "/v1/requests", NOTE, **head)
     program.note("and a second")
+    bot.settle()
+    forget_people(bot)
+    before = len(bot.slack.requests)
     status, headers, said = program.raw("POST", "/v1/requests", NOTE, {})
+    assert "users.info" not in [each.method for each in bot.slack.requests[before:]]
     assert (status, "has made 2 requests within an hour" in said["detail"]) == (429, True)
     assert 3590 <= int(headers["Retry-After"]) <= 3601
     status, again = program.ask("POST", "/v1/requests", NOTE, **head)
