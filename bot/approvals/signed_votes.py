@@ -12,13 +12,21 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from bot.approvals import signatures
 from bot.approvals.call_state import describe_call_effect
 from bot.approvals.call_views import build_call_view_for_approvers
 from bot.approvals.dialog_access import DialogAccessChecker
 from bot.approvals.permissions import PermissionChecker, record_refused_action, reply_privately
 from bot.approvals.receipts import check_evidence
-from bot.approvals.signatures import Decider, PasskeyRefusedError, SigningLinks
+from bot.approvals.signatures import (
+    Decider,
+    PasskeyRefusedError,
+    SigningLinks,
+    build_statement,
+    compute_challenge,
+    find_passkey_problem,
+    list_signing_passkeys,
+    queue_links,
+)
 from bot.cards import passkey_views
 from bot.cards.action_names import Action
 from bot.cards.button_codec import CallTarget
@@ -27,7 +35,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.evaluation import CurrentPolicy
 from bot.policy.gates import PasskeyTerms
 from bot.tools import Registry
-from countersign import receipts
+from countersign.receipts import MIN_RSA_BITS
 from storage import calls, endings, inbox, outbox, passkeys
 from storage.digest import canonical_json
 from storage.passkeys import Passkey, SigningLink, VoteSignature
@@ -48,7 +56,7 @@ class SignedDecision:
         """Return whether the call and the person whose right is used are still what was signed."""
         signed = self.link.statement
         nonce = json.loads(signed)["nonce"]
-        return signatures.build_statement(tx, key, call, self.link, delegator, nonce) == signed
+        return build_statement(tx, key, call, self.link, delegator, nonce) == signed
 
     def store_evidence(self, tx: Transaction, call: Call, at: datetime) -> None:
         """Store the signature of a vote, use up its link, and note the passkey's new counter."""
@@ -93,7 +101,7 @@ class SignatureRequester:
         at, person, team = delivery.received_at, delivery.user, delivery.team
         terms = self.policy.policy.passkeys
         text, buttons = passkey_views.SIGNING_LINK_REPLY, []
-        if signatures.list_signing_passkeys(tx, team, terms, at, self.links.host, person=person):
+        if list_signing_passkeys(tx, team, terms, at, self.links.host, person=person):
             issue = self.links.issue_signing_link
             for call, delegator in calls_with_delegators:
                 effect = describe_call_effect(self.tools, tx, call)
@@ -111,7 +119,7 @@ class SignatureRequester:
         else:
             text = passkey_views.ENROL_FIRST_REPLY
             buttons.append(self.links.issue_enrolment_link(tx, delivery))
-        signatures.queue_links(tx, delivery, text, buttons)
+        queue_links(tx, delivery, text, buttons)
         return ""
 
 
@@ -172,7 +180,7 @@ class SignatureHandler:
         if passkey.person != link.person:
             sentence = passkey_views.other_persons_link_reply(link.person)
             raise PasskeyRefusedError("other_person", sentence)
-        if problem := signatures.find_passkey_problem(passkey, terms, at, links.host):
+        if problem := find_passkey_problem(passkey, terms, at, links.host):
             raise PasskeyRefusedError(problem, passkey_views.unusable_passkey_reply(problem))
         assert links.address is not None  # the passkey is for its host
         return _verify_signature(credential, link, passkey, links.address, at)
@@ -222,7 +230,7 @@ def _verify_signature(
             raise PasskeyRefusedError("address", passkey_views.WRONG_ORIGIN_REPLY)
         verified = verify_authentication_response(
             credential=answer,
-            expected_challenge=signatures.compute_challenge(link),
+            expected_challenge=compute_challenge(link),
             expected_rp_id=passkey.rp_id,
             expected_origin=address.origin,
             credential_public_key=helpers.base64url_to_bytes(passkey.public_key),
@@ -278,7 +286,7 @@ def build_jwk(public_key: str) -> dict[str, str]:
             return {"crv": "P-256", "kty": "EC", "x": encode(key.x), "y": encode(key.y)}
         case -8, 6:
             return {"crv": "Ed25519", "kty": "OKP", "x": encode(key.x)}
-        case -257, None if int.from_bytes(key.n, "big").bit_length() >= receipts.MIN_RSA_BITS:
+        case -257, None if int.from_bytes(key.n, "big").bit_length() >= MIN_RSA_BITS:
             return {"e": encode(key.e), "kty": "RSA", "n": encode(key.n)}
     raise ValueError("the passkey's key is none of ES256, RS256 and Ed25519, or too short")
 

@@ -18,15 +18,7 @@ from pydantic import ValidationError
 
 from bot.cli import bot_connection, chat_painter
 from bot.cli.chat_acts import CallNumbers, ChatCommands
-from bot.terminal.terminal_messages import (
-    ChatEvent,
-    ChatEventKind,
-    CommandKind,
-    CommandResult,
-    OperatorCommand,
-    TerminalCall,
-    parse_chat_event,
-)
+from bot.terminal import terminal_messages
 from countersign.cli.console import escape_control_characters, print_line
 from storage.states import RUN_OPEN_STATUSES, RunStatus
 
@@ -41,7 +33,7 @@ class ChatEventFeed:
     lines: chat_painter.LineReader | None = None
     _socket: socket.socket | None = None
     _reported: set[str] = field(default_factory=set)
-    _calls: dict[str, TerminalCall] = field(default_factory=dict)
+    _calls: dict[str, terminal_messages.TerminalCall] = field(default_factory=dict)
 
     def follow_request(self, run: str) -> None:
         """Connect to the events of this request's chat, unless already connected.
@@ -56,7 +48,7 @@ class ChatEventFeed:
         self._socket = bot_connection.open_chat_event_socket(self._bot, self.run_id)
         self.lines, self.is_bot_gone = chat_painter.LineReader(self._socket.fileno()), False
 
-    def read_event(self) -> ChatEvent | None:
+    def read_event(self) -> terminal_messages.ChatEvent | None:
         """Return the next event that is new; None if there is none yet.
 
         Sets `is_bot_gone` if the bot has hung up. Raises BotUnreachableError for an event that
@@ -85,12 +77,12 @@ class ChatEventFeed:
             self._socket.close()
         self._socket, self.lines = None, None
 
-    def _is_new(self, found: ChatEvent) -> bool:
+    def _is_new(self, found: terminal_messages.ChatEvent) -> bool:
         """Return whether an event is new.
 
         After a new connection the bot sends all events from the beginning of the request.
         """
-        if found.kind is ChatEventKind.STATE:
+        if found.kind is terminal_messages.ChatEventKind.STATE:
             self.run_id = found.run
         if found.call is not None:
             name = found.call.id.rpartition(":")[0]
@@ -103,10 +95,10 @@ class ChatEventFeed:
         return is_new
 
 
-def _parse_event(line: bytes) -> ChatEvent:
+def _parse_event(line: bytes) -> terminal_messages.ChatEvent:
     """Parse an event of the bot; raises BotUnreachableError if it is malformed."""
     try:
-        return parse_chat_event(line)
+        return terminal_messages.parse_chat_event(line)
     except ValidationError:
         raise bot_connection.BotUnreachableError(
             "The bot sent something that this command does not understand."
@@ -258,28 +250,30 @@ class Conversation:
                 self._painter.draw_program_sentence(chat_painter.BOT_NOT_BACK_NOTICE)
         self._painter.draw_program_sentence(chat_painter.BOT_BACK_NOTICE)
 
-    def _draw_event(self, found: ChatEvent) -> None:
+    def _draw_event(self, found: terminal_messages.ChatEvent) -> None:
         """Draw one event; a prompt that was drawn before is drawn again later."""
         painter = self._painter
         number = self._numbers.assign_number(found.call) if found.call else 0
         if found.call and not chat_painter.should_draw_call(found.call):
             return
-        if found.kind is not ChatEventKind.STATE:
+        if found.kind is not terminal_messages.ChatEventKind.STATE:
             self._start_new_line()
         match found:
-            case ChatEvent(ChatEventKind.WORDS, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.WORDS, text=text):
                 painter.draw_partial_answer(text)
-            case ChatEvent(ChatEventKind.VOID):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.VOID):
                 painter.discard_partial_answer()
-            case ChatEvent(ChatEventKind.STEP, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STEP, text=text):
                 painter.draw_step(text)
-            case ChatEvent(ChatEventKind.ANSWER, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.ANSWER, text=text):
                 painter.draw_answer(text)
-            case ChatEvent(ChatEventKind.NOTICE, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.NOTICE, text=text):
                 painter.draw_thread_line(text)
-            case ChatEvent(ChatEventKind.CALL, call=call) if call is not None:
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.CALL, call=call) if (
+                call is not None
+            ):
                 painter.draw_call(number, call)
-            case ChatEvent(ChatEventKind.STATE, text=text):
+            case terminal_messages.ChatEvent(terminal_messages.ChatEventKind.STATE, text=text):
                 self._state = RunStatus(text)
                 if self._state is RunStatus.FAILED:
                     painter.draw_program_sentence(
@@ -297,21 +291,31 @@ class Conversation:
         if word in chat_painter.QUIT_COMMANDS:
             self._ended = True
         elif word in ("/cancel", "/retry"):
-            self._send_about_request(CommandKind.CANCEL if word == "/cancel" else CommandKind.RETRY)
+            self._send_about_request(
+                terminal_messages.CommandKind.CANCEL
+                if word == "/cancel"
+                else terminal_messages.CommandKind.RETRY
+            )
         elif word.startswith("/"):
             self._acts.run_command(word, rest)
         elif line:
             self._send_words(line)
 
     def _send_words(self, words: str) -> None:
-        answer = self._send_command(OperatorCommand(CommandKind.SAY, self._feed.run_id, words))
+        answer = self._send_command(
+            terminal_messages.OperatorCommand(
+                terminal_messages.CommandKind.SAY, self._feed.run_id, words
+            )
+        )
         if answer.counted and answer.run:
             self._state = None
             self._feed.follow_request(answer.run)
 
-    def _send_about_request(self, kind: CommandKind) -> None:
+    def _send_about_request(self, kind: terminal_messages.CommandKind) -> None:
         if self._feed.run_id:
-            self._send_command(OperatorCommand(kind, self._feed.run_id), aloud=True)
+            self._send_command(
+                terminal_messages.OperatorCommand(kind, self._feed.run_id), aloud=True
+            )
         else:
             self._painter.draw_program_sentence("There is no request yet.")
 
@@ -331,7 +335,9 @@ class Conversation:
             line = self._input.pop_line()
         return None if line is None else chat_painter.clean_typed_text(line)
 
-    def _send_command(self, asking: OperatorCommand, aloud: bool = False) -> CommandResult:
+    def _send_command(
+        self, asking: terminal_messages.OperatorCommand, aloud: bool = False
+    ) -> terminal_messages.CommandResult:
         """Send the bot a command; draw its answer if nothing was done, or always if `aloud`.
 
         Raises BotUnreachableError if the bot was never reached, or nobody sits at a terminal.
@@ -341,7 +347,7 @@ class Conversation:
         except bot_connection.BotUnreachableError as error:
             if not self._is_greeted or not self._is_at_terminal:
                 raise
-            answer = CommandResult(False, str(error))
+            answer = terminal_messages.CommandResult(False, str(error))
         self._is_greeted = True
         if answer.sentence and (aloud or not answer.counted):
             self._painter.draw_program_sentence(answer.sentence)

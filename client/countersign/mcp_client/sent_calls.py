@@ -15,21 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import httpx2
+import mcp_types
 from mcp import Client, ClientSession, MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    CallToolResult,
-    ClientCapabilities,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    TextContent,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 from countersign.mcp_client import tool_list
@@ -43,7 +31,7 @@ MAX_UNREADABLE_CHARS = 2_000  # of an unreadable answer
 class ResultOutcome:
     """The server gave a result; `remark` says how it breaks the tool's output schema, if so."""
 
-    result: CallToolResult
+    result: mcp_types.CallToolResult
     remark: str = ""
 
 
@@ -53,7 +41,7 @@ class FailedOutcome:
 
     message: str
     code: int | None = None  # the JSON-RPC error code
-    result: CallToolResult | None = None
+    result: mcp_types.CallToolResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +63,11 @@ class NotSentOutcome:
 CallOutcome = ResultOutcome | FailedOutcome | UnknownOutcome | NotSentOutcome
 
 
-def extract_result_text(result: CallToolResult) -> str:
+def extract_result_text(result: mcp_types.CallToolResult) -> str:
     """Return the text parts of a result, one after the other on lines of their own."""
-    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+    return "\n".join(
+        each.text for each in result.content if isinstance(each, mcp_types.TextContent)
+    )
 
 
 def format_unreadable_answer(answer: Any) -> str:
@@ -105,7 +95,7 @@ def read_whole_message(error: Exception) -> SessionMessage | Exception:
     text = error.errors()[0]["input"] if isinstance(error, ValidationError) else None
     if isinstance(text, str) and (whole := replace_half_characters(text)) != text:
         with suppress(ValidationError):
-            message = jsonrpc_message_adapter.validate_json(whole, by_name=False)
+            message = mcp_types.jsonrpc_message_adapter.validate_json(whole, by_name=False)
             return SessionMessage(message)
     return error
 
@@ -124,7 +114,7 @@ class TrackedCall:
 
     was_sent: bool = False
     http_status: int = 0  # 0 for success
-    error: ErrorData | None = None  # as sent by the server itself
+    error: mcp_types.ErrorData | None = None  # as sent by the server itself
     answer: Any = None  # as sent by the server itself, before parsing
 
     def matches_server_error(self, code: int, message: str) -> bool:
@@ -146,13 +136,13 @@ class ServerTraffic:
     def note_sent_message(self, item: SessionMessage) -> None:
         """Note a tool call right before it is sent; other messages are not noted."""
         message, call = item.message, CURRENT_CALL.get()
-        if not isinstance(message, JSONRPCRequest) or message.method != "tools/call":
+        if not isinstance(message, mcp_types.JSONRPCRequest) or message.method != "tools/call":
             return
         if call is not None:
             call.was_sent, call.http_status, call.error, call.answer = True, 0, None, None
             self._calls[str(message.id)] = call
 
-    def note_http_status(self, status: int, posted: RequestId | None) -> None:
+    def note_http_status(self, status: int, posted: mcp_types.RequestId | None) -> None:
         """Note the HTTP status of an answer; `posted`: the id of the call it answers, else None."""
         status = status if status >= FIRST_ERROR_STATUS else 0
         if posted is None:
@@ -169,17 +159,19 @@ class ServerTraffic:
         """Stop noting what the server sends about a call."""
         self._calls = {name: each for name, each in self._calls.items() if each is not call}
 
-    def note_server_error(self, request: RequestId | None, error: ErrorData) -> None:
+    def note_server_error(
+        self, request: mcp_types.RequestId | None, error: mcp_types.ErrorData
+    ) -> None:
         """Note an error that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.error = error
 
-    def note_server_answer(self, request: RequestId | None, answer: Any) -> None:
+    def note_server_answer(self, request: mcp_types.RequestId | None, answer: Any) -> None:
         """Note an answer other than an error that the server itself has sent."""
         if call := self._calls.get(str(request)):
             call.answer = answer
 
-    def note_json_message(self, text: str, posted: RequestId | None = None) -> None:
+    def note_json_message(self, text: str, posted: mcp_types.RequestId | None = None) -> None:
         """Note the answer in a JSON message; `posted`: the id of the HTTP request it answers."""
         try:
             message = json.loads(text)
@@ -190,7 +182,9 @@ class ServerTraffic:
             return
         request = message.get("id") if posted is None else posted  # as the SDK assigns it
         try:
-            self.note_server_error(request, ErrorData.model_validate(message.get("error")))
+            self.note_server_error(
+                request, mcp_types.ErrorData.model_validate(message.get("error"))
+            )
         except ValidationError:
             self.note_server_answer(request, message.get("result", message))
 
@@ -204,8 +198,10 @@ class ServerTraffic:
             request = each.get("id") if isinstance(each, dict) else None
             if isinstance(request, str | int):
                 self.note_server_answer(request, each)
-                made = ErrorData(code=PARSE_ERROR_CODE, message="the answer cannot be read")
-                return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=made))
+                made = mcp_types.ErrorData(
+                    code=PARSE_ERROR_CODE, message="the answer cannot be read"
+                )
+                return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request, error=made))
         return error
 
 
@@ -216,7 +212,9 @@ def _mend_call_result(item: SessionMessage | Exception) -> None:
     values that are no object become the only value, `result`, of one. The newest protocol allows
     such values.
     """
-    if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
+    if not isinstance(item, SessionMessage) or not isinstance(
+        item.message, mcp_types.JSONRPCResponse
+    ):
         return
     result = item.message.result
     if "isError" in result and result["isError"] is None:
@@ -287,9 +285,9 @@ class WatchedReadStream(_WatchedStream):
         if isinstance(item, Exception):
             return self._wire.convert_unreadable_message_to_error(item)
         match item.message:
-            case JSONRPCError():
+            case mcp_types.JSONRPCError():
                 self._wire.note_server_error(item.message.id, item.message.error)
-            case JSONRPCResponse():
+            case mcp_types.JSONRPCResponse():
                 self._wire.note_server_answer(item.message.id, item.message.result)
         return item
 
@@ -305,7 +303,11 @@ class _WatchedResponseBody(httpx2.AsyncByteStream):
     """The body of an HTTP answer, noted while the SDK reads it."""
 
     def __init__(
-        self, source: httpx2.Response, wire: ServerTraffic, posted: RequestId | None, events: bool
+        self,
+        source: httpx2.Response,
+        wire: ServerTraffic,
+        posted: mcp_types.RequestId | None,
+        events: bool,
     ) -> None:
         self._source, self._wire, self._posted, self._events = source, wire, posted, events
         self._line, self._data, self._size = bytearray(), list[str](), 0
@@ -361,20 +363,20 @@ async def note_http_response(wire: ServerTraffic, response: httpx2.Response) -> 
     return None
 
 
-def find_tool_call_id(request: httpx2.Request) -> RequestId | None:
+def find_tool_call_id(request: httpx2.Request) -> mcp_types.RequestId | None:
     """Return the JSON-RPC id if an HTTP request is a tool call; None if it is not."""
     if request.method != "POST":
         return None
     try:
         sent = json.loads(request.content)
-        found: RequestId | None = sent["id"] if sent["method"] == "tools/call" else None
+        found: mcp_types.RequestId | None = sent["id"] if sent["method"] == "tools/call" else None
     except (ValueError, TypeError, KeyError, httpx2.StreamError):
         return None
     return found
 
 
 def _watch_response_body(
-    wire: ServerTraffic, response: httpx2.Response, posted: RequestId | None
+    wire: ServerTraffic, response: httpx2.Response, posted: mcp_types.RequestId | None
 ) -> None:
     kind = response.headers.get("content-type", "").lower()
     events = kind.startswith("text/event-stream")
@@ -402,13 +404,13 @@ class SingleCallClient(Client):
         The SDK does so if the server says that the tool has changed; nobody has approved the
         changed tool.
         """
-        raise MCPError(HEADER_MISMATCH, f"{name} has changed")
+        raise MCPError(mcp_types.HEADER_MISMATCH, f"{name} has changed")
 
     async def _build_session(self, exit_stack: AsyncExitStack) -> ClientSession:
         session = await super()._build_session(exit_stack)
         build_capabilities = session._build_capabilities
 
-        def build_without_addresses(version: str) -> ClientCapabilities:
+        def build_without_addresses(version: str) -> mcp_types.ClientCapabilities:
             capabilities = build_capabilities(version)
             if capabilities.elicitation is not None:
                 capabilities.elicitation.url = None
@@ -475,6 +477,6 @@ def _build_error_answer(request: httpx2.Request, error: Exception) -> httpx2.Res
     body = {
         "jsonrpc": "2.0",
         "id": message["id"],
-        "error": {"code": INTERNAL_ERROR, "message": why},
+        "error": {"code": mcp_types.INTERNAL_ERROR, "message": why},
     }
     return httpx2.Response(200, json=body, request=request)
