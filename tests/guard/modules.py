@@ -11,6 +11,8 @@ import grimp
 from tests.guard.sources import Source
 
 LONGEST_CHAIN = 17  # files
+MAX_IMPORTS = 25  # of our own modules, by one
+ASSEMBLING = {"bot.app", "bot.core"}  # they put all others together
 PACKAGES = ("bot", "storage", "countersign", "slack_sandbox")
 PURE = ("bot.cards", "bot.policy", "storage.states", "countersign.durations")
 FILES = {"open", "read_text", "write_text"}
@@ -31,6 +33,15 @@ def find_longest_chain(modules: Iterable[str], imported: Callable[[str], set[str
         return [module, *max(map(chain, sorted(imported(module) & among)), key=len, default=[])]
 
     return max(map(chain, among), key=len)
+
+
+def find_wide_imports(modules: Iterable[str]) -> Iterator[str]:
+    """Find modules that import more of these than MAX_IMPORTS, but for those that assemble all."""
+    among = set(modules)
+    for module in sorted(among - ASSEMBLING):
+        imported = build_import_graph().find_modules_directly_imported_by(module) & among
+        if len(imported) > MAX_IMPORTS:
+            yield f"{module}: imports {len(imported)} modules, more than {MAX_IMPORTS}"
 
 
 def list_modules_of_pure_code() -> set[str]:

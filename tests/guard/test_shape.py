@@ -14,6 +14,7 @@ from tests.guard.modules import (
     build_import_graph,
     find_file_access,
     find_longest_chain,
+    find_wide_imports,
     list_modules_of_pure_code,
 )
 from tests.guard.sizes import find_formatting_by_hand, find_hidden_assignments, find_too_long
@@ -116,6 +117,12 @@ def test_no_import_chain_is_too_long() -> None:
     chain = find_longest_chain(modules, build_import_graph().find_modules_directly_imported_by)
     assert len(chain) <= LONGEST_CHAIN, " → ".join(chain)
     assert len(chain) == LONGEST_CHAIN, f"it is {len(chain)} now: lower LONGEST_CHAIN"
+
+
+def test_no_module_imports_too_many() -> None:
+    """Somebody who reads a module has to know only so many others."""
+    breaches = list(find_wide_imports(map(get_module_name, list_own_files())))
+    assert not breaches, "\n".join(breaches)
 
 
 def test_no_package_registry_is_named() -> None:
