@@ -21,7 +21,6 @@ from countersign.hook_formats import (
 )
 from countersign.schema import infer_schema_from_values, replace_unstorable_characters
 
-MAX_NAME_CHARS = 64
 MAX_TITLE_CHARS = 80
 MAX_ERROR_CHARS = 200
 MAX_DESCRIPTION_CHARS = 300
@@ -69,7 +68,7 @@ class ToolUse:
         effect = request.escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
             {
-                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MAX_NAME_CHARS],
+                "name": hook_formats.build_action_name(self.tool),
                 "title": f"Claude Code: {self.tool}"[:MAX_TITLE_CHARS],
                 "effect": effect,
                 "does": does or None,
