@@ -404,6 +404,19 @@ def lock_database(path: Path) -> IO[Any]:
     return handle
 
 
+def is_free(path: Path) -> bool:
+    """Return whether surely no process works with the database file."""
+    real = path.resolve()
+    try:
+        with open(real.with_name(f"{real.name}.lock")) as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def sync_to_disk(path: Path) -> None:
     """Return once this file, or the file names in this folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)

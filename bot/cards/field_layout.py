@@ -28,7 +28,7 @@ from bot.cards.field_slots import (
     get_value_at_keys,
     set_nested_value,
 )
-from bot.cards.field_values import format_json_value, format_slot_value, list_ids
+from bot.cards.field_values import describe_default, format_json_value, format_slot_value, list_ids
 from bot.tools import Tool
 from bot.tools.declared_values import validate_json
 from bot.tools.invisible_characters import list_hidden_characters
@@ -214,8 +214,8 @@ def build_input_hint(field: field_inputs.FieldInput, *, new: bool = False) -> st
             else f"{unset}."
         )
     default = slot.schema.get("default") if field.old_value is SlotSentinel.ABSENT else slot.default
-    if default is not None and field.may_be_empty:
-        hints.append(f"Left empty, it is {format_json_value(default, slot.kind)}.")
+    if default is not None and (field.may_be_empty or field.kind is SlotKind.PRESENCE):
+        hints.append(describe_default(slot, default))
     if isinstance(field.initial_entry, str) and (
         hidden := Counter(list_hidden_characters(field.initial_entry))
     ):

@@ -90,6 +90,7 @@ class FieldSlot:
     is_naive_datetime: bool = False  # a date-time that must not have a time zone
     has_open_type: bool = False  # its type is not declared, or it may have several
     null_is_unset: bool = False  # null is its value when nothing is given
+    has_secret_default: bool = False  # it may hold a secret
     default: Any = None  # where null counts as left out: what it then is, if the schema says so
 
     @property
@@ -220,8 +221,14 @@ def _mark_secret_slots(
             hidden = {()}
         model: Any = tool.arguments
         shut = bool(hidden) or may_path_hold_secrets(model, slot.keys)
-        shut = shut and slot.kind is not SlotKind.PRESENCE
-        marked_slots.append(replace(slot, secret=shut, hidden_paths=frozenset(hidden)))
+        marked_slots.append(
+            replace(
+                slot,
+                secret=shut and slot.kind is not SlotKind.PRESENCE,
+                hidden_paths=frozenset(hidden),
+                has_secret_default=shut,
+            )
+        )
     return marked_slots
 
 

@@ -131,6 +131,14 @@ def format_slot_value(slot: FieldSlot, value: Any) -> str:
     return text
 
 
+def describe_default(slot: FieldSlot, default: Any) -> str:
+    """Return the sentence that says what a value is that is left out."""
+    left_out = "With “Not set”" if slot.kind is SlotKind.PRESENCE else "Left empty"
+    # the values within an empty object may have defaults of their own
+    written = "its default" if default == {} else format_json_value(default, slot.kind)
+    return f"{left_out}, it is {MASK if slot.has_secret_default else written}."
+
+
 def _may_be_mistaken_for_json(text: str) -> bool:
     """Return whether a text could be mistaken for a value that is no text."""
     if text in ("yes", "no"):

@@ -17,8 +17,9 @@ from sqlalchemy.exc import DBAPIError
 
 from bot import __version__
 from bot.cli.read_only_core import print_examination
-from bot.clock import SystemClock
+from bot.clock import ForwardOnlyClock, SystemClock
 from bot.config.settings import Settings, SettingsError
+from bot.replicas.membership import advance_clock_past_stored_times
 from bot.signing_key import get_signing_key, open_store
 from countersign.cli.commands import CommandFunctions
 from countersign.cli.console import DOTENV, CommandError, print_line
@@ -221,7 +222,8 @@ def _add_copy_to_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_copy_to(arguments: argparse.Namespace) -> int:
     """Copy the record to PostgreSQL. Raises AlreadyRunningError, StartupError for a wrong key."""
-    settings, clock = Settings.load(os.environ, DOTENV, reading=True), SystemClock()
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    clock = ForwardOnlyClock(SystemClock())
     with _end_with_sentence("Nothing was moved"):
         if settings.is_shared:
             raise backups.BackupError(
@@ -238,6 +240,7 @@ def _run_copy_to(arguments: argparse.Namespace) -> int:
             closing(open_store(settings, clock.now(), lambda: "")) as source,
             closing(Store(server, key=source.signing_key).open()) as target,
         ):
+            advance_clock_past_stored_times(source, clock)
             copy_result = backups.copy_database_contents(source, target, clock.now())
     _print_move_result(
         settings,

@@ -11,7 +11,6 @@ from typing import Any
 
 from bot.cards.field_values import is_same_json
 from bot.http.api_bodies import ActionSent, RequestShown
-from bot.tools.tables import clip_line
 from countersign import hook_formats, request
 from countersign.hook_formats import (
     APPROVAL_EVENTS,
@@ -21,12 +20,9 @@ from countersign.hook_formats import (
 )
 from countersign.schema import infer_schema_from_values, replace_unstorable_characters
 
-MAX_NAME_CHARS = 64
 MAX_TITLE_CHARS = 80
 MAX_ERROR_CHARS = 200
-MAX_DESCRIPTION_CHARS = 300
 MAIN_INPUT_FIELDS = ("command", "file_path", "notebook_path", "url", "query")
-TOOLS_WITH_DESCRIPTION = ("Bash", "Task", "Agent")  # for other tools, it is one of their arguments
 _EVENT_NAME_PATTERN = re.compile(rb'"hook_event_name"\s{0,20}:\s{0,20}"([A-Za-z]{1,40})"')
 _MAX_EVENT_NAME_BYTES = 100  # together with its key
 UNKNOWN_EVENT_ERROR = "That is not what Claude Code sends before or after a tool."
@@ -69,7 +65,7 @@ class ToolUse:
         effect = request.escape_braces(f"Use {self.tool}") + (f": {{{field}}}" if field else "")
         return ActionSent.model_validate(
             {
-                "name": re.sub(r"\W", "_", f"claude_{self.tool}", flags=re.ASCII)[:MAX_NAME_CHARS],
+                "name": hook_formats.build_action_name(self.tool),
                 "title": f"Claude Code: {self.tool}"[:MAX_TITLE_CHARS],
                 "effect": effect,
                 "does": does or None,
@@ -79,13 +75,8 @@ class ToolUse:
 
     @property
     def reason(self) -> str:
-        """Return what Claude says of this use and its folder, for the approver; "" for neither."""
-        said = self.tool_input.get("description") if self.tool in TOOLS_WITH_DESCRIPTION else None
-        line = clip_line(said, MAX_DESCRIPTION_CHARS) if isinstance(said, str) else ""
-        if not line:
-            return f"Claude Code works in {self.folder}." if self.folder else ""
-        where = f", and works in {self.folder}" if self.folder else ""
-        return f"Claude Code says: “{line}”{where}."
+        """Return where Claude Code works, for the approver; what a use is for is an argument."""
+        return f"Claude Code works in {self.folder}." if self.folder else ""
 
     def describe_outcome(self, approved: dict[str, Any]) -> tuple[bool | None, str]:
         """Return whether the approved use succeeded (None: not known), and a sentence about it.

@@ -30,6 +30,7 @@ from pydantic import (
     field_validator,
 )
 
+from bot.policy.condition_values import validate_time_zone
 from countersign.durations import DAY, HOUR, format_count, format_duration
 
 _MAX_SEARCHED_DAYS = 1_000  # ahead for business hours; after that the time counts as over
@@ -270,15 +271,6 @@ def _parse_iso_moment(value: object) -> datetime | date:
     if not isinstance(found, date):  # a datetime is a date, too
         raise ValueError("write a date (2026-12-24), or a time (2026-12-24T18:00:00)")
     return found
-
-
-def validate_time_zone(value: str) -> str:
-    """Return the name of a time zone if it exists; raises ValueError otherwise."""
-    try:
-        ZoneInfo(value)
-    except (OSError, ValueError, LookupError):
-        raise ValueError(f"{value!r} is not a time zone; write one as Europe/Berlin") from None
-    return value
 
 
 Moment = Annotated[datetime | date, PlainValidator(_parse_iso_moment)]

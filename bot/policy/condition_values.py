@@ -14,6 +14,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
@@ -233,6 +234,21 @@ def compile_pattern(text: str) -> Any:
         raise UnknownValueError("this is not a regular expression (RE2)") from None
 
 
+# the first words of names that mean another zone on each machine, or that only some machines have
+_MACHINE_ZONES = frozenset({"localtime", "posixrules", "factory", "posix", "right"})
+
+
+def validate_time_zone(value: str) -> str:
+    """Return the name of a time zone if it is the same on each machine; else raise ValueError."""
+    what = "not the same time zone on each machine"
+    if value.split("/")[0].lower() not in _MACHINE_ZONES:
+        what = "not a time zone"
+        with suppress(OSError, ValueError, LookupError):
+            ZoneInfo(value)
+            return value
+    raise ValueError(f"{value!r} is {what}; write one as Europe/Berlin")
+
+
 @lru_cache(64)
 def load_time_zone(name: str) -> tzinfo:
     """Return a time zone by its name ("Europe/Berlin") or its offset from UTC ("+05:30").
@@ -243,8 +259,8 @@ def load_time_zone(name: str) -> tzinfo:
         distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
         return timezone(distance if found[1] == "+" else -distance)
     try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, LookupError):
+        return ZoneInfo(validate_time_zone(name))
+    except ValueError:
         raise UnknownValueError(
             "this is not a time zone; write one as Europe/Berlin or +05:30"
         ) from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
+from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,9 +16,9 @@ from pydantic_core import to_jsonable_python
 from bot.policy.condition_values import SlackId
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
-from bot.tools.declared_values import validate_json
-from bot.tools.described import list_missing_defaults
+from bot.tools.declared_values import ValuePath, validate_json
 from bot.tools.described.checking import allow_longer_schema_checks
+from bot.tools.described.defaults import list_missing_defaults
 from bot.tools.names import SlackIdResolver
 from storage.digest import NonCanonicalValueError, canonical_json
 
@@ -75,7 +76,7 @@ def _fill_in_defaults(
     try:
         return _set_values(tool, args, missing, resolver)
     except ValidationError as error:
-        refused = {each["loc"] for each in error.errors()}
+        refused = _find_refused_paths({path for path, _ in missing}, error)
     allowed = [each for each in missing if each[0] not in refused]
     for some in (allowed, *([each] for each in allowed[:MAX_DEFAULTS_TRIED_SINGLY])):
         with suppress(ValidationError):
@@ -85,18 +86,26 @@ def _fill_in_defaults(
     return args
 
 
+def _find_refused_paths(paths: Collection[ValuePath], error: ValidationError) -> set[ValuePath]:
+    """Return those of the paths at which an error is, or within whose value it is."""
+    ways = [[loc[:n] for n in range(len(loc), 0, -1)] for loc in (e["loc"] for e in error.errors())]
+    found = (next((each for each in way if each in paths), None) for way in ways)
+    return {each for each in found if each}
+
+
 def _set_values(
     tool: Tool[Any],
     args: BaseModel,
-    values_by_path: Iterable[tuple[Sequence[str | int], Any]],
+    values_by_path: Iterable[tuple[ValuePath, Any]],
     resolver: SlackIdResolver | None,
 ) -> BaseModel:
     values = args.model_dump(mode="json")
     for path, value in values_by_path:
         place: Any = values
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = value
+        with suppress(LookupError):  # within a default that was refused
+            for step in path[:-1]:
+                place = place[step]
+            place[path[-1]] = deepcopy(value)
     return load_arguments(tool, json.dumps(values), resolver)
 
 

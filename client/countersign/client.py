@@ -6,6 +6,7 @@ that.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from countersign import context, wire
-from countersign.receipts import ReceiptError, ReceiptVerifier, read_public_keys
+from countersign.receipts import ReceiptError, ReceiptVerifier, read_public_keys, verify_receipt
 from countersign.request import (
     CRYPTOGRAPHY_MISSING_ERROR,
     AlreadyTaken,
@@ -238,6 +239,29 @@ class Countersign:
             self.report(request_id, claimant, succeeded=False, result=why)
             raise NotVerified(why) from error
         return handout
+
+    @property
+    def verifies_receipts(self) -> bool:
+        """Whether only what has a valid receipt may run."""
+        return self._check is not None
+
+    def verify_approval(self, request_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Check the receipt of a call that Countersign has claimed for this program.
+
+        Raises NotVerified if it does not approve this tool with these arguments, and Unreachable.
+        """
+        path = f"{REQUESTS_PATH}/{quote(request_id, safe='')}/receipt"
+        answer = self._wire.get(path, waits=0, patience=wire.RETRY_TIMEOUT_SECONDS)
+        decision = _parse_answer(lambda body: dict(body["decision"]), answer)
+        if self._check is None:
+            return
+        try:
+            receipt = verify_receipt(json.dumps(decision), self._check.keys)
+            revision: Any = receipt.content.get("revision")
+            handout = Handout(dict(arguments), revision, "", 0.0, decision)
+            self._check.check_claim(request_id, tool, handout)
+        except ReceiptError as error:
+            raise NotVerified(f"Not run: its receipt is not valid. {error}") from error
 
     def report(
         self, request_id: str, claimant: str, *, succeeded: bool | None, result: Any

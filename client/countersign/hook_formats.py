@@ -5,11 +5,13 @@ Its formats: https://code.claude.com/docs/en/hooks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
+MAX_NAME_CHARS = 64
 OUTPUT_FIELD = "hookSpecificOutput"
 NO_WORKAROUND_TEXT = "Do not try to get it done in another way."
 OWN_ID_PREFIX = "countersign-"  # of the id we make if Claude Code gives none
@@ -30,10 +32,22 @@ class HookEventKind(StrEnum):
 APPROVAL_EVENTS = (HookEventKind.BEFORE, HookEventKind.PERMISSION)
 
 
+# of an answer: what decides about the use, the decision itself first
+DECISION_FIELDS = {
+    HookEventKind.BEFORE: ("permissionDecision", "permissionDecisionReason", "updatedInput"),
+    HookEventKind.PERMISSION: ("behavior", "message", "updatedInput"),
+}
+
+
 def get_use_id(said: Mapping[str, Any]) -> Any:
     """Return the id of a use; a new one for a request for permission that has none."""
     is_permission = said["hook_event_name"] == HookEventKind.PERMISSION
     return said.get("tool_use_id") or (f"{OWN_ID_PREFIX}{uuid4().hex}" if is_permission else None)
+
+
+def build_action_name(tool: str) -> str:
+    """Return the name by which the policy and receipts know a tool of Claude Code."""
+    return re.sub(r"\W", "_", f"claude_{tool}", flags=re.ASCII)[:MAX_NAME_CHARS]
 
 
 def drop_tool_output(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +65,12 @@ def build_hook_deny_answer(why: str, event: HookEventKind = HookEventKind.BEFORE
         return build_hook_answer(event, {"decision": {"behavior": "deny", "message": said}})
     decided = {"permissionDecision": "deny", "permissionDecisionReason": said}
     return build_hook_answer(HookEventKind.BEFORE, decided)
+
+
+def build_decision_answer(event: HookEventKind, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a hook before a use with the fields that decide about it."""
+    decides = dict(fields) if event is HookEventKind.BEFORE else {"decision": dict(fields)}
+    return build_hook_answer(event, decides)
 
 
 def build_hook_answer(event: HookEventKind, decided: Mapping[str, Any]) -> dict[str, Any]:

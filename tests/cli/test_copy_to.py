@@ -102,6 +102,19 @@ def test_copy_to_copies_the_whole_record(
     assert count_restores(record) == 1  # a start on the old file does nothing twice
 
 
+def test_the_copy_goes_on_in_the_time_of_the_record(record: Path, url: str) -> None:
+    """Although the machine's clock is behind it, by as much as it was set back."""
+    later = AT.replace(year=AT.year + 90)
+    file = Store(f"sqlite:///{record}", key=read_key(record).encode())
+    with closing(file.open()) as store, store.write() as tx:
+        trail.record_event(tx, "note", at=later, actor="system")
+    assert main(["copy-to", url]) == 0
+    with closing(psycopg.connect(url)) as db:
+        last = db.execute("SELECT event, at FROM countersign.audit ORDER BY seq DESC").fetchone()
+    assert last is not None
+    assert (last[0], last[1] >= later.timestamp() * 1_000_000) == ("record.moved", True)
+
+
 def test_copying_again_changes_nothing(record: Path, url: str, capsys: Output) -> None:
     """The output says that it was already there. Another record cannot replace it."""
     assert main(["copy-to", url]) == 0

@@ -14,6 +14,7 @@ from bot.clock import SystemClock
 from bot.config.connection_settings import ListeningAddress, Transport
 from bot.config.settings import Settings
 from bot.policy.evaluation import parse
+from storage.sqlite import lock_database
 from tests.stories.harness import Harness
 
 SOUND = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -60,6 +61,24 @@ def test_a_bot_at_the_http_address_is_asked_whether_it_is_ready(tmp_path: Path) 
         harness.app.endpoints.stop_receiving()
         stopping = run_http_checks(settings)["http address"]
         assert (stopping.level, "process: is stopping" in stopping.text) == ("warn", True)
+    finally:
+        harness.close()
+
+
+def test_another_bot_at_the_http_address_fails(tmp_path: Path) -> None:
+    """No process works with the database of these settings."""
+    harness = Harness(tmp_path, transport=Transport.HTTP)
+    try:
+        settings = harness.settings()
+        other = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path / 'other.db'}"})
+        harness.slack.wait(
+            lambda: "a bot is ready" in run_http_checks(settings)["http address"].text
+        )
+        found = run_http_checks(other)["http address"]
+        assert found.level == "fail"
+        assert "is used by a bot that does not work with" in found.text
+        lock_database(other.database_path).close()  # a bot was there, and has ended
+        assert run_http_checks(other)["http address"] == found
     finally:
         harness.close()
 

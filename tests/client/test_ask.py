@@ -240,6 +240,27 @@ def test_the_bot_runs_its_own_tool_with_registered(
     assert (said["status"], said["result"]) == ("succeeded", "noted from a job")
 
 
+def test_a_bug_is_no_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python's own exit code after an error is 1, which means that people have said no."""
+    schema = tmp_path / "deep.json"
+    schema.write_text("[" * 100_000 + "]" * 100_000)
+    assert main(["ask", "deploy", "x=1", "--schema", str(schema)]) == ExitCode.NOT_ASKED
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_result_of_the_bot_that_cannot_be_printed_is_no_rejection(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was approved and has run; the job has not got it."""
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        words = ["ask", "note", "text=on a full disk", "--registered", "--channel", "C0SUPPORT"]
+        future = shop.start(main, words)
+        shop.approve("on a full disk")
+        assert get_result(future) == ExitCode.FAILED
+    assert "No space left" in capsys.readouterr().err
+
+
 def test_a_job_started_again_with_run_asks_once(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:

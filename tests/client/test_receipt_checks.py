@@ -21,6 +21,7 @@ from countersign.request import Does, OwnAction
 from countersign.schema import infer_schema_from_values
 from storage.states import CallStatus
 from tests.client.shop import Shop, get_result, key_for
+from tests.client.test_hook import build_input, read_answer, run_hook
 
 RAN: list[str] = []
 
@@ -113,6 +114,52 @@ def test_receipts_of_an_mcp_hosts_calls_are_checked(shop: Shop, keys: Path, othe
             with pytest.raises(NotVerified, match="its receipt is not valid"):
                 get_result(future)
         assert (version in RAN) is (path is keys)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+def test_the_hook_checks_the_receipt_of_what_it_allows(
+    shop: Shop,
+    keys: Path,
+    others: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    event: str,
+) -> None:
+    """Also of an edited input. With others' keys the tool is not used, and people see why."""
+
+    def approve(path: Path, command: str) -> str:
+        monkeypatch.setenv("COUNTERSIGN_VERIFY", str(path))
+        said = build_input(command, hook_event_name=event)
+        future = shop.start(run_hook, monkeypatch, said)
+        shop.edit(f"Use Bash: {command}", command=f"{command} -n")
+        shop.approve(f"Use Bash: {command} -n", "cleo")
+        assert get_result(future) == 0
+        return capsys.readouterr().out
+
+    allowed = approve(keys, f"make 7.9 {event}")
+    assert '"allow"' in allowed
+    assert f'"make 7.9 {event} -n"' in allowed
+    denied = approve(others, f"make 7.10 {event}")
+    assert '"deny"' in denied
+    assert "its receipt is not valid" in denied
+    [call] = shop.list_calls(f"make 7.10 {event}")
+    assert (call.status, "receipt is not valid" in call.note) == (CallStatus.FAILED, True)
+
+
+def test_the_hook_uses_nothing_that_nobody_has_approved(
+    shop: Shop,
+    keys: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The policy lets it be read without asking; there is no approval to verify."""
+    for path, decided in (("", "allow"), (str(keys), "deny")):
+        monkeypatch.setenv("COUNTERSIGN_VERIFY", path)
+        monkeypatch.setattr("sys.stdin", io.StringIO(build_input(f"ls {decided}")))
+        assert main(["hook", "--channel", "C0SUPPORT", "--does", "read"]) == 0
+        answer = read_answer(capsys)
+        assert answer["permissionDecision"] == decided
+        assert ("Not run: " in answer["permissionDecisionReason"]) == bool(path)
 
 
 def test_a_job_checks_the_receipt_before_its_command_runs(

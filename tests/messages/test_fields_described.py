@@ -129,3 +129,27 @@ def test_an_inner_object_that_is_not_set_becomes_its_default() -> None:
     }
     tool = make_tool(build_argument_model({"properties": {"to": inner}}, "to"))
     assert edit(tool, {"to": {"city": "Ulm"}}, to="no") == {"to": {"city": "Bonn"}}
+
+
+@pytest.mark.parametrize(
+    ("default", "more", "hint"),
+    [
+        ({"city": "Bonn"}, {}, 'With “Not set”, it is {\n  "city": "Bonn"\n}.'),
+        ({}, {}, "With “Not set”, it is its default."),
+        (
+            {"city": "Bonn"},
+            {"pin": {"type": "string", "writeOnly": True}},
+            "With “Not set”, it is ••••••••.",
+        ),
+        (None, {}, None),
+    ],
+)
+def test_the_dialog_says_what_an_inner_object_is_that_is_not_set(
+    default: Any, more: dict[str, Any], hint: str | None
+) -> None:
+    """Otherwise only the card would, after the edit."""
+    inner = {"type": "object", "properties": {"city": {"type": "string"}, **more}}
+    schema = {"properties": {"to": inner if default is None else {**inner, "default": default}}}
+    tool = make_tool(build_argument_model(schema, "to"))
+    found = find_block(render_view(tool, {"to": {"city": "Ulm"}}), "f:to").get("hint", {})
+    assert found.get("text") == hint

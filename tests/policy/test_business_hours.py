@@ -249,6 +249,22 @@ def test_impossible_hours_are_refused_with_their_line(was: str, becomes: str, sa
     assert any(said in each for each in list_problems(HOURS.replace(was, becomes, 1)))
 
 
+@pytest.mark.parametrize("zone", ["localtime", "posixrules", "Factory", "posix/UTC", "right/UTC"])
+def test_a_zone_that_differs_between_machines_is_refused(zone: str) -> None:
+    """A policy means the same wherever it is read: in hours, freezes, start times, conditions."""
+    said = f"zone: '{zone}' is not the same time zone on each machine; write one as Europe/Berlin"
+    assert any(said in each for each in list_problems(HOURS.replace("Europe/Berlin", zone)))
+    said = said.removeprefix("zone: ")
+    freeze = f'[freezes]\nyule = {{ from = 2026-12-24, to = 2026-12-26, zone = "{zone}" }}\n'
+    assert any(said in each for each in list_problems(freeze))
+    rule = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\n'
+    [problem] = list_problems(f"{rule}run_at = '22:00 {zone}'")
+    assert "run_at: " in problem
+    assert said in problem
+    [problem] = list_problems(f"{rule}when = 'now.getHours(\"{zone}\") > 1'")
+    assert "this is not a time zone" in problem
+
+
 @pytest.mark.parametrize(
     ("written", "near"),
     [

@@ -17,6 +17,7 @@ from bot.config.connection_settings import (
 )
 from bot.config.settings import Settings
 from bot.monitoring import exporters
+from storage.sqlite import is_free
 
 
 def check_monitoring(settings: Settings) -> Iterator[CheckResult]:
@@ -51,23 +52,29 @@ def check_http_settings(settings: Settings) -> Iterator[CheckResult]:
     if lacking := [each for each in HTTP_PACKAGES if find_spec(each) is None]:
         remedy = "pip install 'countersign-bot[serve]'"
         yield CheckSubject("http").fail(f"{' and '.join(lacking)} is not installed", remedy)
-    yield _check_http_address(settings.http or DEFAULT_ADDRESS, settings.transport)
+    yield _check_http_address(settings, settings.http or DEFAULT_ADDRESS)
 
 
-def _check_http_address(address: ListeningAddress, transport: Transport) -> CheckResult:
-    """Check that a bot answers at the address, or else that a start could listen there."""
+def _check_http_address(settings: Settings, address: ListeningAddress) -> CheckResult:
+    """Check that the bot answers at the address, or else that a start could listen there."""
     where = f"{address.host}:{address.port}"
     try:
         readiness = _ask_bot_readiness(address)
     except (OSError, HTTPException):
         return _check_address_is_free(address, where)
-    if readiness is None:
+    # the file of one of many workspaces is free while nobody writes there
+    own_file = None if settings.is_shared or settings.workspace else settings.database_path
+    is_other_bot = own_file is not None and is_free(own_file)
+    if readiness is None or is_other_bot:
         remedy = "Choose another address in COUNTERSIGN_HTTP"
-        return HTTP_ADDRESS_SUBJECT.fail(f"{where} is used by another program", remedy)
+        who = (
+            "another program" if readiness is None else f"a bot that does not work with {own_file}"
+        )
+        return HTTP_ADDRESS_SUBJECT.fail(f"{where} is used by {who}", remedy)
     if readiness:
         text = f"the bot at {where} is not ready: {readiness}"
         return HTTP_ADDRESS_SUBJECT.warn(text, "Fix what it names")
-    way = "Slack's requests" if transport is Transport.HTTP else "health"
+    way = "Slack's requests" if settings.transport is Transport.HTTP else "health"
     return HTTP_ADDRESS_SUBJECT.confirm(f"a bot is ready at {where}, for {way}")
 
 

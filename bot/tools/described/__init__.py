@@ -47,7 +47,6 @@ class ObjectSchemaOutline:
     form: Schema  # the same by field names, for forms
     names: Mapping[str, str]  # field name by key
     never_null: frozenset[str]  # keys and fields for which null means "not given"
-    defaults: Mapping[str, Any]  # by key, for values that may be left out
     may_have_extra_keys: bool
     checker: checking.SchemaChecker | None  # of the whole schema; None for a nested object
     most_inner_fields: int  # of the nested object with the most fields
@@ -74,6 +73,11 @@ class SchemaBasedArguments(BaseModel):
     def counts_null_as_left_out(cls, name: str) -> bool:
         """Return whether null says that this field is not given."""
         return name in cls._outline.never_null
+
+    @classmethod
+    def get_schema_checker(cls) -> checking.SchemaChecker | None:
+        """Return the checker of the tool's whole schema; None for a nested object."""
+        return cls._outline.checker
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> Schema:
@@ -119,27 +123,6 @@ class SchemaBasedArguments(BaseModel):
             if name in self.model_fields_set and called in whole:
                 found[called] = whole[called]
         return {**found, **(self.__pydantic_extra__ or {})}
-
-
-def list_missing_defaults(arguments: BaseModel) -> list[tuple[tuple[str | int, ...], Any]]:
-    """Return the defaults of values that were left out, with where they belong: keys and places.
-
-    None for a model that was not made from a JSON Schema, as that has its defaults already.
-    """
-    found: list[tuple[tuple[str | int, ...], Any]] = []
-    if not isinstance(arguments, SchemaBasedArguments):
-        return found
-    outline = arguments._outline
-    for key, name in outline.names.items():
-        if name not in arguments.model_fields_set:
-            found += [((key,), outline.defaults[key])] if key in outline.defaults else []
-            continue
-        value = getattr(arguments, name)
-        inner = enumerate(value) if isinstance(value, list) else [(None, value)]
-        for place, each in inner:
-            start = (key,) if place is None else (key, place)
-            found += [((*start, *path), default) for path, default in list_missing_defaults(each)]
-    return found
 
 
 def _count_objects(value: Any) -> int:
@@ -369,7 +352,6 @@ class _ModelBuilder:
             },
             names=names,
             never_null=frozenset({*silent, *(names[key] for key in silent)}),
-            defaults=self._list_defaults(properties, optional),
             may_have_extra_keys=schema_allows_extra_keys(written),
             checker=self._checker if depth == 0 else None,
             most_inner_fields=max(within, default=0),
@@ -385,11 +367,6 @@ class _ModelBuilder:
         shown = {"type": "object", "properties": top["properties"], **required}
         more = {} if free else {"additionalProperties": False}
         return {**self._whole, **shown, **more}
-
-    def _list_defaults(self, properties: Schema, optional: Iterable[str]) -> dict[str, Any]:
-        parts = {key: split_null_from_schema(properties[key], self._whole)[0] for key in optional}
-        defaults = {key: each.get("default") for key, each in parts.items()}
-        return {key: each for key, each in defaults.items() if each is not None}
 
     def _build_field(
         self, key: str, field_name: str, schema: Schema, required: bool, depth: int

@@ -229,6 +229,7 @@ class SchemaChecker:
         except RecursionError as error:
             raise UnfitSchemaError("The schema is nested too deep.") from error
         kind, formats = _build_validator_class(), _build_format_checker()
+        self.schema = schema
         self._validator = kind(schema, registry=Registry(), format_checker=formats)
         # for all parts of the schema together
         self._left_for_nulls = [MAX_CHECK_STEPS, MAX_CHECK_WORK]
@@ -236,14 +237,18 @@ class SchemaChecker:
 
     def is_null_allowed(self, part: Any) -> bool:
         """Return whether a part of the schema accepts null; UnfitSchemaError if that takes long."""
-        begun, validator = thread_time(), self._validator.evolve(schema=part)
+        begun = thread_time()
         try:
-            with _limit_checking(self._left_for_nulls, self._seconds_for_nulls):
-                return next(validator.iter_errors(None), None) is None
+            with limit_checks(self._left_for_nulls, self._seconds_for_nulls):
+                return self.accepts(part, None)
         except UNCHECKABLE_ERRORS as error:
             raise UnfitSchemaError("The schema could take endless time to check.") from error
         finally:
             self._seconds_for_nulls -= thread_time() - begun
+
+    def accepts(self, part: Any, value: Any) -> bool:
+        """Return whether a part of the schema accepts a value; call it inside `limit_checks`."""
+        return next(self._validator.evolve(schema=part).iter_errors(value), None) is None
 
     def check(self, title: str, value: Any) -> None:
         """Raise ValidationError, with each error's path, if the value does not fit the schema."""
@@ -253,7 +258,7 @@ class SchemaChecker:
     def _list_errors(self, value: Any) -> list[InitErrorDetails]:
         """Return the errors of a value, or that it would take too long to find them."""
         try:
-            with _limit_checking([MAX_CHECK_STEPS, MAX_CHECK_WORK], _patience.get()):
+            with limit_checks():
                 errors = islice(self._validator.iter_errors(value), MAX_ERRORS)
                 found = list(
                     islice(chain.from_iterable(map(_convert_schema_error, errors)), MAX_ERRORS)
@@ -264,9 +269,10 @@ class SchemaChecker:
 
 
 @contextmanager
-def _limit_checking(left: list[int], seconds: float) -> Iterator[None]:
+def limit_checks(left: list[int] | None = None, seconds: float | None = None) -> Iterator[None]:
     """Limit what checks inside the block may take: steps, work, and seconds of this thread."""
-    token, ends = _left.set(left), _ends.set(thread_time() + seconds)
+    token = _left.set([MAX_CHECK_STEPS, MAX_CHECK_WORK] if left is None else left)
+    ends = _ends.set(thread_time() + (_patience.get() if seconds is None else seconds))
     try:
         yield
     finally:
@@ -294,7 +300,7 @@ def _build_validator_class() -> Any:
     descend = validator_class.descend
 
     def counted_descent(validator: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        _spend_work(1)  # also for inner values without any keyword
+        spend_work(1)  # also for inner values without any keyword
         yield from descend(validator, *args, **options)
 
     validator_class.descend = counted_descent
@@ -308,13 +314,13 @@ def _limit_work(keyword: Keyword, *, tries: bool) -> Keyword:
             left[0] -= len(said) if isinstance(said, list) else 1
             if left[0] < 0:
                 raise SchemaCheckLimitError
-        _spend_work(KEYWORD_WORK + (len(said) if isinstance(said, list | dict) else 0))
+        spend_work(KEYWORD_WORK + (len(said) if isinstance(said, list | dict) else 0))
         return keyword(validator, said, value, schema)
 
     return bounded
 
 
-def _spend_work(much: int) -> None:
+def spend_work(much: int) -> None:
     """Count the work done; raise an error when a value has used up its work or time."""
     left = _left.get()
     left[1] -= much
@@ -331,7 +337,7 @@ def _check_pattern_properties(
     validator: Any, said: Mapping[str, Any], value: Any, _schema: Any
 ) -> Iterator[Any]:
     for each, schema in said.items() if isinstance(value, dict) else ():
-        _spend_work(len(value))
+        spend_work(len(value))
         for name, inner in value.items():
             if compile_re2_pattern(each).search(name):
                 yield from validator.descend(inner, schema, path=name, schema_path=each)
@@ -343,7 +349,7 @@ def _check_additional_properties(
     properties = schema.get("properties", {})
     patterns = [compile_re2_pattern(each) for each in schema.get("patternProperties", ())]
     for name in list(value) if isinstance(value, dict) else ():
-        _spend_work(len(patterns))
+        spend_work(len(patterns))
         if name in properties or any(each.search(name) for each in patterns):
             continue
         if keyword_value is False:
@@ -358,7 +364,7 @@ def _check_unique_items(_validator: Any, said: Any, value: Any, _schema: Any) ->
     if said and isinstance(value, list):
         different = set()
         for each in value:
-            _spend_work(1)
+            spend_work(1)
             different.add(json.dumps(each, sort_keys=True))
         if len(different) < len(value):
             yield _build_refusal()

@@ -269,7 +269,7 @@ class ExitCode(IntEnum):
     APPROVED = 0
     DECLINED = 1  # rejected, refused by policy, or cancelled
     EXPIRED = 2  # no decision in time, or not within --wait
-    NOT_ASKED = 3  # the request could not be made, or was handed out before
+    NOT_ASKED = 3  # the request could not be made, or was handed out before; also after a bug
     FAILED = 4  # approved, but the work failed; with --registered: or has not ended
 
 
@@ -342,9 +342,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _get_exit_code(error)
     try:
         request = approval_wait.wait_for_approval(client, what, values, wait, **circumstances)
-        if command is not None:
-            return _claim_and_run_command(client, request, arguments.name, command)
-        _claim_and_print_request(client, request, arguments.name)
+        with console.exit_on_crash(ExitCode.FAILED):
+            if command is not None:
+                return _claim_and_run_command(client, request, arguments.name, command)
+            _claim_and_print_request(client, request, arguments.name)
     except CountersignError as error:
         if error.request is not None and command is None:
             with suppress(OSError):  # the exit code reports the failure too

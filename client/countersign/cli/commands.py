@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ class CommandEntry:
     is_server: bool = False  # it runs until Ctrl-C or SIGTERM, which is its normal end
     takes_command: bool = False  # the words after -- are a command that it runs
     misuse_exit_code: int = 2  # the exit code if it was typed wrongly
+    # the exit code if a bug ends it; set if the usual 1 is an answer of the command
+    crash_exit_code: int | None = None
     # the exit code if an error or signal cuts it short; set if its caller takes others for a yes
     failure_exit_code: int | None = None
 
@@ -73,6 +76,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "have people approve what a script or a CI job wants to do, and run it",
         takes_command=True,
         misuse_exit_code=3,
+        crash_exit_code=3,
     ),
     "outcome": CommandEntry(
         "countersign.cli.approval_wait:OUTCOME",
@@ -89,7 +93,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
         is_server=True,
     ),
     "verify": CommandEntry(
-        "countersign.cli.verify", "check a receipt of what people approved, without asking the bot"
+        "countersign.cli.verify",
+        "check a receipt of what people approved, without asking the bot",
+        crash_exit_code=2,
     ),
 }
 
@@ -200,12 +206,13 @@ def _run_with_failure_exit_code(typed: ParsedCommandLine, broken: int) -> int:
 
 def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     """Run a command, or end with the usage; known errors are printed as sentences."""
-    serves = typed.entry.is_server
+    serves, crash_exit_code = typed.entry.is_server, typed.entry.crash_exit_code
     try:
         # COUNTERSIGN_TOOLS may name modules that lie in the working directory
         sys.path.append(os.getcwd())
     except OSError as error:
-        return console.print_error(f"The working directory cannot be used: {error.strerror}.")
+        code = console.print_error(f"The working directory cannot be used: {error.strerror}.")
+        return crash_exit_code or code
     if serves:
         process.install_stop_handlers()
     try:
@@ -220,10 +227,13 @@ def _run_reporting_errors(typed: ParsedCommandLine) -> int:
     except Exception as error:
         error_reports = (group.describe_error(error) for group in load_command_groups())
         end = next(filter(None, error_reports), None)
-        if end is None:
+        if end is not None:
+            console.print_error(end)
+            return crash_exit_code or end.exit_code
+        if crash_exit_code is None:
             raise
-        console.print_error(end)
-        return end.exit_code
+        traceback.print_exc()
+        return crash_exit_code
 
 
 def _run_typed_command(typed: ParsedCommandLine) -> int:

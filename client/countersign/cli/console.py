@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Collection, Iterable
+import traceback
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from countersign.request import CountersignError
 from countersign.request import escape_control_characters as escape_control_characters
 
 DOTENV = Path(".env")  # settings file; variables of the environment override it
@@ -26,6 +29,19 @@ class CommandError(Exception):
     def __init__(self, sentence: object, exit_code: int = 1) -> None:
         super().__init__(str(sentence))
         self.exit_code = exit_code
+
+
+@contextmanager
+def exit_on_crash(exit_code: int) -> Iterator[None]:
+    """End the command with this exit code if an error that nobody expected ends the block."""
+    try:
+        yield
+    except (CommandError, CountersignError):
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError):
+            traceback.print_exc()
+        raise CommandError(f"It failed: {error or type(error).__name__}.", exit_code) from error
 
 
 def print_line(line: str) -> None:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from countersign import hook_formats
@@ -23,7 +23,8 @@ from countersign.cli import approval_wait
 from countersign.cli.console import escape_control_characters, print_error, print_line
 from countersign.client import MAX_LOOK_SECONDS, Countersign
 from countersign.gated_call import cancel_unwaited_request
-from countersign.request import CountersignError, Expired, Unreachable
+from countersign.hook_formats import HookEventKind
+from countersign.request import CountersignError, Expired, NotVerified, Unreachable
 
 BLOCKED_EXIT_CODE = 2  # Claude Code takes it for a no
 DEADLINE_GRACE_SECONDS = 10.0  # after the deadline, so that the bot itself can expire the request
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         with _time_limit(INPUT_TIMEOUT_SECONDS):
             # bytes: Claude Code writes UTF-8, whatever the locale is
             hook_input = json.load(getattr(sys.stdin, "buffer", sys.stdin))
-        event = hook_formats.HookEventKind(hook_input["hook_event_name"])
+        event = HookEventKind(hook_input["hook_event_name"])
     except Exception:  # noqa: BLE001 # nested without end, or no input at all: the same
         named = " or ".join(hook_formats.APPROVAL_EVENTS)
         print_error(f"The input is not what Claude Code sends a {named} hook.")
@@ -91,6 +92,7 @@ def _wait_for_decision(
 ) -> dict[str, Any]:
     """Return the answer for Claude Code once people have decided; raises CountersignError."""
     client, request_id = Countersign(), ""
+    event = HookEventKind(hook_input["hook_event_name"])
     names = ("does", "requester", "channel")
     terms = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
     # popped from the end: first to learn the id, for a cancellation; then for the card's link
@@ -101,7 +103,11 @@ def _wait_for_decision(
             look = looks.pop() if looks else MAX_LOOK_SECONDS
             answer = client.send_hook_input(hook_input, look=look, wait=f"{wait}s", **terms)
             if hook_formats.OUTPUT_FIELD in answer:
-                return _validate_answer(answer, hook_input["hook_event_name"])
+                allows, fields = _read_answer(answer, event)
+                edited = {"tool_input": fields["updatedInput"]} if "updatedInput" in fields else {}
+                if allows and client.verifies_receipts:
+                    _verify_receipt(client, request_id, {**hook_input, **edited})
+                return hook_formats.build_decision_answer(event, fields)
             request_id = str(answer["id"])
             if look == approval_wait.LINK_WAIT_SECONDS:
                 approval_wait.print_progress(
@@ -114,21 +120,34 @@ def _wait_for_decision(
         raise
 
 
-def _validate_answer(found: dict[str, Any], event: str) -> dict[str, Any]:
-    """Return `found` if it is a valid answer at this hook; raises Unreachable if it is not."""
-    said = (
-        found[hook_formats.OUTPUT_FIELD]
-        if isinstance(found[hook_formats.OUTPUT_FIELD], dict)
-        else {}
-    )
-    decision = said.get("decision")
-    if event == hook_formats.HookEventKind.BEFORE:
-        decided = said.get("permissionDecision")
-    else:
-        decided = decision.get("behavior") if isinstance(decision, dict) else None
-    if decided not in ("allow", "deny") or said.get("hookEventName") != event:
+def _read_answer(found: Mapping[str, Any], event: HookEventKind) -> tuple[bool, dict[str, Any]]:
+    """Return whether an answer allows the tool, and the fields that decide; raises Unreachable."""
+    said = found[hook_formats.OUTPUT_FIELD]
+    said = said if isinstance(said, dict) else {}
+    decided = said if event is HookEventKind.BEFORE else said.get("decision")
+    decided = decided if isinstance(decided, dict) else {}
+    name = hook_formats.DECISION_FIELDS[event][0]
+    if decided.get(name) not in ("allow", "deny") or said.get("hookEventName") != event:
         raise Unreachable("What answers there is not Countersign: it answers neither yes nor no.")
-    return found
+    fields = {key: decided[key] for key in hook_formats.DECISION_FIELDS[event] if key in decided}
+    return decided[name] == "allow", fields
+
+
+def _verify_receipt(client: Countersign, request_id: str, used: Mapping[str, Any]) -> None:
+    """Check the receipt of the tool use that `used` describes, as Claude Code reports it.
+
+    Raises NotVerified, after it was reported that the tool is not used.
+    """
+    try:
+        if not request_id:
+            raise NotVerified("Not run: nobody was asked, so there is no approval to verify.")
+        name = hook_formats.build_action_name(used["tool_name"])
+        client.verify_approval(request_id, name, used["tool_input"])
+    except NotVerified as error:
+        failed = {"hook_event_name": HookEventKind.FAILED.value, "error": str(error)}
+        with suppress(CountersignError):
+            client.send_hook_input({**used, **failed})
+        raise
 
 
 @contextmanager

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
+NOT_CHECKED_EXIT_CODE = 2  # nothing is said of the receipt
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments: the receipt, the keys, and what the receipt has to say."""
     parser.add_argument(
@@ -50,17 +53,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify each receipt of the file; returns the exit code, 1 if one is not valid."""
+    """Verify each receipt of the file; returns the exit code, 1 if one is not valid.
+
+    What keeps it from being verified ends it with `NOT_CHECKED_EXIT_CODE`.
+    """
     if arguments.approvers < 0:
         raise console.UsageError("--approvers must be a number from 0")
     try:
         import cryptography  # noqa: F401 - asked for here, to say how to install it
     except ImportError:
-        return console.print_error(CRYPTOGRAPHY_MISSING_ERROR)
+        raise console.CommandError(CRYPTOGRAPHY_MISSING_ERROR, NOT_CHECKED_EXIT_CODE) from None
     try:
         keys = receipts.read_public_keys(_read(arguments.key))
         file = arguments.arguments
         given = receipts.parse_object(_read(file), "the file of arguments") if file else None
+    except receipts.ReceiptError as error:
+        raise console.CommandError(error, NOT_CHECKED_EXIT_CODE) from None
+    try:
         receipt_pairs = receipts.split_receipt_file(_read(arguments.file))
     except receipts.ReceiptError as error:
         return console.print_error(error)

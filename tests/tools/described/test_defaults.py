@@ -19,6 +19,39 @@ BOX = {"type": "object", "properties": {"size": SIZE, "name": {"type": "string"}
 EITHER = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
 
 
+BOXED = {"size": 3}
+NOTHING = {"type": "null"}
+WIDE = {"properties": {"width": {"type": "number"}, "unit": {"default": "m"}}}
+LONG = {"properties": {"length": {"type": "number"}, "unit": {"default": "ft"}}}
+WIDE_OR_LONG = {
+    "anyOf": [{**WIDE, "required": ["width"]}, {**LONG, "required": ["length"]}],
+}
+KINDS = {
+    "oneOf": [
+        {"properties": {"kind": {"const": "post"}, "to": {"default": "all"}}},
+        {"properties": {"kind": {"enum": ["mail"]}, "copies": SIZE}},
+    ]
+}
+NODE = {
+    "$ref": "#/$defs/node",
+    "$defs": {
+        "node": {
+            "properties": {
+                "size": SIZE,
+                "child": {"anyOf": [{"$ref": "#/$defs/node"}, NOTHING], "default": None},
+            }
+        }
+    },
+}
+
+
+def nest(schema: dict[str, Any], levels: int) -> dict[str, Any]:
+    """A schema within so many objects, each with the one key "in"."""
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"in": schema}}
+    return schema
+
+
 def fill_in(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The arguments that are stored and shown when these are given."""
     tool = make_tool(build_argument_model(schema, "it"))
@@ -70,11 +103,105 @@ def test_a_value_that_is_left_out_gets_its_default(
     assert fill_in(schema, given) == stored
 
 
+@pytest.mark.parametrize(
+    ("schema", "given", "stored"),
+    [
+        ({"anyOf": [BOX, NOTHING]}, {}, {"size": 3}),
+        ({"anyOf": [BOX, NOTHING, {"type": "string"}]}, {}, {"size": 3}),
+        ({"anyOf": [BOX, NOTHING]}, None, None),
+        ({"type": "array", "items": {"anyOf": [BOX, NOTHING]}}, [{}, None], [{"size": 3}, None]),
+        (
+            {"anyOf": [{"type": "array", "items": BOX}, {"type": "array", "items": SIZE}, NOTHING]},
+            [{}],
+            [{"size": 3}],
+        ),
+        ({"allOf": [{"anyOf": [BOX, {"type": "string"}]}]}, {}, {"size": 3}),
+        (WIDE_OR_LONG, {"length": 1}, {"length": 1, "unit": "ft"}),
+        (WIDE_OR_LONG, {"length": 1, "width": 2}, {"length": 1, "width": 2}),  # fits both
+        ({"anyOf": [{}, BOX]}, {}, {}),
+        ({"anyOf": [BOX, {"type": "array"}]}, [], []),
+        (KINDS, {"kind": "mail"}, {"kind": "mail", "copies": 3}),
+        # a default beside the alternatives says which it is
+        (
+            {"anyOf": KINDS["oneOf"], "properties": {"kind": {"default": "post"}}},
+            {},
+            {"kind": "post", "to": "all"},
+        ),
+        (
+            {"additionalProperties": BOX},
+            {"a": {}, "b": {"size": 1}},
+            {"a": BOXED, "b": {"size": 1}},
+        ),
+        ({"patternProperties": {"^a": BOX}}, {"a": {}, "b": {}}, {"a": BOXED, "b": {}}),
+        ({"prefixItems": [SIZE, BOX], "items": {}}, [1, {}, {}], [1, BOXED, {}]),
+        # what is within a default that was filled in
+        ({"properties": {"box": {**BOX, "default": {}}}}, {}, {"box": BOXED}),
+        ({"properties": {"box": {"anyOf": [BOX, NOTHING], "default": {}}}}, {}, {"box": BOXED}),
+    ],
+)
+def test_a_value_within_another_gets_its_default(
+    schema: dict[str, Any], given: Any, stored: Any
+) -> None:
+    """Behind references, and of alternatives in the only one that fits, however deep."""
+    defs = {"$defs": {"it": schema}, "properties": {"value": {"$ref": "#/$defs/it"}}}
+    assert fill_in(defs, {"value": given}) == {"value": stored}
+    deep = {**nest({"$ref": "#/$defs/it"}, 6), "$defs": {"it": schema}}
+    for _ in range(6):
+        given, stored = {"in": given}, {"in": stored}
+    assert fill_in(deep, given) == stored
+
+
+def test_a_schema_that_contains_itself_has_its_defaults_filled_in() -> None:
+    """As deep as values are given."""
+    assert fill_in(NODE, {"child": {"child": {}}}) == {
+        "size": 3,
+        "child": {**BOXED, "child": BOXED},
+    }
+    endless = {"properties": {"child": {"$ref": "#", "default": {}}, "size": SIZE}}
+    assert fill_in(endless, {}) == {"size": 3, "child": {"size": 3}}
+
+
+def test_defaults_that_make_more_and_more_of_each_other_are_left_out() -> None:
+    """Twelve levels, each with ten of the next one, would be endless."""
+    levels = {
+        str(n): {
+            "properties": {k: {"$ref": f"#/$defs/{n + 1}", "default": {}} for k in "abcdefghij"}
+        }
+        for n in range(12)
+    }
+    schema = {"properties": {"size": SIZE}, "$ref": "#/$defs/0", "$defs": {**levels, "12": BOX}}
+    began = time.process_time()
+    assert fill_in(schema, {"size": 1}) == {"size": 1}
+    assert time.process_time() - began < 5
+
+
+def test_many_alternatives_are_decided_in_linear_time() -> None:
+    """Each value is looked at once more, not once for each of the others."""
+    kinds = [{**each, "required": ["kind"]} for each in KINDS["oneOf"]]
+    schema = {"properties": {"all": {"type": "array", "items": {"anyOf": [*kinds, NOTHING]}}}}
+    took = []
+    for many in (100, 1000):
+        began = time.process_time()
+        stored = fill_in(schema, {"all": [{"kind": "mail"}] * many})
+        took.append(time.process_time() - began)
+        assert stored == {"all": [{"kind": "mail", "copies": 3}] * many}
+    assert took[1] < 40 * took[0]
+
+
 def test_a_default_that_the_schema_refuses_is_left_out() -> None:
     """The others are filled in."""
     wrong = {"type": "integer", "minimum": 10, "default": 3}
     schema = {"properties": {"a": wrong, "size": SIZE, "b": {"enum": ["x"], "default": "y"}}}
     assert fill_in(schema, {}) == {"size": 3}
+
+
+def test_an_object_with_a_default_that_is_refused_is_left_out() -> None:
+    """Its own, and those within it."""
+    box = {**BOX, "default": {"name": 5}}
+    assert fill_in({"properties": {"box": box, "size": SIZE}}, {}) == {"size": 3}
+    wrong = {"properties": {"deep": {"properties": {"a": {"type": "string", "default": 1}}}}}
+    schema = {"properties": {"box": {**wrong, "default": {"deep": {}}}, "size": SIZE}}
+    assert fill_in(schema, {}) == {"size": 3, "box": {"deep": {}}}
 
 
 def test_a_refused_default_does_not_keep_many_others_away() -> None:

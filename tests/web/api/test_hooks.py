@@ -171,25 +171,19 @@ def test_odd_output_of_a_tool_does_not_lose_its_report(
     assert program.look(request, 30)["status"] == status
 
 
-def test_claudes_description_of_a_command_is_its_reason(
+def test_what_a_command_is_for_stands_on_the_card_once(
     bot: Harness, new_program: NewProgram
 ) -> None:
-    """It is on one line, shortened, and quoted. An argument `description` of a server's tool is no
-    reason.
-    """
+    """Claude's description is an argument, which people may edit; below it is the folder."""
     program = new_program()
-    long = f"Take back  the release.\n{'It is late. ' * 40}"
-    said = build_use("make back", tool_input={"command": "make back", "description": long})
+    given = {"command": "make back", "description": "Take back the release."}
+    said = build_use("make back", tool_input=given)
     assert program.ask("POST", PATH, said, **LATER)[0] == 202
-    card = words(program.card("Use Bash: make back"))
-    assert "Claude Code says: “Take back the release. It is late." in card
-    assert "…”, and works in /home/ben/shop." in card
-    given = {"title": "Broken", "description": "It rings twice."}
-    said = build_use("issue", tool_name="mcp__github__create_issue", tool_input=given)
-    assert program.ask("POST", PATH, said, **LATER)[0] == 202
-    card = words(program.card("It rings twice."))
+    message = program.card("Use Bash: make back")
+    card = words({"blocks": message["blocks"]})
+    assert card.count("Take back the release.") == 1
+    assert "Description" in card
     assert "Claude Code works in /home/ben/shop." in card
-    assert "Claude Code says" not in card
 
 
 def test_a_use_without_a_report_is_unknown_after_a_quarter_of_an_hour(

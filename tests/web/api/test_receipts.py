@@ -215,6 +215,9 @@ def test_the_verify_command_checks_a_receipt(
     ):
         assert main([*line, *more]) == 1
         assert why in capsys.readouterr().err
+    for option in ("--key", "--arguments"):  # it says nothing of the receipt
+        assert main([*line, option, __file__]) == 2
+        assert "is not JSON" in capsys.readouterr().err
 
 
 def test_a_receipt_is_too_old_after_a_day(bot: Harness, new_program: NewProgram) -> None:
