@@ -117,10 +117,10 @@ class _DefaultFinder:
         if id(part) not in self._with_defaults:
             return None
         if id(part) not in self._defaults:
-            self._defaults[id(part)] = None
+            default = None
             with suppress(SchemaError):
-                merged, _ = split_null_from_schema(part, self._schema)
-                self._defaults[id(part)] = merged.get("default")
+                default = split_null_from_schema(part, self._schema)[0].get("default")
+            self._defaults[id(part)] = default  # once it is known: other threads look here, too
         return self._defaults[id(part)]
 
     def _follow(self, parts: Iterable[Schema], known: Iterable[Schema]) -> list[Schema]:
