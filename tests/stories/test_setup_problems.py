@@ -50,6 +50,7 @@ def _inspect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "FIRST_CHECK_DELAY_SECONDS", 0.0)
 
 
+@pytest.mark.file  # a server has a clock of its own
 def test_a_record_ahead_of_a_clock_that_is_right_is_reported(
     own_harness: Callable[..., Harness], caplog: pytest.LogCaptureFixture
 ) -> None:
