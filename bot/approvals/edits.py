@@ -225,16 +225,13 @@ class EditHandler:
         return combine_gates(before, now) if isinstance(now, Ask) else before
 
     def store_edit(
-        self,
-        tx: Transaction,
-        delivery: Delivery,
-        edit: Edit,
-        place: CardPlace | None,
+        self, tx: Transaction, delivery: Delivery, edit: Edit, place: CardPlace | None
     ) -> Call | None:
         """Store an edit, and return the edited call; the caller marks the delivery as handled.
 
-        `place`: see `find_new_place`. If the edit comes too late, its editor is told so, the
-        delivery is marked as handled, and None is returned.
+        `place`: where other people are asked about it now; None if it stays on its card. If the
+        edit comes too late, its editor is told so, the delivery is marked as handled, and None is
+        returned.
         """
         call = edit.shown.call
         self.previews.discard_edit_preview((call.id, call.revision, edit.arguments))
@@ -259,13 +256,6 @@ class EditHandler:
         key = f"edited:{delivery.seq}"
         outbox.queue_notice(tx, edit.run, key, {"text": line}, notified=to)
         return outcome.call
-
-    def find_new_place(self, edit: Edit) -> CardPlace | None:
-        """Return where to ask about an edited call if other people decide it now, else None.
-
-        Looks people up. Raises CallRefusedError if nobody could approve it.
-        """
-        return find_place_under_new_gate(self.authority, edit.run, edit.shown.call, edit.gate)
 
     def _build_revision_columns(self, edit: Edit, at: datetime) -> dict[str, Any]:
         call, gate = edit.shown.call, dump_gate(edit.gate)
@@ -358,7 +348,9 @@ class EditSubmissionHandler:
             call = edit.build_edited_call()
             admission = self.votes.admit_editor_as_voter(delivery, call, edit.run)
         try:
-            place = self.edits.find_new_place(edit)
+            place = find_place_under_new_gate(
+                self.edits.authority, edit.run, edit.shown.call, edit.gate
+            )
         except CallRefusedError as refused:
             self.replies.refuse_click(delivery, f"Nobody could approve that: {refused.note}.")
             return
